@@ -34,11 +34,11 @@ pub struct AuditRecord {
     /// The name of the object. The name is empty if the request addresses a collection.
     pub name: String,
     /// The HTTP status. For a watch, the code is the status code at the start of the response. The code is 0 if the client closed the
-    /// connection before the server had decided on a status. A request that timed out is recorded when the server stops processing it. The
-    /// server may send the response to such a request before it stops processing the request.
+    /// connection before the server had decided on a status. A request that timed out is recorded when the server stops processing it. For
+    /// such a request, the server may send the response before it stops processing the request.
     pub code: u16,
     /// The last write that the request made, even if the response is an error. The write is `None` if the request wrote nothing. For
-    /// example, reads, dry runs, rejected requests, and updates without changes write nothing.
+    /// example, a request writes nothing if it is a read, a dry run, a rejected request or an update without changes.
     pub committed: Option<Commit>,
     /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod, the annotation
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces. The annotation
@@ -49,8 +49,8 @@ pub struct AuditRecord {
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. A write with a later revision never has an earlier time. This holds even if the requests take different
-    /// amounts of time.
+    /// The time of the write. A write with a later revision never has an earlier time. This order of times holds regardless of how long
+    /// each request takes.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -59,10 +59,10 @@ pub struct Commit {
 /// The requests that a server has answered so far, in the order of the responses. Created by [`ApiServer::audit`](crate::ApiServer::audit).
 /// Each filter method keeps only matching requests.
 ///
-/// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). An assertion could
-/// pass by mistake if requests are missing from the audit. Therefore, methods that read the records panic if a matching request may have
-/// been dropped. To avoid this panic, [accept the loss](Self::despite_loss), or keep only records [after](Self::committed_after) the last
-/// dropped request.
+/// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests are
+/// missing from the audit, an assertion could pass by mistake. Therefore, methods that read the records panic if a matching request may
+/// have been dropped. To avoid this panic, [accept the loss](Self::despite_loss), or keep only records [after](Self::committed_after) the
+/// last dropped request.
 ///
 /// # Examples
 ///
@@ -86,7 +86,7 @@ pub struct Commit {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// The latest time at which a dropped request arrived or wrote something.
+    /// The latest time at which a request arrived or wrote something, among the requests that were dropped.
     lost_until: Option<Instant>,
 }
 
@@ -177,7 +177,7 @@ impl ServerAudit {
         }
     }
 
-    /// Returns the number of list requests for the resource that was listed most often. List requests are counted separately for each
+    /// Counts the list requests for each resource, and returns the greatest of these counts. List requests are counted separately for each
     /// namespace, and for lists across all namespaces. Each page of a list counts as one request.
     ///
     /// # Panics
@@ -197,8 +197,8 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// The most recent write of a request. The value is shared with the future of the request, so it remains available if this future is
-/// dropped before it completes.
+/// The most recent write of a request. The value is shared with the future of the request. Therefore, the value remains available if the
+/// future is dropped before its completion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
 

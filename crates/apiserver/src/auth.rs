@@ -103,7 +103,7 @@ impl Authenticator {
     }
 }
 
-/// Returns whether the URL of a rule matches a path. A `*` at the end of the rule's URL matches any text.
+/// Returns whether the non-resource URL of an RBAC rule matches a path. A `*` at the end of the rule's URL matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),

@@ -41,7 +41,7 @@ trait Controller: Send + 'static {
     /// The resources to observe. `None` means all resources.
     const RESOURCES: Option<&'static [&'static str]>;
 
-    /// Records a change. Returns whether `work` must be called.
+    /// Records a change. Returns whether the controller must call `work` after this change.
     fn observe(&mut self, _: &Change) -> bool {
         true
     }
@@ -49,8 +49,8 @@ trait Controller: Send + 'static {
     /// Records all existing objects. This method is called at the start, and after the controller has lagged too far behind.
     fn resync(&mut self, _: &Registry) {}
 
-    /// Processes the recorded changes. The controller has already observed all changes up to the revision `observed`, and perhaps later
-    /// changes. Returns the time at which the next call is due. A change can cause an earlier call.
+    /// Processes the recorded changes. When this method is called, the controller has already observed all changes up to the revision
+    /// `observed`, and perhaps later changes. Returns the time at which the next call is due. A change can cause an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
     /// Returns whether the controller has recorded changes that `work` has not tried to process yet.
@@ -62,7 +62,7 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// Each element is the revision up to which one controller has processed all changes.
+    /// Each element is the revision up to which the controller with this index has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,

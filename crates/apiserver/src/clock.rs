@@ -43,8 +43,7 @@ impl Clock {
         Time(self.now()).to_string()
     }
 
-    /// Sets by how much the server's wall time differs from the machine's time. A positive value means that the
-    /// server's time is ahead.
+    /// Sets the difference between the server's wall time and the machine's time. A positive value means that the server's time is ahead.
     pub(crate) fn set_ahead(&self, ahead: Duration) {
         let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
         self.skew_millis.store(millis, Ordering::Relaxed);

@@ -37,9 +37,9 @@ pub struct ApiServerConfig {
     /// Whether to serve TLS. With TLS, the server generates a certificate at startup and serves HTTP/2 to clients that support it. Default:
     /// no.
     pub tls: bool,
-    /// A file that contains users and their tokens, in the CSV format of kube-apiserver: `token,user,uid,"group1,group2"`. The server reads
-    /// the file once, at startup. Members of `system:masters` have all permissions. Other users need RBAC roles. Default: no file. If this
-    /// field is `None`, every caller is an administrator.
+    /// The path of a file that contains users and their tokens. The file has the CSV format of kube-apiserver:
+    /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have all permissions.
+    /// Other users need RBAC roles. Default: no file. If this field is `None`, every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
     /// The seed for all generated values. The generated values are names, uids, the administrator's token, and TLS keys and certificates.
     /// Two runs with the same seed generate the same values. Default: `None`, so the values are random.
@@ -56,7 +56,7 @@ pub struct ApiServerConfig {
     /// The interval at which a watch receives bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
     /// The maximum number of changes by which a watcher can lag behind. The server closes the stream of a watcher that lags further behind.
-    /// Only changes of the watched resource count. Default: 4096. Minimum: 1.
+    /// Only changes to objects of the watched resource count. Default: 4096. Minimum: 1.
     ///
     /// All watchers share one copy of the changes, so a slow watcher takes no extra memory. While a watcher still reads the initial
     /// objects, the server keeps a limited number of newer changes for this watcher. If the server must drop one of these changes, it
@@ -66,29 +66,29 @@ pub struct ApiServerConfig {
     ///
     /// If this server replaces an earlier server, this version must be higher than all versions that the earlier server returned. Clients
     /// of the earlier server then receive the error that their resource versions are too old, and they list again. If the version is too
-    /// low, the watches of these clients receive no events until the new server has reached the versions from which they watch.
+    /// low, the watches of these clients receive no events until the new server has passed the versions at which these watches started.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes up to a thousand
     /// changes that are more than five minutes old. The server always keeps the last change of each resource. A watch or a list at a
     /// resource version fails if the server has dropped changes that were made after this version.
     pub history: usize,
-    /// The approximate memory limit in bytes for the kept changes of all resources together. Default: 256 MiB. If the limit is exceeded,
-    /// the server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes the stream of this watch.
-    /// The server always keeps the last change of each resource.
+    /// The approximate memory limit in bytes for the changes that the server keeps for all resources together. Default: 256 MiB. If the
+    /// limit is exceeded, the server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes the
+    /// stream of this watch. The server always keeps the last change of each resource.
     ///
-    /// A separate cache with half of this limit stores objects in encodings other than JSON. These encodings are protobuf, metadata only,
-    /// and table rows. The cache contains current and past objects. When the cache is full, it evicts encodings that have been used only
-    /// once. If the server needs an evicted encoding later, it encodes the object again. For a list in protobuf, the server encodes each
-    /// evicted object twice, because the response body begins with its length.
+    /// A separate cache, whose limit is half of this limit, stores objects in encodings other than JSON. These encodings are protobuf,
+    /// objects that are reduced to their metadata, and table rows. The cache contains current and past objects. When the cache is full, it
+    /// evicts encodings that have been used only once. If the server needs an evicted encoding later, it encodes the object again. For a
+    /// list in protobuf, the server encodes each evicted object twice, because the response body begins with its length.
     pub history_bytes: usize,
-    /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. Bodies of
-    /// at most 64 KiB have an additional reserve, which is one eighth of this limit.
+    /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. For
+    /// bodies of at most 64 KiB, an additional eighth of this limit is reserved.
     ///
     /// If the limit is exceeded, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request
     /// receives status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
     /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number if it exceeds half of the
-    /// number of files that the process may open. The other half remains available to other parts of the process. When the limit is
+    /// maximum number of files that the process may open. The other half remains available to other parts of the process. When the limit is
     /// reached, new clients wait until a connection closes.
     pub connections: usize,
     /// The optional controllers to run. Default: all. The controllers for custom resource definitions and for the Service `kubernetes`
@@ -112,7 +112,7 @@ pub struct ApiServerConfig {
     /// can expire immediately.
     pub own_thread: bool,
     /// The maximum number of requests that [the audit](crate::ApiServer::audit) keeps. Default: 10 000. The audit keeps fewer requests if
-    /// their records take more than 32 MiB.
+    /// the records would take more than 32 MiB.
     pub audit: usize,
 }
 
@@ -150,7 +150,7 @@ pub struct Controllers {
     /// Whether a controller aggregates cluster roles.
     pub roles: bool,
     /// Whether a controller writes the status of ValidatingAdmissionPolicies. The status contains the warnings of the type check, and the
-    /// generation of the policy that was checked.
+    /// generation that the policy had when it was checked.
     pub policies: bool,
 }
 

@@ -43,12 +43,12 @@ use crate::kinds::{GroupResource, Kind, Kinds};
 use crate::object::holds;
 use crate::store::Order;
 
-/// Returns the built-in kinds, in which CustomResourceDefinition has the strategy of this module.
+/// Returns the built-in kinds. In the result, the kind CustomResourceDefinition has the strategy of this module.
 pub(crate) fn with_definition_strategy(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
-/// The name under which definitions are stored.
+/// The name under which the store keeps the definitions.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Returns the name of the definition that defines this kind.
@@ -69,7 +69,7 @@ pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the order of members in the objects that are stored under this name.
+/// Returns the order of the members of an object, for objects that the store keeps under this name.
 pub(crate) fn order(stored: &str) -> Order {
     if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }

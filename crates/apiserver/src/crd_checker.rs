@@ -15,9 +15,9 @@ pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts. The checks need no server, no runtime and no socket.
 ///
-/// A check uses the same code as the embedded server, so its results and messages are the same as in kube-apiserver. A check prunes the
-/// object, adds the defaults, and validates field names strictly. It also validates the metadata, checks the object against the schema, and
-/// evaluates the CEL rules with their cost limits.
+/// A check uses the same code as the embedded server, so the results and messages of a check are the same as in kube-apiserver. A check
+/// prunes the object, adds the defaults, and validates field names strictly. It also validates the metadata, checks the object against the
+/// schema, and evaluates the CEL rules with their cost limits.
 ///
 /// A manifest is a YAML text, or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
 ///

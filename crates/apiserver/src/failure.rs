@@ -1,4 +1,4 @@
-//! Request failures, and the responses that report them.
+//! Request failures, and the responses that report these failures.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,11 +12,11 @@ use crate::validate::FieldErrors;
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
-    /// The text of a response that is plain text and contains no Status. In kube-apiserver, only the outermost handlers send plain text
+    /// The text of a plain text response, which is sent instead of a Status. In kube-apiserver, only the outermost handlers send plain text
     /// responses.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Whether the failure occurred in a handler that runs before the API handlers. Handlers that run before the API handlers do not
-    /// negotiate the format of their responses.
+    /// Whether the failure occurred in a handler that runs before kube-apiserver's API handlers. Handlers that run before the API handlers
+    /// do not negotiate the format of their responses.
     pub(crate) early: bool,
 }
 
@@ -130,8 +130,8 @@ impl Failure {
         failure
     }
 
-    /// Creates the 403 failure of a request for which mutating admission policies failed. The first error message becomes the message of
-    /// the response.
+    /// Creates a 403 failure for a request because the evaluation of mutating admission policies has failed. The first error message
+    /// becomes the message of the response.
     pub(crate) fn denied_by_mutation(
         resource: &GroupResource,
         name: &str,

@@ -17,8 +17,8 @@ use crate::verb::RequestVerb;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock determines when rules become active and when they expire. If no runtime is set, a rule uses the clock of the
-    /// thread that calls `add`.
+    /// The runtime whose clock determines when fault rules become active and when they expire. If no runtime is set, a rule uses the clock
+    /// of the thread that calls `add`.
     runtime: OnceLock<Handle>,
 }
 
@@ -26,7 +26,7 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// The number of times that each rule has fired. The number in a rule's [`RuleId`] is the index of the rule in this list.
+    /// The number of times that each fault rule has fired. The number in a rule's [`RuleId`] is the index of the rule in this list.
     hits: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ struct ArmedRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// The attributes of a request that rules can match.
+/// The attributes of a request with which fault rules compare their conditions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     /// The verb. If the request has no resource, the verb is `None`.
@@ -50,26 +50,26 @@ pub(crate) struct Request<'a> {
     pub(crate) version: &'a str,
 }
 
-/// The effects that the rules have on a request. The rules are applied before the server processes the request.
+/// The effects that the fault rules have on a request. The rules are applied before the server processes the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// The server sends this answer instead of the response, after it has processed the request.
+    /// The server first processes the request, and then sends this answer instead of the real response.
     pub(crate) lose_answer: Option<Answer>,
     /// The server reads from this view of the store.
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store that can show an older state than the newest state.
+/// A view of the store, which can show an older state than the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// The view shows the state of the store at this revision.
+    /// The view always shows the state of the store at this revision.
     At(u64),
     Behind(Lag),
 }
 
-/// The effect of a [`Fault::Lag`] rule on one watch.
+/// Describes how a [`Fault::Lag`] rule affects one watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Lagging {
     pub(crate) lag: Lag,
@@ -78,12 +78,12 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
-    /// Returns whether the lag has ended.
+    /// Returns whether the lag of the watch has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
     }
 
-    /// Waits until the lag ends.
+    /// Waits until the lag of the watch ends.
     pub(crate) async fn end(&self) {
         match self.until {
             Some(until) => {
@@ -94,10 +94,10 @@ impl Lagging {
     }
 }
 
-/// The effect of a rule on one watch.
+/// Describes how a rule affects one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// The watch starts with the error for an expired revision.
+    /// The watch starts with the error that its revision has expired.
     Expired,
     /// The connection is closed after the watch has sent this many frames.
     CutAfter(u32),
@@ -112,7 +112,7 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// Makes all rules measure time with the clock of this runtime. Later calls have no effect.
+    /// From this call on, all rules measure time with the clock of this runtime. Later calls of this method have no effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
@@ -152,7 +152,7 @@ impl Faults {
     }
 
     /// Returns whether a rule can match create requests by the name of the object. If the result is false, the caller need not read the
-    /// name from the body.
+    /// object name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))

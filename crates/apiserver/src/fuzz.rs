@@ -1,5 +1,5 @@
-//! Fuzz targets. The programs in `crates/fuzz/` and the tests in this file call these functions. Each function panics
-//! if an invariant is violated.
+//! Fuzz targets. The programs in `crates/fuzz/` call these functions, and so do the tests in this file. Each function panics if an
+//! invariant is violated.
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
@@ -16,8 +16,7 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a continue token, encodes the result, and decodes it a second time. Panics if the second decoded value
-/// differs from the first decoded value.
+/// Decodes a continue token, encodes the decoded value, and decodes the encoded value again. Panics if the two decoded values differ.
 pub fn continue_token(bytes: &[u8]) {
     registry::fuzz_token(&text(bytes));
 }
@@ -53,8 +52,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads the header blocks of an HTTP/2 connection. Panics if splitting the bytes in a different way changes the
-/// result.
+/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on the positions at which the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     server::fuzz_header_blocks(bytes);
 }

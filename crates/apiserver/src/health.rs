@@ -1,4 +1,4 @@
-//! The checks of the health endpoints. The names and the order of the checks are the same as in kube-apiserver.
+//! Implements the checks of the health endpoints. The checks have the same names and the same order as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ pub(crate) enum Endpoint {
     Ready,
 }
 
-/// The condition that a check tests.
+/// The condition under which a health check passes.
 #[derive(Clone, Copy, Debug)]
 enum CheckKind {
     /// The check passes if the server responds.
@@ -28,7 +28,7 @@ enum CheckKind {
     Controllers,
 }
 
-/// The name and the condition of each check. If only one endpoint has the check, the entry contains this endpoint. Some
+/// The name and the condition of each health check. If only one endpoint has the check, the entry also contains this endpoint. Some
 /// post-start hooks complete before the server listens, so their checks pass as soon as the server responds.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
@@ -70,7 +70,7 @@ const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("shutdown", Some(Endpoint::Ready), CheckKind::Process),
 ];
 
-/// The state of the checks.
+/// The state that the health checks test.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     /// The number of controllers that have been started.
@@ -82,7 +82,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Returns the names and results of the endpoint's checks.
+    /// Returns the names and results of all checks that the endpoint has.
     pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Health {
         Running(self)
     }
 
-    /// If `fails` is true, the check fails. Otherwise, the check passes again.
+    /// If `fails` is true, the check fails. A guard that counts a controller as running until the guard is dropped.
     pub(crate) fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {

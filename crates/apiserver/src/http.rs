@@ -54,18 +54,19 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
-    /// The path and the query of the request, in their original spelling.
+    /// The path and the query of the request, spelled as the client sent them.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
     /// The flow schema and the priority level of the request. The flow is `None` until the user is known.
     flow: Option<auth::Flow>,
-    /// The verb of a request for a resource.
+    /// The verb of the request, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, which RBAC and fault rules use. For a list or watch, this is the name that its field selector selects.
+    /// The name of the object, which RBAC and fault rules use. For a list or watch, this is the name that the field selector of the request
+    /// selects.
     object: String,
-    /// The view of the store for reads. The view is `None` unless a fault rule selects one.
+    /// The view of the store from which the request reads. The view is `None` unless a fault rule selects one.
     view: Option<View>,
     /// Warnings for the client. The warnings are sent with every response, even if the request fails.
     pub(crate) warnings: Vec<String>,
@@ -75,9 +76,9 @@ pub(crate) struct Call {
     schema_weight: usize,
     /// The memory budget that the bodies of all requests share.
     bodies: Arc<BodyBudget>,
-    /// The connection, if the client requests an upgrade.
+    /// The connection to the client, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// The protocol that the connection uses after a response with status 101.
+    /// The protocol to which the connection switches after a response with status 101.
     socket: Option<Socket>,
 }
 
@@ -143,9 +144,9 @@ impl Call {
 /// The deadline by which the server must have sent the whole response. The deadline also applies if the client does not read the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
-    /// The deadline of an ordinary request, which is not a watch or another stream.
+    /// The deadline of an ordinary request. Watches and other streams have no such deadline.
     Request(Instant),
-    /// The time at which a watch ends.
+    /// The time at which the watch must end.
     Watch(Instant),
 }
 
@@ -160,10 +161,10 @@ impl Deadline {
 /// Serves one request and returns the response. If the connection is upgraded to a WebSocket, also returns a [`Socket`], and the caller
 /// must run this socket on the connection. This function never fails, because errors are sent as responses.
 ///
-/// The response is ready no later than at the deadline. If offloaded code is still running at the deadline, this code runs to its end, but
-/// it writes nothing to the store.
+/// The response is ready no later than at the deadline. If offloaded code is still running at the deadline, this code continues to its end.
+/// However, it no longer writes to the store.
 ///
-/// If the response has a deadline, this function passes it to `deadline`.
+/// If the response has a deadline, this function passes this deadline to `deadline`.
 ///
 /// # Cancel safety
 ///
@@ -200,13 +201,14 @@ pub(crate) async fn respond(
     }
 }
 
-/// The values that the server still needs after the response has started.
+/// The values that the server still needs after it has started to send the response.
 struct Ongoing {
-    /// The guard that writes the audit record of the request. The caller must record in this guard whether the response was in time.
+    /// The guard that writes the audit record of the request. The caller must record in this guard whether the response was completed
+    /// before the deadline.
     audited: AuditGuard,
     /// The WebSocket that must run on the upgraded connection.
     socket: Option<Socket>,
-    /// The time at which the watch ends. The field is set only if the response is a watch and its body sends the frames.
+    /// The time at which the watch ends. The time is set only if the response is a watch whose body sends the frames.
     ends: Option<Instant>,
 }
 
@@ -295,7 +297,8 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object name in `call`.
+    /// Reads the request info from the path, the method and the query. Also stores the verb, the request target and the object name in
+    /// `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -322,8 +325,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // `read` returns the bytes together with a permit to process them. Drop both immediately. Otherwise, the request would keep the
-            // permit while a fault delays it.
+            // `read` returns the bytes together with a permit to process them. Drop both immediately. If they were kept, a fault that
+            // delays the request would also delay the release of the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -488,7 +491,7 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// Adds the headers that all responses have. `audit_id` is the ID that the client sent, if any.
+/// Adds the headers that all responses have. `audit_id` is the audit ID that the client sent, if any.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -498,7 +501,7 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum total length of all warnings, in characters. If the warnings are longer, each warning is truncated first.
+/// The maximum total length of all warnings, in characters. If the total length is greater, each warning is truncated first.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
@@ -528,7 +531,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns a failure whose response is the answer of a fault rule.
+    /// Returns a failure whose response is the scripted answer of a fault rule.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

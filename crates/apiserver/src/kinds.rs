@@ -106,10 +106,10 @@ pub(crate) struct Kind {
     /// The categories that kubectl accepts, such as `all`.
     pub(crate) categories: Vec<String>,
     pub(crate) scope: Scope,
-    /// The verbs of the kind, in the order of the discovery document.
+    /// The verbs that the kind supports, in the order of the discovery document.
     pub(crate) verbs: Vec<Verb>,
-    /// The name under which the store keeps the objects of this kind. Kinds that serve the same objects in different forms have the same
-    /// store name.
+    /// The name under which the store keeps the objects of this kind. If two kinds serve the same objects in different forms, they have the
+    /// same store name.
     pub(crate) store: GroupResource,
     /// The version in which objects are stored. The hash in discovery documents is computed from this version. The version is `None` if the
     /// objects are not stored.
@@ -130,7 +130,7 @@ pub(crate) struct Kind {
 pub(crate) struct ServedSubresource {
     pub(crate) subresource: Subresource,
     pub(crate) verbs: Vec<Verb>,
-    /// The kind of request and response bodies, if it differs from the kind of the object.
+    /// The kind that request and response bodies have, if it differs from the kind of the object.
     pub(crate) kind: Option<GroupVersionKind>,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Conduct {
     pub(crate) generation: bool,
     /// If the object of a PUT request does not exist, the server creates it.
     pub(crate) creates_on_update: bool,
-    /// A PUT needs a resourceVersion.
+    /// A PUT request must contain a resourceVersion.
     pub(crate) needs_version: bool,
     /// The response to a DELETE is the deleted object instead of a Status.
     pub(crate) returns_deleted: bool,
@@ -181,7 +181,7 @@ impl Kind {
         }
     }
 
-    /// Returns the same kind in another version that has the same schema. The other version exists only in request and response bodies.
+    /// Returns the same kind in another version that has the same schema. This other version exists only in request and response bodies.
     pub(crate) fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -202,7 +202,7 @@ impl Kind {
         }
     }
 
-    /// Returns the store key of this kind's objects.
+    /// Returns the key under which the store keeps the objects of this kind.
     pub(crate) fn resource_key(&self) -> &ResourceKey {
         self.resource_key.get_or_init(|| self.store.to_string().into())
     }
@@ -211,7 +211,7 @@ impl Kind {
         self.group_version().with_kind(&self.kind)
     }
 
-    /// Returns the group and the plural name. Messages show them as `deployments.apps`.
+    /// Returns the group and the plural name. Messages contain this name in the form `deployments.apps`.
     pub(crate) fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -226,8 +226,8 @@ impl Kind {
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs for discovery. The verbs create, patch and update are omitted while the custom resource definition is being
-    /// deleted.
+    /// Returns the verbs of the kind for discovery documents. The verbs create, patch and update are omitted while the custom resource
+    /// definition is being deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<Verb> {
         let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
         self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
@@ -251,7 +251,7 @@ impl Kind {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
 
-    /// Returns the paths that a write to the subresource cannot change.
+    /// Returns the paths of the fields that a write to the subresource cannot change.
     pub(crate) fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
         self.strategy.reset_fields(subresource).unwrap_or_else(|| reset::usual(subresource, self.splits_status()))
     }
@@ -278,7 +278,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Returns whether an earlier check has found that the object needs no conversion.
+    /// Returns whether an earlier check has already found that the object needs no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,

@@ -39,7 +39,8 @@ use crate::request::query::Query;
 use crate::request::user::MASTERS;
 use crate::store::{ResourceKey, UpstreamObject, key};
 
-/// The timeout for loading all objects that a request needs. Each request to the upstream cluster has the same timeout.
+/// Loading all objects that a request needs must not take longer than this time. Each request to the upstream cluster also has this
+/// timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The upstream cluster, and the set of its collections that are loaded.
@@ -47,7 +48,7 @@ const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set when the collection has been loaded.
+    /// The requested collections. For each collection, the cell is set when the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// The collections that are fully loaded and watched. The set must be locked while an object is copied from the upstream cluster.
     /// Otherwise, watchers could miss an object that is copied just before the load of its collection completes.
@@ -58,14 +59,15 @@ pub(crate) struct Live {
     runtime: Handle,
 }
 
-/// The objects of one resource in one namespace. If the namespace is empty, the collection spans all namespaces or is in cluster scope.
+/// The objects of one resource in one namespace. If the namespace is empty, the collection spans all namespaces, or its objects are
+/// cluster-scoped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// The server that must respond to a request.
+/// Determines which server must respond to a request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
@@ -135,7 +137,7 @@ impl Live {
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. Returns the server that must answer the request.
+    /// Loads the objects that a request needs. Also determines which server must answer the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
@@ -146,8 +148,8 @@ impl Live {
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // The names `.` and `..` are never sent to the upstream cluster. No object has such a name, and the upstream client could normalize
-        // the path.
+        // The names `.` and `..` are never sent to the upstream cluster. No object can have one of these names, and the upstream client
+        // could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
@@ -187,8 +189,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of the written object, and the other objects that the rules for this write read. If the upstream cluster does
-    /// not allow reading one of these objects, the plan treats the object as absent.
+    /// Loads the namespace of the written object. Also loads the other objects that the rules for this write read. If the upstream cluster
+    /// does not allow reading one of these objects, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -198,7 +200,8 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // A 403 error is ignored, because a client that may not read a namespace can still have permissions inside of it.
+                // A 403 error for the namespace is ignored, because a client that may not read a namespace can still have permissions
+                // inside of it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));
@@ -216,7 +219,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads one object. If the object was written in the plan, or if its collection is watched, nothing happens.
+    /// Loads one object. If the object was written in the plan, or if its collection is watched, this method does nothing.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
@@ -238,8 +241,8 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection. If the collection is already loaded, nothing happens. If the future is dropped, the load of the collection
-    /// continues.
+    /// Loads a collection. If the collection is already loaded, this method does nothing. If the future is dropped, the load of the
+    /// collection continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -303,7 +306,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Returns whether `complete` contains this collection, or the collection of the same resource in all namespaces.
+/// Returns whether `complete` contains this collection, or contains the collection of all objects of the same resource.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -318,7 +321,7 @@ fn version(object: &Json) -> u64 {
 }
 
 /// Returns how the timeout applies to a forwarded read request. The responses to watches and log requests last until the client stops
-/// reading. For log requests, this is true even without the parameter `follow`.
+/// reading. This also applies to log requests without the parameter `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

@@ -196,7 +196,7 @@ fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Reads a snapshot. If the file does not exist, returns `None`.
+/// Reads a snapshot. Returns `None` if the file does not exist.
 fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::error::Error>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(ServerSnapshot::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
@@ -207,9 +207,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
 
 /// Returns the first revision of the server, which is the number of tenths of a second since 2026.
 ///
-/// The revision is higher than all versions of an earlier server on the same port. The only exception is a server that had more than ten
-/// writes per second on average. Therefore, the clients of the earlier server receive an error and list again. For ten years, the revision
-/// stays below 2^32, as in real clusters. Some tools interpret greater values as times in the far future.
+/// The revision is higher than all revisions of an earlier server on the same port. The only exception is an earlier server that made more
+/// than ten writes per second on average. Therefore, the clients of the earlier server receive an error, and they list again. For ten
+/// years, the revision stays below 2^32, as in real clusters. Some tools interpret greater values as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -252,7 +252,7 @@ mod platform {
         options.mode(0o600);
     }
 
-    /// Sets the mode of the file to a mode that only allows access by the owner. The file may have existed before with another mode. A
+    /// Sets the mode of the file, so that only the owner can access the file. The file may already have existed with another mode. A
     /// special file, such as a pipe, has no mode that could be set.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         match file.metadata()?.is_file() {
@@ -262,7 +262,7 @@ mod platform {
     }
 }
 
-/// On Windows, the limit for open files need not be raised. A new file inherits the permissions of its folder.
+/// On Windows, the program need not raise the limit for open files. A new file inherits the permissions of its folder.
 #[cfg(not(unix))]
 mod platform {
     use std::fs::{File, OpenOptions};

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::verb::RequestVerb;
 
-/// The maximum number of distinct label sets that are counted. Without a maximum, the number could grow without bound,
-/// because clients can send any resource and version. After the maximum is reached, requests with new label sets are no
-/// longer counted.
+/// The maximum number of distinct label sets for which requests are counted. Without a maximum, the number of label sets could grow without
+/// bound, because clients can send any resource and version. After the maximum is reached, requests with new label sets are no longer
+/// counted.
 const MAX_SERIES: usize = 10_000;
 
 /// The upper bounds of the histogram buckets in seconds.
@@ -18,7 +18,7 @@ const BOUNDS: [f64; 23] = [
     45.0, 60.0,
 ];
 
-/// The labels of a request.
+/// The labels with which the metrics of a request are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestLabels {
     pub(crate) group: String,
@@ -28,18 +28,18 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`. The component is `apiserver` for most paths. The label is empty for paths that all
-    /// Kubernetes components serve, such as health.
+    /// The label `component`. The label `component` is `apiserver` for most paths. The label is empty for paths that all Kubernetes
+    /// components serve, such as health.
     pub(crate) component: &'static str,
 }
 
-/// The counts and durations of the requests with one set of labels.
+/// The counts and durations of all requests that have the same labels.
 #[derive(Clone, Debug, Default)]
 struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
     seconds: f64,
     count: u64,
-    /// The cumulative number of requests, for each bucket.
+    /// The cumulative number of requests for each histogram bucket.
     within: [u64; BOUNDS.len()],
 }
 
@@ -139,7 +139,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the label of a verb. An apply patch request has the label `APPLY`.
+/// Returns the value of the label for a verb. An apply patch request has the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

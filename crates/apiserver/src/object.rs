@@ -1,6 +1,6 @@
 //! Functions for API objects that are represented as JSON.
 //!
-//! The functions do not panic. The functions ignore values of unexpected types, or treat them as absent.
+//! These functions do not panic. They ignore values of unexpected types, or treat such values as absent.
 
 pub(crate) mod metadata;
 mod ordered;
@@ -13,7 +13,7 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Returns whether two objects differ in a member that is not in `members`.
+/// Returns whether two objects differ in any member except those in `members`.
 pub(crate) fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
@@ -41,7 +41,7 @@ pub(crate) fn remove_metadata(object: &mut Json, key: &str) {
     }
 }
 
-/// Copies a member from `old` to `new`. If `old` does not have the member, it is removed from `new`.
+/// Copies the member with this name from `old` to `new`. If `old` does not have the member, this function removes the member from `new`.
 pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
@@ -49,7 +49,7 @@ pub(crate) fn restore_member(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Copies all members from `old` except the members in the given list.
+/// Replaces all members of `new` by the members of `old`, except the members in the given list.
 pub(crate) fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
@@ -88,7 +88,7 @@ pub(crate) fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> b
     true
 }
 
-/// For each item, returns whether an earlier item is equal to it.
+/// For each item, returns whether an equal item precedes it.
 pub(crate) fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()

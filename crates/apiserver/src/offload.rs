@@ -1,5 +1,5 @@
-//! Moves long synchronous processing steps to other threads. While these threads work, even a single-threaded runtime
-//! continues to serve requests.
+//! Moves long pieces of synchronous code to other threads. While these threads work, even a single-threaded runtime continues to serve
+//! requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,17 +13,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that are processed on the current thread. Processing this number of bytes takes at most
-/// a few milliseconds. Offloading costs about 20 µs.
+/// The maximum number of bytes that a request processes on the current thread. Processing this number of bytes takes at most a few
+/// milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// An argument for [`work_on`] with which the processing is always offloaded. `ALWAYS` is for processing that can take
-/// long even if the input is small.
+/// An argument for [`work_on`] that always moves the processing to another thread. `ALWAYS` is for processing that can take long even if
+/// the input is small.
 pub(crate) const ALWAYS: usize = usize::MAX;
 
-/// A server's permits for offloaded steps, which are pieces of code between two awaits. There is one permit for each
-/// processor. The number of permits also bounds memory. Processing an input can take hundreds of times the input's own
-/// memory. An offloaded step never waits for another offloaded step.
+/// The permits that a server needs to run offloaded steps. A step is the code between two awaits. There is one permit for each processor.
+/// The number of permits also bounds memory. The reason is that processing an input can take hundreds of times the input's own memory. An
+/// offloaded step never waits for another offloaded step.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadPermits(Arc<Semaphore>);
 
@@ -58,13 +58,13 @@ pub(crate) async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns whether processing this many bytes should move to another thread.
+/// Returns whether code that processes this many bytes should move to another thread.
 pub(crate) fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// The kind of thread on which the current step runs.
+    /// The type of thread on which the current step runs.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
     /// Whether the current step has requested to offload the next step.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
@@ -80,10 +80,10 @@ enum Execution {
     Offloaded,
 }
 
-/// A future that offloads its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks
-/// the next step as long. All other steps run on the thread that polls the future, so the future does not occupy a
-/// thread while it waits. The inner future is polled as usual until a long step begins. Therefore, deadlines inside the
-/// future take effect even if no permit or thread becomes free.
+/// A future that moves its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks the next step as long.
+/// All other steps run on the thread that polls the future. Therefore, the future does not occupy a thread while it waits. The inner future
+/// is polled as usual until a long step begins. Therefore, a deadline inside the future takes effect even if no permit or thread becomes
+/// free.
 ///
 /// # Cancel safety
 ///
@@ -106,8 +106,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The inner future while one of its steps is offloaded. The blocking task removes the future from here when it
-    /// starts to run.
+    /// The inner future while one of its steps is offloaded. The blocking task takes the future out of this field when it starts to run.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -195,7 +194,7 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of `work`. If the [`Offload`] is dropped before the step begins, the step does not run.
+/// Offloads the next step of the future `work`. If the [`Offload`] is dropped before the step begins, the step does not run.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -212,7 +211,7 @@ fn offload_step<T: Send + 'static>(
     OffloadState::Offloaded { work, step }
 }
 
-/// Polls the work once. Returns the result. Also returns whether the next step should be offloaded.
+/// Polls the work once. Returns the result. Also returns whether the next step of the future should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
     /// Restores the state of the thread on drop, because offloads can be nested and a step can panic.
     struct Outer(Execution, bool);
@@ -333,8 +332,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// No step can be offloaded, because another task occupies the only blocking thread or holds all permits. The
-    /// deadline is part of the offloaded future.
+    /// In these tests, no step can be offloaded, because another task occupies the only blocking thread or holds all permits. In this test,
+    /// the deadline is part of the offloaded future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

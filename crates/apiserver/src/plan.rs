@@ -43,10 +43,10 @@ use crate::server::{ApiServer, StartError};
 ///   objects of one resource in one namespace, or in all namespaces. After the list, the plan watches the collection. Therefore, a list
 ///   returns the current objects of the cluster, except for the objects that were written in the plan. A create needs the permission to
 ///   list the collection in the cluster, because it also makes the plan list the collection.
-/// - An object keeps its uid and its resourceVersion from the cluster until it is written in the plan. The resource versions of writes in
+/// - Until an object is written in the plan, it keeps its uid and its resourceVersion from the cluster. The resource versions of writes in
 ///   the plan are higher than the versions of the cluster.
-/// - When the plan starts, it loads all custom resource definitions and watches them. Discovery documents come from the cluster until a
-///   custom resource definition is written in the plan.
+/// - When the plan starts, it loads all custom resource definitions and then watches the definitions. Discovery documents come from the
+///   cluster until a custom resource definition is written in the plan.
 /// - The cluster answers requests for logs, access reviews, and resources that this server does not serve, such as metrics. Forwarded
 ///   requests do not appear in the server's audit, and the server's fault rules do not apply to them.
 /// - Requests to the cluster time out after a minute. If a watch fails, it is started again after a second. With each further failure, the
@@ -62,13 +62,14 @@ use crate::server::{ApiServer, StartError};
 ///
 /// # Limits
 ///
-/// - The cluster's admission webhooks, admission policies and conversion webhooks are not called. The plan reads objects in their storage
-///   version. If a request names another version, the plan returns the same object without converting it. Quotas apply only if the plan has
-///   read them. The plan does not check whether the cluster would authorize the writes.
+/// - The cluster's admission webhooks, admission policies and conversion webhooks are not called. The plan reads each object from the
+///   cluster in the version in which the cluster stores the object. If a request names another version, the plan returns the same object
+///   without converting it. A quota applies only if the plan has read the ResourceQuota object. The plan does not check whether the cluster
+///   would authorize the writes.
 /// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment creates no pods in the plan, and a
 ///   PersistentVolumeClaim is not bound.
-/// - The garbage collector tracks only the objects that the plan has read. The collector does not find dependents in collections that were
-///   never listed. If a namespace is deleted, the plan deletes only those objects in the namespace that the plan has read.
+/// - The garbage collector tracks only the objects that the plan has read. The collector does not find dependents in collections that the
+///   plan has never listed. If a namespace is deleted, the plan deletes only those objects in the namespace that the plan has read.
 /// - Requests for exec, attach and port forwarding do not reach the cluster. Proxy requests to pods, services and nodes do not reach the
 ///   cluster, either. The plan rejects these requests, or they fail as if the kubelet were unreachable. A GET request for an aggregated API
 ///   counts as a read and is forwarded, even if it has side effects.
@@ -78,8 +79,8 @@ use crate::server::{ApiServer, StartError};
 ///   user. Therefore, the plan's client needs the permission to impersonate this user.
 /// - All state of the plan is lost when the plan ends. The plan keeps all requested collections in memory.
 /// - The names, addresses and ports that the plan generates differ from the values that the cluster would choose.
-/// - If the deployed controller is the holder of a Lease in the cluster, it is also the holder of this Lease in the plan. Disable leader
-///   election in the planned controller, or make it use another Lease.
+/// - If the deployed controller holds a Lease in the cluster, it also holds this Lease in the plan. Disable leader election in the planned
+///   controller, or make it use another Lease.
 ///
 /// # Examples
 ///

@@ -1,8 +1,7 @@
 //! Implements the API verbs in the same way for all kinds.
 //!
-//! Functions that write one object never await. A function that writes one object reads the store, computes the new
-//! object, and commits it only if the inputs have not changed. The HTTP layer and the background tasks call these
-//! functions.
+//! Functions that write one object never await. Such a function reads the store, computes the new object, and commits the new object only
+//! if the inputs have not changed. The HTTP layer and the background tasks call these functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -62,10 +61,10 @@ use crate::offload::OffloadPermits;
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Interner};
 
-/// The maximum time for which a request waits until the store reaches a later revision.
+/// The maximum time for which a request waits until the store reaches the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The functions that the HTTP layer calls. The registry contains all state of the server. Its methods are the verbs.
+/// The API operations that the HTTP layer calls. The registry contains all state of the server. Its methods are the API verbs.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,
@@ -130,8 +129,7 @@ impl Registry {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the set of served kinds. Requests in flight continue to use the old set, and reads do not wait for
-    /// `change`.
+    /// Changes the set of served kinds. Requests in flight continue to use the old set. Reads of the set do not wait while `change` runs.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Kinds::clone(&self.kinds());
@@ -148,12 +146,12 @@ impl Registry {
         self.authorizer.rules_in(&self.db)
     }
 
-    /// Returns the flow schema and the priority level that apply to the user's request.
+    /// Returns the flow schema and the priority level that apply to a request of the user.
     pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the context for the rules of a kind. The request comes from `user`.
+    /// Returns the data that the rules of a kind can read while they process a request of `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
     }

@@ -193,7 +193,7 @@ impl ApiServer {
     /// # Errors
     ///
     /// Returns an error if an object cannot be created. After such an error, the later objects are not created. The objects that were
-    /// created before the failed object are kept.
+    /// created before the error are kept.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
@@ -206,7 +206,7 @@ impl ApiServer {
     /// # Errors
     ///
     /// Returns an error if a file cannot be read or an object cannot be created. After such an error, the later objects are not created.
-    /// The objects that were created before the failed object are kept.
+    /// The objects that were created before the error are kept.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
@@ -259,7 +259,7 @@ impl ApiServer {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets by how much the server's wall clock is ahead of the machine's clock. This simulates clock skew.
+    /// Sets the duration by which the server's wall clock is ahead of the machine's clock. This simulates clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
@@ -270,7 +270,7 @@ impl ApiServer {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry for other modules of this crate.
+    /// Returns the registry, which other modules of this crate use.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
@@ -385,7 +385,7 @@ pub enum LoadError {
     Refused {
         /// The file that contains the document. The path is `None` if the document was not read from a file.
         path: Option<PathBuf>,
-        /// The index of the document within its text, starting at 1.
+        /// The index of the document in the text or the file, starting at 1.
         document: usize,
         /// The object that the server rejected, and the reason for the rejection.
         why: String,

@@ -1,4 +1,4 @@
-//! Resource quantities, such as CPU and memory, that can be added and compared.
+//! Resource quantities, such as amounts of CPU and memory, that can be added and compared.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities of an object at a JSON pointer. If there is no value at the pointer, the result is empty.
+    /// Reads the quantities at a JSON pointer in an object. If there is no value at the pointer, the result is empty.
     pub(crate) fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -40,12 +40,12 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities of the resources that also occur in `other`.
+    /// Returns the quantities of those resources for which `other` also contains a quantity.
     pub(crate) fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// Replaces a quantity if `other` has a greater quantity for the same resource.
+    /// For each resource, keeps the greater of the quantities in `self` and `other`.
     pub(crate) fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -54,7 +54,7 @@ impl Amounts {
         }
     }
 
-    /// Subtracts `other`. A negative result becomes zero.
+    /// Subtracts `other`. If the result for a resource would be negative, it is zero.
     pub(crate) fn minus(&self, other: &Self) -> Self {
         let rest = |(name, amount): (&str, Quantity)| {
             (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))

@@ -31,7 +31,8 @@ pub(crate) fn applies(attempt: &Attempt<'_>) -> bool {
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on containers that do not specify them. Records these defaults in an annotation of the pod.
+/// Sets default requests and limits on each container that does not specify these values. Records these defaults in an annotation of the
+/// pod.
 pub(crate) fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -58,7 +59,7 @@ pub(crate) fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// Returns a message for each violation of the limit range by the object.
+/// Returns a message for each bound of the limit range that the object violates.
 pub(crate) fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }

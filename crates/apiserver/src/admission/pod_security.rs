@@ -34,17 +34,17 @@ pub(crate) enum Version {
     Latest,
 }
 
-/// A level and a version of the Pod Security Standards.
+/// A level of the Pod Security Standards, together with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standard {
     pub(crate) level: Level,
     version: Version,
 }
 
-/// The standards that a namespace applies to its pods.
+/// The Pod Security Standards that a namespace applies to its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// Pods that violate this standard are rejected.
+    /// A pod that violates this standard is rejected.
     pub(crate) enforce: Standard,
     /// Violations of this standard are recorded in the audit log.
     pub(crate) audit: Standard,
@@ -52,7 +52,7 @@ pub(crate) struct Policy {
     pub(crate) warn: Standard,
 }
 
-/// A violation of a standard.
+/// Describes how a pod violates a standard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     reason: &'static str,

@@ -13,9 +13,9 @@ pub(super) enum ContainerType {
     Init,
 }
 
-/// Returns the total quantities that a pod needs. For each resource, this is the greater of two quantities. The first quantity is the sum
-/// over the containers and sidecars. The second quantity is the maximum that the pod needs while its init containers run. The closure `of`
-/// returns the quantities of one container.
+/// Returns the total quantities that a pod needs. For each resource, the total is the greater of two quantities. The first quantity is the
+/// sum over the containers and sidecars. The second quantity is the maximum that the pod needs while its init containers run. The closure
+/// `of` returns the quantities of one container.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -23,8 +23,8 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // The running sum `start` already includes all earlier sidecars. The container changes only the sums of those resources that it
-        // uses itself.
+        // The sum `start` already includes all sidecars that precede this container. The container changes only the sums of those resources
+        // that it uses itself.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

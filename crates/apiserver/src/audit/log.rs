@@ -38,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The values that all requests of one client for one resource have in common.
+/// The fields of an audit record that all requests of one client for one resource have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -81,8 +81,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the stored value that is equal to `common`. If this value was already stored before the call, also returns `common`,
-    /// which the caller must drop after it releases the lock.
+    /// Returns the value in the set of shared values that is equal to `common`. If the set already contained this value before the call,
+    /// also returns `common`. The caller must drop `common` after it releases the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {

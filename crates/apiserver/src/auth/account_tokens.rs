@@ -163,7 +163,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // Decoding should succeed, because this server created and signed the claims.
+        // Decoding the claims should succeed, because this server created and signed them.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -208,8 +208,8 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // If the token is bound to a pod, its claims also contain the node of the pod. The server reports the node to clients, but does
-        // not check it.
+        // If the token is bound to a pod, the claims of the token also contain the node of the pod. The server reports the node to clients,
+        // but does not check it.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]

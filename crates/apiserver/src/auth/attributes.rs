@@ -1,4 +1,4 @@
-//! The attributes of a request that are needed to authorize it.
+//! The attributes that are needed to decide whether a request is allowed.
 
 use crate::request::path::ResourcePath;
 
@@ -12,6 +12,6 @@ pub(crate) enum Attributes<'a> {
         /// The name of the object. The name is empty for a collection, unless the field selector selects a single name.
         name: &'a str,
     },
-    /// A request for a path that does not name a resource, such as health or discovery.
+    /// A request for a path that names no resource, such as a health check or a discovery request.
     Path { verb: &'a str, path: &'a str },
 }

@@ -9,9 +9,9 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::GroupResource;
 use crate::request::user::{MASTERS, User};
 
-/// The decision on a request. This type does not implement `PartialEq`, so a caller must match on
-/// [`Allowed`](Self::Allowed) to permit a request. A comparison of two `NoOpinion` values could find a difference in
-/// their errors although the decision is the same.
+/// The decision whether a request is allowed. This type does not implement `PartialEq`, so a caller must match on
+/// [`Allowed`](Self::Allowed) to permit a request. A comparison of two `NoOpinion` values could find a difference in their errors although
+/// the decision is the same.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// The request is allowed for the contained reason.

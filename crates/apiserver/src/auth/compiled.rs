@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::store::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
-/// A data structure that is built from stored objects and updated when they change.
+/// A data structure that is built from stored objects, and that is updated when these objects change.
 pub(super) trait Index: Default {
     /// The resources whose objects the index contains.
     const RESOURCES: &'static [&'static str];
@@ -30,7 +30,7 @@ struct CompiledState<I> {
 
 impl<I: Index> Compiled<I> {
     /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so `query` should only
-    /// look up objects. The caller can process the found objects after the call.
+    /// look up objects. The caller can process the found objects after this method has returned.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {

@@ -14,7 +14,7 @@ use crate::object::{metadata, remove_metadata};
 use crate::request::path::ResourcePath;
 use crate::request::user::{MASTERS, User};
 
-/// The maximum number of comparisons between granted permissions and the writer's permissions. The limit is necessary because a rule of a
+/// The maximum number of comparisons that check whether the writer has the granted permissions. The limit is necessary because a rule of a
 /// few kilobytes can expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
@@ -128,7 +128,7 @@ impl Granter<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        // As in kube-apiserver, the error names the written resource, even if the missing role belongs to another resource.
+        // As in kube-apiserver, the error names the written resource, even if the missing role is an object of another resource.
         let error = held.missing.map_or_else(String::new, |missing| {
             format!("; resolution errors: [{} {} not found]", self.target.kind.resource(), quoted(&missing.name))
         });
@@ -140,7 +140,7 @@ impl Granter<'_> {
         ))
     }
 
-    /// Returns whether the write changes only fields that the garbage collector writes.
+    /// Returns whether the write changes only metadata that the garbage collector writes, such as owner references and finalizers.
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();

@@ -19,7 +19,7 @@ use crate::store::{Db, Stored};
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
 
-/// The UIDs of a flow schema and of its priority level.
+/// The UIDs of the flow schema and of the priority level that apply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) schema: Arc<str>,
@@ -131,7 +131,7 @@ impl FlowIndex {
         self.schemas.get(self.places.get("exempt")?)
     }
 
-    /// Returns the flow for a flow schema. Returns `None` if the priority level of the schema does not exist.
+    /// Returns the UIDs of a flow schema and of its priority level. Returns `None` if the priority level of the schema does not exist.
     fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })

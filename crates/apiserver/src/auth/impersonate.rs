@@ -44,8 +44,8 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the impersonated user with the implied groups. `user` needs a separate permission for each part of `wanted`. The parts are the
-/// name, the uid, each group and each extra value.
+/// Returns the impersonated user with the implied groups. `user` needs a separate permission for each part of the impersonated identity
+/// `wanted`. The parts are the name, the uid, each group and each extra value.
 pub(crate) fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };

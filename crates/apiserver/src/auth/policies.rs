@@ -102,8 +102,7 @@ impl Index for PolicyIndex {
         let object = stored.decode();
         let spec = object.get("spec").cloned().unwrap_or_default();
         if is_policy(resource) {
-            // The compiled policy is kept if the spec is unchanged, for example after an update of the
-            // status.
+            // The index keeps the compiled form of a policy if the spec is unchanged, for example after an update of the status.
             if family.policies.get(key).is_some_and(|(known, _)| **known == spec) {
                 return;
             }

@@ -65,7 +65,7 @@ impl Right {
     }
 }
 
-/// Returns an upper bound for the number of comparisons that are needed to find a right in a rule.
+/// Returns the maximum number of comparisons that are needed to check whether a rule grants a right.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())

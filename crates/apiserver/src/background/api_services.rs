@@ -26,7 +26,7 @@ const SLICES: &str = "endpointslices.discovery.k8s.io";
 /// for a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// The fields that the controller reads.
+/// The fields of an APIService that the controller reads.
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
 /// A controller that maintains APIServices. The name of an APIService consists of a version and a group, such as `v1.example.com`. Only

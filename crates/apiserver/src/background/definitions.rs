@@ -20,22 +20,22 @@ use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// The interval between checks of whether all objects of a deleted definition were deleted.
+/// While a deleted definition still has objects, the controller checks at this interval whether they are gone.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// The cached definitions by group.
+    /// The cached definitions, grouped by their API group.
     known: BTreeMap<String, DefinitionGroup>,
     /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
-    /// The definitions that are terminating.
+    /// The definitions that are being deleted.
     terminating: BTreeSet<Key>,
-    /// The served resources. Each value is the definition of the resource in the state that was last applied to the API.
+    /// The served resources. Each value is the state of the resource's definition when the controller last updated the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
-/// The definitions of a group.
+/// The definitions in one API group.
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
@@ -137,7 +137,8 @@ impl Definitions {
         }
     }
 
-    /// Returns the changed definitions, and the definitions in the same groups that wait for a name. The result is sorted by creation time.
+    /// Returns the changed definitions. Also returns the definitions in the same groups that wait for a name. The result is sorted by
+    /// creation time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
@@ -218,8 +219,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // Objects can exist even if no version is served. If no version of a deleted definition is served, its objects are deleted through
-        // the storage version.
+        // Objects can exist even if no version is served. If no version of a deleted definition is served, the controller deletes the
+        // objects of the definition through the storage version.
         let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
@@ -446,7 +447,7 @@ mod tests {
     /// With so many definitions, the test fails if the controller processes each definition.
     const MANY: usize = 1000;
 
-    /// The two controllers that observe definitions. The test runs them step by step.
+    /// The two controllers that observe definitions. The test runs these controllers step by step.
     struct Cluster {
         registry: Arc<Registry>,
         changes: Changes,

@@ -10,7 +10,7 @@ use super::{Controller, all};
 use crate::registry::Registry;
 use crate::store::{Change, ChangeKind, Key};
 
-/// The resource under which the events of both API groups are stored.
+/// The store keeps the events of both API groups under this resource.
 const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
@@ -21,7 +21,7 @@ const GRANULARITY: Duration = Duration::from_secs(1);
 /// Deletes expired events.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The expiry time and the key of each event. The map key is the revision of the event's last write, so the order
+    /// The times at which events expire, and the keys of these events. The map key is the revision of the event's last write, so the order
     /// of the map is the order of expiry.
     due: BTreeMap<u64, (Instant, Key)>,
 }

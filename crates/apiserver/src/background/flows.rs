@@ -18,14 +18,14 @@ use crate::store::{Change, Key, Stored};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// The field manager that kube-apiserver uses when it writes the condition.
+/// kube-apiserver uses this field manager when it writes the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
 /// A controller that maintains the condition `Dangling`.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    /// The FlowSchemas that have changed.
+    /// The FlowSchemas that have changed since the last reconcile.
     due: BTreeSet<Key>,
     /// Whether a PriorityLevelConfiguration was created or deleted since the last reconcile.
     levels: bool,
@@ -97,7 +97,7 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
 }
 
-/// Returns the condition without its transition time.
+/// Returns a copy of the condition without its transition time.
 fn dangling(level: &str, exists: bool) -> Json {
     let (status, reason, rest) = match exists {
         true => ("False", "Found", "and it exists"),

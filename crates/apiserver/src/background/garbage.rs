@@ -4,8 +4,8 @@
 //!
 //! The collector tracks only dependents. The dependents are indexed by the UIDs of their owners. The collector reads owners from the store,
 //! so objects without owner references take no memory in the collector. The store can contain changes that the collector has not observed
-//! yet. If an owner has changes that the collector has not observed, it can have dependents that are not tracked yet. Therefore, the
-//! collector processes such an owner later.
+//! yet. If an owner has changes that the collector has not observed, there can be dependents of the owner that are not tracked yet.
+//! Therefore, the collector processes such an owner later.
 
 mod owners;
 mod release;
@@ -39,17 +39,17 @@ type Location = (ResourceKey, Key);
 /// The garbage collector.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    /// The dependents of each owner, by the owner's UID.
+    /// Maps the UID of each owner to its dependents.
     dependents: HashMap<String, BTreeSet<Location>>,
     /// For each waiting owner, one dependent that blocks the deletion of this owner. The key of the map is the owner's UID.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
-    /// The dependents that have new owner references and whose namespaces were not checked yet.
+    /// The dependents with new owner references for which the collector has not checked the namespaces yet.
     unchecked: HashSet<Location>,
     /// Objects whose processing failed.
     failed: HashSet<Location>,
-    /// The time at which the failed objects are retried, and the current delay.
+    /// The time at which the collector retries the failed objects, and the current retry delay.
     retry: Option<(Instant, Duration)>,
 }
 
@@ -173,8 +173,8 @@ impl Collector {
         }
     }
 
-    /// Enqueues the owners of an object by kind and name. The collector does not track the locations of owners. [`resolve`] finds the
-    /// location later.
+    /// Enqueues the owners of an object, which are identified by kind and name. The collector does not track under which resource and key
+    /// these owners are stored. [`resolve`] finds the resource and the key later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -325,7 +325,8 @@ impl Collector {
     }
 }
 
-/// Returns the kind and the location for an entry of the queue. The entry is either a location, or a reference to an owner.
+/// Returns the kind of the object to which an entry of the queue refers. Also returns the object's resource and key in the store. The entry
+/// contains either the resource and the key, or a reference to an owner.
 fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
@@ -404,7 +405,8 @@ mod tests {
         }
     }
 
-    /// While the collector processes the old owner, a client removes the finalizer, recreates the owner and deletes it again.
+    /// In this test, a client removes the finalizer of an owner, recreates the owner and deletes it again, while the collector processes
+    /// the old owner.
     #[tokio::test]
     async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in

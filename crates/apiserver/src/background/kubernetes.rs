@@ -62,7 +62,7 @@ pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     }
 }
 
-/// Returns the group, the kind and the expected content of each of the three objects.
+/// Returns the API group, the kind and the expected content of the Service, the Endpoints and the EndpointSlice.
 fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);

@@ -1,5 +1,5 @@
-//! Deletes the contents of deleted namespaces, and then the namespaces. Pods are deleted first, because they may need the other objects
-//! until they stop.
+//! Deletes the contents of deleted namespaces, and then the namespaces. Pods are deleted first, because a pod may need the other objects
+//! until it stops.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::request::user::User;
 use crate::request::{Requester, Subresource, Verb};
 use crate::store::{Change, ChangeKind, Range, Stored};
 
-/// The time for which a deleted namespace stays unchanged, so that clients can observe its terminating state.
+/// A deleted namespace stays unchanged for this time, so that clients can observe its terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a deleted namespace that still has contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ const MANAGER: &str = "kube-controller-manager";
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// The namespaces that were processed at least once but still exist.
+    /// The namespaces that still exist, although they were processed at least once.
     stuck: HashSet<String>,
 }
 
@@ -74,7 +74,7 @@ impl Controller for Cleaner {
                 self.stuck.remove(&name);
                 continue;
             };
-            // If the namespace was recreated in the meantime, `observe` schedules the new namespace.
+            // If a client has recreated the namespace in the meantime, `observe` schedules the processing of the new namespace.
             let Some(remaining) = empty(registry, &namespace).await else { continue };
             report(registry, &namespace, &remaining);
             if remaining.is_empty() && finish(registry, &namespace) {
@@ -96,7 +96,7 @@ impl Cleaner {
     }
 }
 
-/// The remaining objects of one kind.
+/// The objects of one kind that remain in a namespace.
 struct Remaining {
     resource: String,
     count: usize,
@@ -250,7 +250,7 @@ fn requester() -> Requester {
     Requester::new(User::controller("namespace-controller"))
 }
 
-/// Returns each finalizer with the number of objects that have it.
+/// Returns each finalizer of the remaining objects, with the number of objects that have it.
 fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for finalizer in finalizers {

@@ -27,11 +27,11 @@ use crate::store::{Change, Key, Stored};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-/// The field manager that kube-controller-manager uses for the status.
+/// kube-controller-manager uses this field manager when it writes the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
-/// The number of expressions that are checked before the controller yields to other tasks.
+/// After it has checked this number of expressions, the controller yields to other tasks.
 const BATCH: usize = 64;
-/// The maximum number of cached schemas. The next check can use them again. A large schema takes about 1 MiB.
+/// The maximum number of cached schemas. The next type check can use the cached schemas again. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
 /// A controller that checks policies. A policy is checked when its spec changes. Unlike kube-controller-manager, the controller checks a
@@ -39,13 +39,14 @@ const MAX_SCHEMAS: usize = 32;
 /// created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The policies that have changed. The value is true if the policy needs another check although its generation was already checked.
+    /// The policies that have changed since their last check. The value of an entry is true if the policy must be checked again although
+    /// its generation was already checked.
     due: BTreeMap<Key, bool>,
-    /// The definitions that have changed.
+    /// The custom resource definitions that have changed.
     definitions: BTreeSet<Key>,
     /// The revision of the latest change to a definition.
     changed_at: u64,
-    /// The revision up to which the controller for custom resource definitions has updated the served kinds.
+    /// The controller for custom resource definitions has updated the served kinds up to this revision.
     served_at: watch::Receiver<u64>,
     /// Makes the controller for custom resource definitions update `served_at`.
     wake: watch::Sender<()>,
@@ -161,9 +162,10 @@ struct Checks<'k> {
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 
-/// Whether a schema describes objects or parameters. The objects and the parameters of a policy can have the same kind, or two kinds with
-/// the same name. Therefore, the types of objects and of parameters need different names. As in kube-controller-manager, a type name
-/// consists of the kind and a number. In kube-controller-manager, this number depends on the time.
+/// Whether a schema describes the objects that a policy matches, or the parameters of the policy. The objects and the parameters of a
+/// policy can have the same kind, or two kinds with the same name. Therefore, the types of objects and of parameters need different names.
+/// As in kube-controller-manager, a type name consists of the kind and a number. In kube-controller-manager, this number depends on the
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,
@@ -214,7 +216,7 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Lets other tasks run. The code up to the next await then runs on another thread.
+/// Lets other tasks run. Afterwards, the code up to the next await runs on another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;

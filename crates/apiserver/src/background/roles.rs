@@ -42,7 +42,7 @@ impl Controller for Aggregator {
 /// A cluster role. The rules of a role are decoded only when they are needed, because rules take much memory and few roles are aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
-    /// The name, the labels, the resourceVersion and the aggregation rule.
+    /// The name, the labels, the resourceVersion and the aggregation rule of a cluster role.
     outline: Json,
     rules: OnceLock<Vec<TextedRule>>,
 }

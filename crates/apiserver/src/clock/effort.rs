@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs `work` with some number of items, and then with four times as many items. Returns whether the CPU time grows at
-/// most eightfold. A quadratic algorithm would take sixteen times as much CPU time.
+/// Runs `work` twice, the second time with four times as many items. Returns whether the second run takes at most eight times as much CPU
+/// time as the first run. In the second run, a quadratic algorithm would take sixteen times as much CPU time.
 pub(crate) fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
     // The first run initializes lazy tables, so it must not be measured.
@@ -24,8 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns the output of `work`. Also returns how often another task ran
-/// during that time.
+/// Runs `work` on a single-threaded runtime. Returns the output of `work`. Also returns how often another task ran on the same runtime
+/// while `work` ran.
 pub(crate) fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

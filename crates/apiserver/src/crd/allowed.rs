@@ -1,4 +1,4 @@
-//! The values of an `enum`.
+//! The allowed values of the schema keyword `enum`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! The printer columns of a definition, and the table cells of its custom resources.
+//! The printer columns that a definition declares, and the table cells of its custom resources.
 
 use jiff::Timestamp;
 use pintle_json::Json;

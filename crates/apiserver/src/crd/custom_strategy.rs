@@ -22,12 +22,12 @@ pub(super) struct Versions {
     pub(super) definition: String,
     pub(super) api_versions: Vec<String>,
     pub(super) schemas: Vec<Structural>,
-    /// The rules of each version.
+    /// The validation rules of each version.
     pub(super) rules: Vec<Option<RuleTree>>,
-    /// The cost of validating one object with the schema of the most expensive version. The unit of cost is the time
+    /// The cost of validating one object with the schema of that version whose validation is most expensive. The unit of cost is the time
     /// to process one byte of a body.
     pub(super) weight: usize,
-    /// The index of the storage version in these lists.
+    /// The index of the storage version in the lists of this struct.
     pub(super) at: usize,
 }
 
@@ -107,7 +107,7 @@ impl Custom {
     /// Evaluates the rules, unless the object has an error that may make the rules fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
-        // An object without a name is already reported by the metadata validation.
+        // If an object has no name, the metadata validation has already reported this.
         let has_name = !metadata::name(object).is_empty();
         if !has_name || errors.has_type(&BLOCKING) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
@@ -124,7 +124,7 @@ impl Custom {
     }
 }
 
-/// The types of errors after which no rule is evaluated.
+/// If validation has found an error of one of these types, no rule is evaluated.
 const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,

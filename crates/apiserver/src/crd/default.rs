@@ -1,4 +1,5 @@
-//! Adds the defaults of its schema to a custom resource. Normalizes nulls and numbers in the same way as kube-apiserver.
+//! Sets missing fields of a custom resource to the defaults from the schema. Normalizes nulls and numbers in the same way as
+//! kube-apiserver.
 
 use pintle_json::Json;
 
@@ -112,7 +113,7 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     }
 }
 
-/// Converts floats without a fraction to integers, because kube-apiserver stores them as integers.
+/// Converts each float without a fraction to an integer, because kube-apiserver stores such a float as an integer.
 pub(crate) fn normalise_numbers(value: &mut Json) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

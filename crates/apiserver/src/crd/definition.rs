@@ -10,7 +10,7 @@ use crate::object::{metadata, set_condition};
 use crate::request::Subresource;
 use crate::validate::FieldErrors;
 
-/// The finalizer that keeps a definition until all of its custom resources are deleted.
+/// This finalizer keeps a definition until all of its custom resources are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.

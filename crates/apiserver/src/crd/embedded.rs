@@ -1,4 +1,4 @@
-//! Objects embedded in custom resources, as declared with `x-kubernetes-embedded-resource`.
+//! Functions for the objects that custom resources can contain, as declared with `x-kubernetes-embedded-resource`.
 
 use pintle_json::{Json, Map};
 use pintle_schema as schema;
@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects. The result is the same as if Go decoded and encoded the metadata. Validation
-/// rejects metadata that cannot be decoded, so this function does not change it.
+/// Normalizes the metadata of embedded objects. The result is the same as if Go decoded and encoded the metadata. Validation rejects
+/// metadata that cannot be decoded, so this function leaves such metadata unchanged.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {

@@ -1,12 +1,12 @@
-//! Paths to values in an object, for error messages.
+//! Defines paths to values in an object, for error messages.
 
 use std::fmt;
 
-/// The path of a value in an object. The path is converted to text only for error messages, because a path can be as
-/// long as the object.
+/// The path from the root of an object to a value in the object. The path is converted to text only for error messages, because a path can
+/// be as long as the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FieldPath<'a> {
-    /// The path of the root value. The path is empty if the root is a whole object.
+    /// The path of the root value. This path is empty if the root is a whole object.
     Start(&'a str),
     Member(&'a FieldPath<'a>, &'a str),
     Item(&'a FieldPath<'a>, usize),

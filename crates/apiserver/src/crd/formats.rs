@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that cause no warning in a definition. The names contain no dashes, because dashes in format names are ignored.
+/// The formats that a definition can use without a warning. The names in this list contain no dashes, because dashes in format names are
+/// ignored.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",

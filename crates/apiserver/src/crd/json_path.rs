@@ -1,4 +1,4 @@
-//! Parses the JSONPath expressions of definitions, and returns their values in objects.
+//! Parses the JSONPath expressions in definitions, and evaluates them on objects.
 
 use pintle_json::Json;
 
@@ -9,14 +9,14 @@ pub(crate) enum Hop {
     Member(String),
     /// An item of a list. An index into a list. A negative index is counted from the end of the list.
     Item(i64),
-    /// The items from a start index up to an end index. The item at the end index is excluded. A negative index is counted from the end of
-    /// the list.
+    /// The items of a list from a start index up to an end index. The item at the end index is excluded. A negative index is counted from
+    /// the end of the list.
     Slice(Option<i64>, Option<i64>),
-    /// All items of a list, or all members of an object.
+    /// All items of a list, or the values of all members of an object.
     All,
-    /// The items that have a certain value at a path, or the items that have a different value there.
+    /// The items of a list that have a certain value at a path, or the items that have a different value there.
     Where(Vec<Hop>, FilterOperator, Json),
-    /// The items that have a value at a path.
+    /// The items of a list that have any value at a path.
     Having(Vec<Hop>),
 }
 
@@ -115,7 +115,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket. Brackets inside quotes and inner pairs of brackets are skipped.
+/// Returns the index of the closing bracket. The search skips brackets inside quotes, and it skips inner pairs of brackets.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {
@@ -171,7 +171,7 @@ fn quoted(text: &str) -> Option<&str> {
     ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
 }
 
-/// Reads a name up to the next dot or bracket. A backslash escapes the next character.
+/// Reads the name of a member, which ends before the next dot or bracket. A backslash escapes the next character.
 fn member_name(text: &str) -> (String, &str) {
     let (mut name, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {

@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 use super::{approval, is_established, is_terminating};
 use crate::object::set_condition;
 
-/// The names of a custom resource.
+/// The names that a definition gives to its custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DefinitionNames {
     pub(super) plural: String,
@@ -43,7 +43,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Returns the names as JSON. Optional names that are empty are omitted.
+    /// Returns the names as a JSON object. Optional names that are empty are omitted.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
@@ -77,7 +77,7 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns whether all requested names of a definition are accepted. No other definition can reserve names that are accepted here, so the
+/// Returns whether all requested names of a definition are accepted. No other definition can have reserved these accepted names, so the
 /// caller need not check for conflicts.
 pub(crate) fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
@@ -120,7 +120,7 @@ impl Taken {
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
-    // Only the last conflict is reported.
+    // If several names have conflicts, only the last conflict is reported.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
     let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 /// The maximum size of an automaton in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// This number of steps of a pattern search counts as one validation step.
+/// This number of steps of a regular expression search counts as one validation step.
 const SEARCH_STEPS: usize = 16;
-/// The maximum number of instructions of a pattern. Go's own limit is about three times as high.
+/// The maximum number of instructions of a compiled pattern. Go's own limit is about three times as high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
 /// The maximum length of a pattern in bytes. The limit is low because three characters can name a class of thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
@@ -20,7 +20,8 @@ const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern, which is parsed and compiled on its first use, because the objects of most definitions use only some of the patterns.
+/// A pattern that is parsed and compiled on its first use. This saves time, because the objects of most definitions use only some of the
+/// patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
@@ -32,8 +33,8 @@ impl Pattern {
         Self { text: text.into(), parsed: OnceLock::new() }
     }
 
-    /// Returns whether the pattern matches the text, and the number of steps. Returns `None` if the search needs more than `max_steps`. An
-    /// invalid pattern matches every text.
+    /// Returns whether the pattern matches the text, and the number of steps that the search took. Returns `None` if the search needs more
+    /// than `max_steps` steps. An invalid pattern matches every text.
     pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
         let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
         match pattern.search(text, max_steps.saturating_mul(SEARCH_STEPS)) {
@@ -59,7 +60,7 @@ fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
     if pattern.instructions() > MAX_INSTRUCTIONS { Err(TOO_LARGE.into()) } else { Ok(pattern) }
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains a copy of the expression for each repetition, and thousands of
+/// Estimates the cost of compiling a pattern. An automaton contains a copy of the repeated expression for each repetition, and thousands of
 /// characters for each Unicode class.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
@@ -77,7 +78,7 @@ fn weight(pattern: &str) -> usize {
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
     checked: HashMap<String, Result<(), String>>,
-    /// The remaining bytes of [`PATTERN_BUDGET`].
+    /// The part of [`PATTERN_BUDGET`] that is still unused, in bytes.
     left: u64,
 }
 
@@ -88,7 +89,7 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// Returns the shared pattern for this text.
+    /// Returns the shared pattern with this text.
     pub(super) fn shared(&mut self, text: &str) -> Arc<Pattern> {
         if let Some(known) = self.by_text.get(text) {
             return known.clone();
@@ -103,7 +104,7 @@ impl Patterns {
         self.by_text.keys().map(|text| weight(text)).sum()
     }
 
-    /// Returns an error if the pattern is invalid, or if the definition has no budget left for it.
+    /// Returns an error if the pattern is invalid, or if it exceeds the remaining budget of the definition.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.checked.get(pattern) {
             return known.clone();

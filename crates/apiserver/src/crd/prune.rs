@@ -10,7 +10,7 @@ const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blo
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
 /// Removes unknown fields from a custom resource. Returns the paths of the removed fields. The total size of the paths is limited. The
-/// first paths are fields of the object's metadata, and the last paths are fields of embedded metadata. Each group is sorted.
+/// first paths in the result are fields of the object's metadata. The last paths are fields of embedded metadata. Each group is sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -25,7 +25,7 @@ struct Removed {
     bytes: usize,
 }
 
-/// The location of a removed field in the object. The order of the variants is the order in which paths are reported.
+/// The part of the object that contained a removed field. Removed fields are reported in the order of the variants of this type.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,
@@ -75,7 +75,7 @@ pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Removes unknown metadata fields from all defaults of a schema, so that defaulting does not add them.
+/// Removes unknown metadata fields from all defaults of a schema. Otherwise, the defaults would add these fields to objects.
 pub(super) fn prune_defaults(schema: &mut Structural) {
     if let Some(mut default) = schema.default.take() {
         prune_embedded(schema, &mut default);
@@ -141,7 +141,7 @@ fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath
         }
         Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
         Json::Array(items) => {
-            // If the schema of a list has no schema for items, all fields of the items are unknown.
+            // If the schema of a list does not describe items, all fields of the items are unknown.
             let of_items = schema.items.as_deref();
             let empty = Structural::default();
             let of_items = match of_items {
@@ -170,7 +170,7 @@ fn prune_members(
         }
         match schema.member(key) {
             Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
-            // `additionalProperties: true` declares no fields inside of the values.
+            // `additionalProperties: true` allows any map value, but declares no fields inside of the map values.
             None if schema.allows_any_member() => {
                 value(&Structural::default(), member, false, path.member(key), removed);
             }

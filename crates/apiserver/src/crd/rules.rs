@@ -1,4 +1,4 @@
-//! The validation rules of custom resources in CEL: `x-kubernetes-validations`.
+//! Compiles and evaluates the validation rules of custom resources in CEL: `x-kubernetes-validations`.
 //!
 //! A [`RuleTree`] has the structure of a schema and contains its compiled rules. The function [`evaluate`] evaluates the rules for an
 //! object. The error messages are the same as in kube-apiserver.
@@ -27,15 +27,15 @@ pub(crate) use field_path::is_valid as is_valid_field_path;
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of its nested schemas. Nested schemas that contain no rules are omitted.
+/// The rules of a schema and of its nested schemas. Nested schemas without rules are omitted.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
-    /// The compiled rules. If a rule does not compile, the list contains the reason instead of the rule.
+    /// The compiled rules. For a rule that does not compile, the list contains the reason instead of the compiled rule.
     rules: Vec<Result<CompiledRule, String>>,
-    /// The schema that determines the types of values in CEL expressions. The field is set only if this schema has rules.
+    /// Determines the types of values in CEL expressions. The field is set only if this schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
-    /// The map keys of a list of the type `map`.
+    /// The map keys, if the schema describes a list of the type `map`.
     list_keys: Option<Vec<String>>,
     properties: BTreeMap<String, RuleTree>,
     additional: Option<Box<RuleTree>>,
@@ -116,9 +116,9 @@ impl RuleTree {
         self.items.as_deref()
     }
 
-    /// Returns the maximum cost of evaluating the rules. The unit is the time to process one byte of a body.
+    /// Returns the maximum cost of evaluating all rules in this tree. The unit is the time to process one byte of a body.
     pub(crate) fn weight(&self) -> usize {
-        /// The CEL cost that corresponds to the time for processing one byte of a body.
+        /// Evaluating this CEL cost takes as much time as processing one byte of a body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

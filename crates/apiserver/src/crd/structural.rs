@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::pattern::{Pattern, Patterns};
 
-/// A structural schema, parsed once from the JSON of a definition.
+/// A structural schema. It is parsed once from the JSON of a definition.
 ///
 /// Parsing never fails, because the parser ignores the parts of the JSON that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
@@ -38,13 +38,13 @@ pub(crate) struct Structural {
 /// The `additionalProperties` of a schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// If true, every value is allowed. If false, no value is allowed.
+    /// If this value is true, every additional property is allowed. If this value is false, no additional property is allowed.
     Allowed(bool),
-    /// All values that match this schema are allowed.
+    /// All additional properties that match this schema are allowed.
     Schema(Box<Structural>),
 }
 
-/// The limits that a schema defines for a value.
+/// The limits that a schema defines for a value, such as a maximum length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) values: Option<Allowed>,
@@ -111,7 +111,7 @@ impl Structural {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
-    /// Returns the schema of a member. Returns `None` if the member has no schema.
+    /// Returns the schema of an object's member. Returns `None` if the member has no schema.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),

@@ -1,4 +1,4 @@
-//! Tests of definitions and custom resources: pruning, defaults, validation, names and versions.
+//! Tests of custom resource definitions and custom resources: pruning, defaults, validation, names and versions.
 
 use std::sync::Arc;
 

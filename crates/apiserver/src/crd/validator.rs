@@ -18,8 +18,8 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that share a step limit. `left` contains the number of remaining steps. The function subtracts the steps
-/// that it takes.
+/// Validates one of several values for which there is a common step limit. `left` contains the number of remaining steps. This function
+/// subtracts the steps that the validation of the value takes.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -47,7 +47,7 @@ const STEP_OF_TEXT: usize = 64;
 struct Validation {
     errors: FieldErrors,
     visits: usize,
-    /// The number of steps left.
+    /// The number of validation steps that are left.
     left: usize,
 }
 
@@ -93,8 +93,9 @@ impl Validation {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type does not match. The Go library
-    /// compares the format first: its message for a value with a wrong type names the formats if the schema has a known format.
+    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type of the value does not match the
+    /// schema. If the schema has a known format, the message for a value with a wrong type names the formats, because the Go library
+    /// compares the format first.
     fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
@@ -163,9 +164,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of branches that match the value. Also returns the errors of the branch whose validation visited the most values.
-    /// If several branches visited the same number of values, the first of these branches provides the errors. The errors of all other
-    /// branches are dropped immediately to save memory.
+    /// Returns the number of branches of the schema that match the value. Also returns the errors of the branch whose validation visited
+    /// the most values. If several branches visited the same number of values, the first of these branches provides the errors. The errors
+    /// of all other branches are dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -345,8 +346,8 @@ impl Validation {
         self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The bytes of the error count as steps. A branch can report an error for every value, even if all errors are
-    /// discarded later.
+    /// Reports an error. The bytes of an error count as steps, because a branch can report an error for every value. Even errors that are
+    /// discarded later count.
     fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
@@ -399,7 +400,7 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
     }
 }
 
-/// Reports duplicate keys in a list map. A null item is treated like an item without keys.
+/// Reports items with equal keys in a list map. A null item is treated like an item without keys.
 fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
@@ -435,7 +436,7 @@ fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     found
 }
 
-/// Returns the names that messages use for the JSON type of a value and for its format.
+/// Returns the names that error messages use for the JSON type of a value and for its format.
 fn type_of(value: &Json) -> (&'static str, &'static str) {
     match value {
         Json::Null => ("null", ""),
@@ -486,7 +487,7 @@ mod tests {
             let errors = validate(&schema, &vec![json!(""); count].into(), None, "");
             assert!(!errors.is_empty());
         };
-        // Both sizes exceed the limit for reported errors.
+        // Both sizes in this test exceed the limit for reported errors.
         assert!(is_linear(400, validates));
     }
 

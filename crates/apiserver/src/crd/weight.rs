@@ -12,7 +12,8 @@ const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
 /// Returns the maximum cost of validating one value of a body. The cost for the bytes of the value itself is not included. The result is
-/// the cost at the most expensive position in the schema. A body can have all its values at that position.
+/// the validation cost at the most expensive position in the schema. The most expensive position is decisive, because a body can have all
+/// its values there.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

@@ -1,4 +1,4 @@
-//! The API without a server. The type [`Offline`] consists of a registry and the controller that serves definitions.
+//! Provides the API without a running server. The type [`Offline`] consists of a registry and the controller that serves definitions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,7 +90,7 @@ impl Sample {
     }
 }
 
-/// The default `apiVersion` and `kind` of manifests that do not specify them.
+/// The default `apiVersion` and `kind` for manifests that omit these fields.
 #[derive(Clone, Debug, Default)]
 struct DefaultType {
     api_version: String,
@@ -105,14 +105,14 @@ pub(super) struct Defined {
     pub(super) warnings: Vec<String>,
 }
 
-/// The API without a server.
+/// Provides the API without a running server.
 #[derive(Debug)]
 pub(super) struct Offline {
     registry: Arc<Registry>,
     definitions: Definitions,
     default_type: DefaultType,
-    /// Each check locks this mutex. A check stores the namespace and, for an update, the old object. At the end of the check, the namespace
-    /// and the old object are removed again.
+    /// This mutex is locked during each check. A check stores the namespace and, for an update, the old object. At the end of the check,
+    /// the namespace and the old object are removed again.
     checking: Mutex<()>,
 }
 
@@ -147,7 +147,7 @@ impl Offline {
         defined
     }
 
-    /// Stores and serves a definition. The name of the definition must not be in use.
+    /// Stores and serves a definition. The name of the definition must not be in use yet.
     fn define_absent(&mut self, sample: Sample, name: &str) -> Result<Defined, Rejection> {
         let checked = self.write(sample, None, WriteOptions::default())?;
         self.definitions.serve_definition(&self.registry, name);
@@ -278,7 +278,8 @@ impl Offline {
         })
     }
 
-    /// Adds a namespace. If the namespace did not exist before, returns its name. An object without a namespace needs no namespace.
+    /// Adds a namespace. If the namespace of the object did not exist before, returns the name of the namespace. An object without a
+    /// namespace needs no namespace.
     fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };
@@ -295,7 +296,7 @@ impl Offline {
     /// Removes an object from the store, if it exists.
     fn remove(&self, resource: &ResourceKey, key: &str) {
         if let Some(stored) = self.registry.db.get(resource, key) {
-            // The error can be ignored, because no other thread writes at the same time.
+            // The error of this deletion can be ignored, because no other thread writes at the same time.
             drop(self.registry.db.remove(resource, key, stored.revision()));
         }
     }

@@ -55,7 +55,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// In this document, the group and version of built-in kinds are empty. Clients fill in the values.
+/// In the discovery document, the group and version of built-in kinds are empty. Clients fill in the group and version.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

@@ -1,4 +1,5 @@
-//! Discovery and OpenAPI documents. The documents are created on request. Each document is cached until the described kinds change.
+//! Discovery and OpenAPI documents. Discovery and OpenAPI documents are created on request. Each document is cached until the described
+//! kinds change.
 
 mod document_cache;
 #[cfg(test)]
@@ -20,8 +21,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Kinds, VersionKinds};
 use crate::object::Ordered;
 
-/// The documents of a server. A document is created on request. The server creates a document on a thread for blocking code, because the
-/// creation takes long. At most one OpenAPI document and one discovery document are created at the same time.
+/// The discovery and OpenAPI documents of a server. A document is created on request. The server creates a document on a thread for
+/// blocking code, because the creation takes long. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub(crate) struct Documents {
     cache: Mutex<DocumentCache>,
@@ -64,13 +65,13 @@ pub(crate) enum DocumentForm {
 pub(crate) enum Listing {
     /// The aggregated document of `/api` or `/apis`. It contains all resources.
     Aggregated { core: bool },
-    /// The list of groups at `/apis`.
+    /// The list of all API groups, which is served at `/apis`.
     Groups,
-    /// The list of paths at `/`.
+    /// The list of all paths, which is served at `/`.
     Paths,
 }
 
-/// The bytes and the ETag of a document.
+/// The bytes of an encoded document, and its ETag.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     /// The ETag. The ETag depends only on the content of the document and is the same for all encodings.
@@ -78,7 +79,7 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
 }
 
-/// The current state of the kinds that a document describes. If two states have the same address, they are identical.
+/// The kinds that a document describes, in their current state. Two states at the same address are identical.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
@@ -130,8 +131,8 @@ impl Documents {
         document
     }
 
-    /// Returns a list of all documents and their paths. The list is sorted by group and version. Each path contains a hash, so clients can
-    /// cache the document forever.
+    /// The list of documents is sorted by group and version. The list is sorted by group and version. The path of each document contains a
+    /// hash of its content, so clients can cache the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {

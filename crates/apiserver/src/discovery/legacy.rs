@@ -63,7 +63,7 @@ fn group_members(name: &str, group: &Group) -> Json {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-/// Returns the entries in a resource list for a kind and its subresources.
+/// Returns the entries that describe a kind and its subresources in a resource list.
 fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,

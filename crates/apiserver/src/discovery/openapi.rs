@@ -1,5 +1,4 @@
-//! The OpenAPI 3 document of a group and version. The document contains the operations of the kinds and
-//! their schemas.
+//! Creates the OpenAPI 3 document of a group and version. The document contains the operations of the kinds and their schemas.
 
 mod inlined;
 mod kind_schemas;
@@ -35,7 +34,7 @@ pub(super) fn title(custom: bool) -> &'static str {
     if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
-/// Returns the `version` for the document's `info`.
+/// Returns the value of the field `version` in the document's `info`.
 pub(super) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }

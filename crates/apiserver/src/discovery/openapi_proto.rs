@@ -12,7 +12,7 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// The shape of a value in a protobuf message. A value of another JSON type is omitted from the message.
+/// Determines how a JSON value is encoded in a protobuf message. If the JSON value has another type, it is omitted from the message.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
@@ -21,11 +21,11 @@ enum ProtoShape {
     Double,
     /// Any value. The value is encoded as YAML in a separate message.
     Any,
-    /// A list. Each item of the list is encoded as a separate field.
+    /// A list. The value is a list, and each of its items is encoded as a separate field.
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),
-    /// A message in which exactly one of several fields is set. The function selects the field for a value.
+    /// A message that has several fields, of which exactly one is set. The contained function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
@@ -36,7 +36,7 @@ struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
 
-/// Defines messages. Each field consists of a name, a number and a shape.
+/// Defines messages. Each entry of a table consists of a name, a field number and a shape.
 macro_rules! messages {
     ($($message:ident { $($name:literal $number:literal $shape:expr),* $(,)? })*) => {
         $(pub(super) static $message: ProtoMessage = ProtoMessage { fields: &[$(($name, $number, $shape)),*] };)*
@@ -45,7 +45,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of a member, and whether the encoded message contains the name of the member.
+    /// Returns the field number and the shape of an object's member. Also returns whether the encoded message contains the member's name.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -54,8 +54,8 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document. Encoding takes time that is linear in the size of the document. Each nesting level of the document takes
-/// a few recursive calls.
+/// Encodes an OpenAPI 3 document. Encoding takes time that is linear in the size of the document. For each nesting level of the document,
+/// the encoder makes a few nested calls.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
@@ -128,8 +128,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// Values that are nested deeper than this are written on one line. If such a value were written on several lines, its indentation would be
-/// longer than its content.
+/// Values at a nesting depth greater than this number are written on one line. If such a value were written on several lines, its
+/// indentation would be longer than its content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

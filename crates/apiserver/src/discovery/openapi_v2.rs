@@ -1,4 +1,5 @@
-//! The OpenAPI 2 document of all kinds. The document is created by merging the OpenAPI 3 documents and converting the result to version 2.
+//! Creates the OpenAPI 2 document of all kinds. The document is created by merging the OpenAPI 3 documents and converting the result to
+//! version 2.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,15 +10,16 @@ use pintle_schema::openapi::PLACE;
 use super::openapi;
 use crate::kinds::Kind;
 
-/// The member of the document to which an entry belongs. The function [`parts`] passes entries of the two largest members to its closure.
+/// Whether an entry belongs to the paths or to the definitions of the document. The function [`parts`] passes the entries of these two
+/// members, which are the largest members, to its closure.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and each definition that describes a kind of these versions. The paths and definitions are passed to `take`
-/// one by one, because together they are large.
+/// Calls `take` for each path and each definition of the OpenAPI document that describes a kind of these versions. The paths and
+/// definitions are passed to `take` one by one, because together they are large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -33,7 +35,7 @@ pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: im
     }
 }
 
-/// Returns the members of the document other than paths and definitions.
+/// Returns all members of the document except the paths and the definitions.
 pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
@@ -106,13 +108,14 @@ fn operation(operation: &mut Json) {
     members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| media_types(&body)).into());
 }
 
-/// Returns the media types of a body.
+/// Returns the media types that a request or response body can have.
 fn media_types(body: &Json) -> Vec<Json> {
     let content = body["content"].as_object();
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a body. Returns null if the body does not have a schema. All media types of a body have the same schema.
+/// Returns the schema of a request or response body. Returns null if the body does not have a schema. All media types of a body have the
+/// same schema.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))

@@ -1,4 +1,4 @@
-//! The paths and operations of a kind in an OpenAPI 3 document.
+//! Describes the paths and operations of a kind in an OpenAPI 3 document.
 
 use pintle_json::{Json, Map, json};
 use pintle_meta::GroupVersion;
@@ -17,7 +17,7 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// A path with its operations.
+/// A path and the operations that it supports.
 struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
@@ -62,8 +62,8 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // kube-apiserver writes the kind of the custom resource for all its paths, even for the paths of its
-                // subresources.
+                // For all paths of a custom resource, even for the paths of subresources, kube-apiserver writes the kind of the custom
+                // resource.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -144,7 +144,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists. Go omits empty lists, and Go's OpenAPI readers do not expect them.
+        // Omit empty lists. Go omits empty lists, and Go's OpenAPI readers do not expect empty lists.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -279,8 +279,8 @@ fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types in which an operation sends or receives objects. `catch_all` is true if a single route
-/// serves all requests for the kind.
+/// Returns the media types in which an operation sends or receives objects. `catch_all` is true if a single route serves all requests for
+/// the kind of the operation.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -308,8 +308,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text that represents the group and version in operation IDs. The text follows the verb in the operation
-/// ID.
+/// Returns the text that represents the group and version in operation IDs. In an operation ID, this text follows the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }

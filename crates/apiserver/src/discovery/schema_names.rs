@@ -1,4 +1,4 @@
-//! The names of schemas in OpenAPI documents.
+//! Determines the names of schemas in OpenAPI documents.
 
 use pintle_json::{Json, json};
 use pintle_meta::{GroupVersion, GroupVersionKind};

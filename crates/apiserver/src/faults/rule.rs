@@ -51,8 +51,8 @@ pub enum Fault {
     /// Serves reads and watches from an older state of the store. With this fault, the server behaves like an API server whose watch cache
     /// lags behind, but makes progress.
     ///
-    /// - A read returns the older state of the store. The rules of [`Stale`](Self::Stale) apply. A read with a later revision waits for
-    ///   this revision for a limited time, as in kube-apiserver.
+    /// - A read returns the older state of the store. Such a read behaves as described for [`Stale`](Self::Stale). A read with a later
+    ///   revision waits for this revision for a limited time, as in kube-apiserver.
     /// - The initial events of a watch describe the older state. A watch without `resourceVersion` requests the newest state, so its
     ///   initial events describe the newest state. A watch receives each later event when the older state has reached the revision of the
     ///   event.
@@ -74,8 +74,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns whether the server applies the fault to a running watch. The server applies all other faults before it processes the
-    /// request.
+    /// Returns whether the server applies the fault to a running watch. The server applies all other kinds of faults before it processes
+    /// the request.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -85,7 +85,7 @@ impl Fault {
     }
 }
 
-/// The amount by which the served state lags behind the newest state of the store. If the lagging state is no longer in the
+/// Determines how far the served state lags behind the newest state of the store. If the lagging state is no longer in the
 /// [history](crate::ApiServerConfig::history), the server serves the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
@@ -184,9 +184,9 @@ pub struct Rule {
     /// The rule expires after this duration. The duration starts when the rule is added, and it is measured with tokio's clock. `None`
     /// means that the rule never expires.
     pub until: Option<Duration>,
-    /// The probability from 0 to 1 with which the rule fires for a matching request. The random choices depend only on the server's
-    /// [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs with the same requests
-    /// make the same random choices.
+    /// The probability with which the rule fires for a matching request. It is a number from 0 to 1. The random choices depend only on the
+    /// server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs with the same
+    /// requests make the same random choices.
     pub probability: f64,
 }
 
@@ -231,7 +231,7 @@ impl Rule {
     }
 }
 
-/// A rule that was added to a server, and its counters.
+/// A rule that was added to a server, with the counters of the rule.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,

@@ -73,8 +73,8 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// Returns a discovery document that describes all groups, and the ETag of this document. The cached document is in the most common format,
-/// which is JSON. For other formats, the document is encoded again for each request.
+/// Returns a discovery document that describes all API groups. Also returns the ETag of this document. The cached document is in the most
+/// common format, which is JSON. For other formats, the document is encoded again for each request.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,
@@ -115,7 +115,7 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-/// Serves aggregated discovery if any clause of the `Accept` header requests it. The clause can be at any position in the header.
+/// Serves aggregated discovery if any clause of the `Accept` header requests it. This clause can be at any position in the header.
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {

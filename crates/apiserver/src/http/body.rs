@@ -1,4 +1,4 @@
-//! Bodies of requests and responses.
+//! Defines the bodies of requests and responses.
 
 use std::error::Error;
 use std::io;
@@ -36,8 +36,8 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Returns a body that streams the frames of a watch. Frames that are ready at the same time are sent in one write. The watch ends when the
-/// body is dropped.
+/// Returns a body that streams the frames of a watch. Frames that are ready at the same time are sent with one write to the connection. The
+/// watch ends when the body is dropped.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
@@ -54,7 +54,8 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request. The body has already been received if a fault rule needs the object name in the body.
+/// The body of a request, which is either still arriving or complete. The server receives the body early if a fault rule needs the object
+/// name in the body.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
@@ -73,8 +74,9 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Returns whether even a small body can be expensive to process. YAML aliases and JSON patch operations can multiply values. RBAC rules
-/// can expand to many combinations of verbs and resources. A change of a namespace's labels causes a check of all pods in the namespace.
+/// Returns whether a request with a small body can be expensive to process. YAML aliases and JSON patch operations can multiply values.
+/// RBAC rules can expand to many combinations of verbs and resources. A change of a namespace's labels causes a check of all pods in the
+/// namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -96,7 +98,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns the error that kube-apiserver sends when it is overloaded. Clients retry a request after this error.
+/// Returns the error that kube-apiserver sends when it is overloaded. When clients receive this error, they retry the request.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)

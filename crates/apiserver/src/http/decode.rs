@@ -26,7 +26,7 @@ pub(crate) enum BodyMedia {
     Protobuf,
 }
 
-/// A body before decoding. YAML is parsed when this value is created, but YAML errors are reported only when the body is decoded.
+/// A body before decoding. A YAML body is parsed when this value is created, but YAML errors are reported only when the body is decoded.
 #[derive(Clone)]
 pub(crate) struct RawBody {
     bytes: Bytes,
@@ -148,8 +148,8 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Checks whether a custom resource fits its schema, and returns the reason if it does not fit. Returns `None` if it fits. Objects whose
-/// kind differs from `kind` are not checked.
+/// Checks whether a custom resource fits its schema, and returns the reason if it does not fit. Returns `None` if the resource fits its
+/// schema. Objects whose kind differs from `kind` are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
@@ -284,8 +284,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // kube-apiserver decodes a strategic patch before it converts the patch between versions. For other patch types, kube-apiserver
-        // converts the patch when it decodes the patch.
+        // For a strategic patch, kube-apiserver first decodes the patch and then converts it to another version. For other patch types, the
+        // conversion is a part of decoding.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -348,8 +348,7 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The error message for patches that cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be
-/// applied.
+/// This message is sent if a patch cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be applied.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

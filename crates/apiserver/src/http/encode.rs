@@ -29,7 +29,7 @@ pub(crate) enum Reply {
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// A list.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
-    /// A Status without an object.
+    /// A response that contains only a Status.
     Status { status: Box<Status>, format: ResponseFormat },
     /// A watch, which is a stream of events.
     Watch { watcher: Box<Watcher> },

@@ -13,8 +13,8 @@ use super::Call;
 /// Responses that are longer than this number of bytes are compressed.
 pub(super) const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying a segment of a list. The cost of an ordinary segment is 0, so it is not offloaded to another
-/// thread. A longer segment contains at least one large object.
+/// Returns the cost of compressing or copying a segment of an encoded list. The cost of an ordinary segment is 0, so it is not offloaded to
+/// another thread. A longer segment contains at least one large object.
 pub(super) fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
@@ -36,14 +36,14 @@ pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
 #[derive(Debug)]
 pub(super) struct Gzip {
     compress: Compress,
-    /// The checksum of all uncompressed segments so far.
+    /// The checksum of all uncompressed data that was added so far.
     sum: Hasher,
     length: u32,
     out: Vec<u8>,
 }
 
-/// The size in bytes of the header that precedes each precompressed segment. This header contains the checksum and the length of the
-/// uncompressed data.
+/// A header of this size in bytes precedes each precompressed segment. This header contains the checksum and the length of the uncompressed
+/// data.
 const SUMS: usize = 8;
 
 impl Gzip {
@@ -80,12 +80,12 @@ impl Gzip {
         self.out.extend_from_slice(part);
     }
 
-    /// Returns the number of bytes that are ready to be sent.
+    /// Returns the number of compressed bytes that are ready to be sent.
     pub(super) fn ready(&self) -> usize {
         self.out.len()
     }
 
-    /// Removes the bytes that are ready to be sent, and returns them.
+    /// Removes the compressed bytes that are ready to be sent, and returns them.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -105,7 +105,7 @@ fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
 
-/// Compresses a segment, pads the result to a byte boundary, and appends it to `to`.
+/// Compresses a segment, pads the compressed data to a byte boundary, and appends it to `to`.
 fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     compress.reset();
     let mut rest = part;

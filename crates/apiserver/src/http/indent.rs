@@ -5,10 +5,9 @@
 #[derive(Debug, Default)]
 pub(super) struct Indent {
     depth: usize,
-    /// The field is set while the position is inside a JSON string. The boolean is true if a backslash escapes the next
-    /// character.
+    /// The field is `Some` while the position is inside a JSON string. The boolean is true if a backslash escapes the next character.
     text: Option<bool>,
-    /// Whether the position is directly after an opening bracket.
+    /// Whether the position is directly after the bracket that opens a list or object.
     after_open: bool,
 }
 

@@ -21,21 +21,21 @@ use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 use crate::store::{self, Neighbours, Stored};
 
-/// The approximate size in bytes of the segments of a compressed body, before compression.
+/// The approximate size in bytes of each segment of a compressed body, measured before compression.
 const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes the body of a list in segments. The segments contain the encoded objects from the store.
 ///
-/// The encoder keeps the objects at the revision of the list in memory, until the encoder is dropped. The deadline of the request limits
-/// how long the objects are kept, even if the client is slow.
+/// Until the encoder is dropped, it keeps the listed objects in memory, in their state at the revision of the list. The deadline of the
+/// request limits how long the objects are kept, even if the client is slow.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects that have not been sent yet. After the end of the list, the field is `None`. The encoder reads each object from the
-    /// store when it sends the object.
+    /// The objects of the list that have not been sent yet. After the end of the list, the field is `None`. The encoder reads each object
+    /// from the store when it sends the object.
     objects: Option<Selected>,
     ready: Vec<u8>,
     /// Whether the list is compressed for the client. If the list is compressed, [`next_compressed`](Self::next_compressed) encodes groups
@@ -47,7 +47,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// The list in YAML. `end` is the text after the items.
+    /// The list in YAML. `end` is the text that follows the last item.
     Yaml {
         end: String,
     },
@@ -65,7 +65,7 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a YAML body. The keys of objects are in alphabetical order.
+    /// Creates a YAML body. The members of each object are in alphabetical order.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
@@ -105,13 +105,13 @@ impl ListBody {
         })
     }
 
-    /// Returns whether the last segment was returned.
+    /// Returns whether the last segment of the list was returned.
     pub(super) fn is_over(&self) -> bool {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment. At the end of the list, the returned segment is empty. All segments except the last segment are long
-    /// enough to be worth compressing.
+    /// Returns the next segment. At the end of the list, the returned segment is empty. Only the last segment can be too short to be worth
+    /// compressing.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
@@ -211,9 +211,9 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if all clients receive the same bytes for this group. A group that contains the first
-    /// object of the list is excluded, because no comma precedes this object. Large groups are also excluded, because compressing them
-    /// would block other tasks.
+    /// Returns the next group of neighbouring objects if all clients receive the same bytes for this group. A group with the first object
+    /// of the list is excluded, because no comma precedes this object. Large groups are also excluded, because compressing them would block
+    /// other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -240,7 +240,7 @@ impl ListBody {
     }
 }
 
-/// The cost of processing the list since the task last yielded.
+/// The cost of the list processing since the task last yielded.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -263,7 +263,7 @@ impl ListEffort {
 
 /// A list that is being sent.
 struct Sending {
-    /// The next segment. If this segment is empty, the next segment must be encoded first.
+    /// The next segment. If the current segment is empty, the next segment must be encoded first.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,

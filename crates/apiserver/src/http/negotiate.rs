@@ -17,7 +17,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) transform: Transform,
 }
 
-/// The kinds of responses that an endpoint can send.
+/// The types of responses that an endpoint can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// One object.
@@ -71,8 +71,8 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Returns whether the response can be encoded as protobuf. Metadata can always be encoded as protobuf. A table can never be encoded as
-/// protobuf.
+/// Returns whether a response in this format can be encoded as protobuf. Metadata can always be encoded as protobuf. A table can never be
+/// encoded as protobuf.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -86,8 +86,8 @@ fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns whether a per-method route accepts this clause of the `Accept` header. Per-method routes reject `application/*`, and they ignore
-/// the parameters of a clause.
+/// Returns whether kube-apiserver accepts this clause of the `Accept` header for a resource that has a separate route for each method.
+/// Such a route rejects `application/*` and ignores the parameters of a clause.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -120,7 +120,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Returns whether the parameter `pretty` requests indented output. Without this parameter, the output for curl, Wget and browsers is
+/// Returns whether the query parameter `pretty` requests indented output. Without this parameter, the output for curl, Wget and browsers is
 /// indented.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {

@@ -198,7 +198,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // A resource that can be listed also has a route for watches, because the list handler rejects watches that are not supported.
+    // A resource that can be listed also has a route for watches. If the resource does not support watches, the list handler rejects them.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());

@@ -56,8 +56,8 @@ pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns a 415 failure for an unsupported media type. If the kind has one route for each method, the message for a
-/// patch does not list the accepted media types.
+/// Returns a 415 failure for an unsupported media type. If the kind has a separate route for each method, the error message for a patch
+/// does not list the accepted media types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -71,7 +71,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns a writer for the request. The writer also stores whether a missing object may be created.
+/// Returns a writer for the request. The writer also stores whether the request may create an object that does not exist.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,

@@ -32,7 +32,7 @@ use crate::watch::{Frame, Watcher};
 /// The maximum length of a message that a client may send, in bytes. The server reads and ignores all messages from the
 /// client.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// The maximum time that the server waits for the client's close frame.
+/// The server waits for the client's close frame for at most this time.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A watch whose connection has not been upgraded yet.
@@ -56,8 +56,8 @@ impl Socket {
         }
     }
 
-    /// Returns the time at which the watch ends. A client that does not read cannot make the watch end later. Returns
-    /// `None` if the watch has no time limit.
+    /// Returns the time at which the watch ends. Even if a client does not read, the watch ends at this time. Returns `None` if the watch
+    /// has no time limit.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
@@ -175,7 +175,7 @@ fn message(bytes: Bytes, media: Media) -> RawFrame {
     }
 }
 
-/// Reads and ignores messages until the client closes the WebSocket.
+/// Reads messages from the client and ignores them, until the client closes the WebSocket.
 async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
     while let Some(message) = source.next().await {
         message?;

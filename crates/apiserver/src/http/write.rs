@@ -82,8 +82,8 @@ pub(super) async fn delete(
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     Ok(match registry.delete(&target, &options, &call.requester)? {
-        // The status code 202 means that the deletion still waits for the object's dependents. As in kube-apiserver, this code is used only
-        // for a DELETE with the deprecated option `orphanDependents=false`.
+        // The status code 202 means that the object still exists because its deletion waits for the object's dependents. As in
+        // kube-apiserver, this code is used only for a DELETE with the deprecated option `orphanDependents=false`.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }

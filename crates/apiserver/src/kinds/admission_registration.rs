@@ -1,4 +1,5 @@
-//! Webhook configurations and admission policies. The webhook configurations are stored and validated, but the server calls no webhooks.
+//! Defines the kinds of webhook configurations and admission policies. The webhook configurations are stored and validated, but the server
+//! calls no webhooks.
 
 mod match_errors;
 mod policy;

@@ -1,4 +1,4 @@
-//! The kinds of `apps/v1`, and other workload kinds that run several pods.
+//! The kinds of `apps/v1`, and other workload kinds that run pods from a template.
 
 mod controller_revision;
 mod daemon_set;
@@ -36,8 +36,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. If the kind is DaemonSet,
-/// some rules are weaker.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. For DaemonSet, some rules are
+/// weaker.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());

@@ -19,7 +19,7 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value inside an object. `path` is the path of this value. The paths in errors about the value begin with
+    /// Creates a check of a value inside an object. `path` is the path of this value. The paths in errors about this value begin with
     /// `path`.
     pub(super) fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
@@ -31,7 +31,7 @@ impl<'a> Check<'a> {
         self.required_because(field, "")
     }
 
-    /// Reports a field that is absent or empty. The error contains a reason.
+    /// Reports a field that is absent or empty. The error also contains the reason `why`.
     pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
             self.errors.push(FieldError::required(self.path(field), why));
@@ -44,7 +44,7 @@ impl<'a> Check<'a> {
         fields.iter().fold(self, |check, field| check.at_least(field, 0))
     }
 
-    /// Reports a number below `least`.
+    /// Reports a field whose number is less than `least`.
     pub(super) fn at_least(mut self, field: &str, least: i64) -> Self {
         if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
             let why = format!("must be greater than or equal to {least}");
@@ -174,7 +174,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors that another function returned. The paths in these errors must be complete.
+    /// Adds errors that another function returned. These errors must contain complete paths.
     pub(super) fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self
@@ -200,7 +200,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Compares these fields of two objects, and returns an error for each field that differs.
+/// Compares the given fields of two objects, and returns an error for each field that differs.
 pub(super) fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);

@@ -1,5 +1,5 @@
-//! The data that strategies can read in addition to the written object. Examples are the current time, the user and
-//! other objects.
+//! Defines the data that strategies can read in addition to the written object. For example, strategies can read the current time, the user
+//! and other objects.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: &'a dyn Cluster,
     /// The user of the request.
     pub(crate) user: &'a User,
-    /// Whether the request sets labels. If a request sets no labels, objects of some kinds get the labels of their
-    /// template.
+    /// Whether the request sets labels. If a request sets no labels, the objects of some kinds get the labels of their pod template.
     pub(crate) labelled: bool,
 }
 
@@ -32,7 +31,7 @@ impl Context<'_> {
 
 /// A read-only view of all objects of the server. The objects have the form in which they are stored.
 pub(crate) trait Cluster {
-    /// Returns an object. `namespace` is empty for cluster-scoped objects.
+    /// Returns an object. `namespace` must be empty for cluster-scoped objects.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
 
     /// Returns all objects of one namespace, or of all namespaces.

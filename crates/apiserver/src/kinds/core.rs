@@ -62,7 +62,7 @@ fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Adds a finalizer if the object does not have it.
+/// Adds a finalizer if the object does not have it yet.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {

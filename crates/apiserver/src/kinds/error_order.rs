@@ -10,7 +10,7 @@ const STATEFUL_SETS: (&str, &str, &str) = ("apps", "v1", "statefulsets");
 const VALIDATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
 const MUTATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations");
 
-/// Validates an update of a defaulted object to another defaulted object. The expected errors have the form `reason
+/// Validates an update from one object to another, after adding the defaults to both objects. The expected errors have the form `reason
 /// field`.
 #[track_caller]
 fn check_update(resource: (&str, &str, &str), mut new: Json, mut old: Json, expected: &[&str]) {

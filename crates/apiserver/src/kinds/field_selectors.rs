@@ -1,4 +1,4 @@
-//! The selectable fields of each kind, and their values in objects.
+//! Determines the selectable fields of each kind, and the values of these fields in objects.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use pintle_meta::FieldSelector;
 use super::{Form, Kind, builtin};
 use crate::store::{SAME, Stored};
 
-/// Returns the values of an object's selectable fields. The store indexes objects by the values of their selectable fields. The values are
-/// in the same order as the result of `field_labels`. If no built-in kind stores its objects in this form, the result is empty.
+/// Returns the values of an object's selectable fields. The store indexes objects by these values. The values are in the same order as the
+/// result of `field_labels`. If no built-in kind stores its objects under this name, the result is empty.
 pub(crate) fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = builtin::of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
@@ -26,8 +26,8 @@ fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field for which the selector allows only one value. Returns the index of the field and the value that the selector
-/// requires.
+/// Finds an indexed field for which the field selector allows only one value. Returns the index of the field and the value that the
+/// selector requires.
 pub(crate) fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::kinds::Kinds;
 
-    /// Checks the result or the error of a field selector. The object in this test has the fields of a pod.
+    /// Checks the result or the error of a field selector. The test uses an object that has the fields of a pod.
     #[track_caller]
     fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
         let kinds = Kinds::builtin();

@@ -11,8 +11,8 @@ use pintle_json::Json;
 
 use crate::validate::FieldError;
 
-/// Creates the error for a change of a mandatory object's spec. `aside` is the part of the message that lists the
-/// fields that may change.
+/// Creates the error that reports a change of a mandatory object's spec. `aside` is the part of the message that lists the fields that may
+/// change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

@@ -31,7 +31,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // The annotations of v1 are removed, because v2 objects do not have them.
+        // The annotations of v1 are removed, because v2 objects do not have such annotations.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
@@ -157,7 +157,7 @@ fn fill_behavior(behavior: &mut Json) {
     }
 }
 
-/// Returns the table cell with the current and target values of the metrics.
+/// Returns the content of the table cell that shows the current and target values of the metrics.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = object.list("/status/currentMetrics").collect();

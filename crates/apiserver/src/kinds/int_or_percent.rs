@@ -1,4 +1,4 @@
-//! Values that are either an integer or a percentage such as `25%`.
+//! Handles values that are either an integer or a percentage such as `25%`.
 
 use pintle_json::Json;
 
@@ -42,7 +42,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// Parses a percentage. If the number does not fit into Go's `int`, returns the maximum of this type.
+/// Parses a percentage. If the number does not fit into Go's type `int`, returns the maximum of this type.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -21,12 +21,12 @@ pub(crate) struct Kinds {
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. Each change of the group replaces its `Arc`. If two pointers to a group are equal, the group has not changed
-/// between the two reads.
+/// The kinds of one group. Each change of the group replaces its `Arc`. If two reads of a group return the same pointer, the group has not
+/// changed between these reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
-    /// Determines how requests for the group are routed. The first kind of the group determines the routing, so custom resources do not
-    /// change the routing of a built-in group.
+    /// Determines how requests for the group are routed. The first kind in the group determines the routing. Therefore, custom resources do
+    /// not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
     /// The kinds by plural. Built-in kinds precede custom resources.
@@ -135,8 +135,8 @@ impl Kinds {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Ignores kinds of built-in versions, of
-    /// other groups and of other plural names.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Kinds of built-in versions, of other
+    /// groups and of other plural names are ignored.
     pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -227,7 +227,7 @@ impl VersionKinds {
         self.by_plural.get(plural)
     }
 
-    /// Returns the kinds, sorted by plural.
+    /// Returns the kinds of this version, sorted by plural name.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.by_plural.iter().map(|(_, kind)| kind)
     }
@@ -268,8 +268,8 @@ mod tests {
     use crate::clock::effort::is_linear;
 
     impl Kinds {
-        /// Returns the groups that differ from the corresponding groups in `old`. Also returns the number of tree nodes that only one of
-        /// the two registries has.
+        /// Returns the groups that differ between this registry and the registry `old`. Also returns the number of tree nodes that are in
+        /// only one of the two registries.
         pub(crate) fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
             let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
             if !Arc::ptr_eq(&self.builtin, &old.builtin) {

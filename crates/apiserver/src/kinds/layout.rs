@@ -1,4 +1,4 @@
-//! The representation of objects in kube-apiserver, and the behavior that depends on this representation.
+//! Describes how kube-apiserver represents objects, and the behavior that depends on this representation.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::store::Order;
 /// The representation of a kind's objects in kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Go structs with declared fields. All built-in kinds are represented as Go structs with declared fields.
+    /// The objects are Go structs with declared fields. All built-in kinds are represented as Go structs with declared fields.
     Declared,
     /// Unstructured maps. Custom resources have this representation.
     Free,

@@ -19,8 +19,8 @@ pub(in crate::kinds) struct Lease {
 }
 
 impl Lease {
-    /// Removes the fields of coordinated leader election if it is disabled. If the old lease already has such fields,
-    /// they are kept.
+    /// Removes the fields of coordinated leader election if it is disabled. If the old lease already has such fields, the new lease keeps
+    /// them.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));

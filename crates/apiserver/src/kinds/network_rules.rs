@@ -9,8 +9,8 @@ use crate::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns whether this is the server's own address in the Endpoints object `default/kubernetes`. The Endpoints object `default/kubernetes`
-/// may contain the loopback address of the server. Other endpoints cannot have a loopback address.
+/// Returns whether this is the address of the server itself in the Endpoints object `default/kubernetes`. The Endpoints object
+/// `default/kubernetes` may contain the loopback address of the server. Other endpoints cannot have a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
@@ -76,7 +76,7 @@ fn parse_lenient(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(zeros)
 }
 
-/// Validates a domain name with at least two labels. The name may end with a dot.
+/// Validates a domain name with at least two labels. The domain name may end with a dot.
 pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field, ""));

@@ -105,7 +105,7 @@ pub(crate) enum MetadataChecks {
     WholeTwice,
 }
 
-/// Returns warnings about finalizers without a domain that this write adds.
+/// Returns warnings about finalizers that this write adds and that have no domain.
 pub(crate) fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let known = old.map(metadata::finalizers).unwrap_or_default();

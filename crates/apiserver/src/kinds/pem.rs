@@ -14,8 +14,8 @@ pub(super) struct Block {
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The start of the most recent block. The boolean is true if the body of the block has begun. A further BEGIN line
-    // discards the unfinished block.
+    // The start of the most recently started block. The boolean is true if the body of the block has begun. If another BEGIN line follows
+    // before the end of a block, the unfinished block is discarded.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {

@@ -83,13 +83,14 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// The effect of a disruption budget on an eviction.
+/// Describes how a disruption budget affects an eviction.
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
     /// The pod is not ready. The budget allows the eviction of the pod and does not count the eviction as a disruption.
     Exempt,
-    /// The eviction counts as one disruption of the budget. The variant contains the change that records this disruption.
+    /// The eviction is allowed, and it counts as one disruption of the budget. The variant contains the change that records this
+    /// disruption.
     Charged(PostStep),
 }
 
@@ -131,8 +132,8 @@ fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Subtracts one from the number of disruptions that the budget allows, and records the pod. Returns an error if the budget allows no
-/// disruption.
+/// Subtracts one from the number of disruptions that the budget allows, and records the evicted pod. Returns an error if the budget allows
+/// no disruption.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const MAX_DISRUPTED: usize = 2_000;
     let name = metadata::name(budget);
@@ -155,7 +156,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // As in kube-apiserver, the condition changes only if no more disruptions are allowed.
+    // As in kube-apiserver, the condition changes only if the budget allows no more disruptions.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});

@@ -1,5 +1,5 @@
-//! Handlers for POST requests that do not store an object. A POST request without a stored object performs an action or returns
-//! information. For example, such a request can bind a pod, evict a pod or review an access.
+//! Defines handlers for POST requests that do not store an object. Such a POST request performs an action or returns information. For
+//! example, a request can bind a pod, evict a pod or review an access.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ pub(crate) trait PostHandler: Sync {
         Ok(())
     }
 
-    /// Returns the task to perform. The body has already passed validation and admission.
+    /// Returns the task that the request must perform. The body has already passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Returns whether the request only asks for information, and changes no object.
+    /// Returns whether the request only asks for information, and does not change any object.
     fn is_question(&self) -> bool {
         false
     }
@@ -40,7 +40,7 @@ pub(crate) trait PostHandler: Sync {
 
 /// The task that a POST request performs.
 pub(crate) enum Task {
-    /// Runs the steps in order. If a step fails, the remaining steps do not run. If all steps succeed, the response is a Status that
+    /// Runs these steps in order. If a step fails, the remaining steps do not run. If all steps succeed, the response is a Status that
     /// reports success. If `only_if_unchanged` is set and the object has changed since the task was computed, the server computes the task
     /// again.
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
@@ -54,11 +54,11 @@ pub(crate) enum Task {
 
 /// A step of [`Task::Steps`].
 pub(crate) enum PostStep {
-    /// Changes an object without the validation that applies to client requests. If a concurrent write causes a conflict, the change is
-    /// computed again.
+    /// Changes an object without the validation that applies to client requests. If a concurrent write causes a conflict, the server
+    /// computes the change again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
-    /// Changes a subresource through an internal request. Validation and admission apply to the change. The change function can be called
-    /// more than once. In a dry run, the task only checks whether the change is possible.
+    /// Changes a subresource through an internal request. Validation and admission apply to the change. The server can call the function
+    /// for the change more than once. In a dry run, the task only checks whether the change is possible.
     Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
     /// Deletes the target object of the request.
     Delete(DeleteOptions),
@@ -67,10 +67,10 @@ pub(crate) enum PostStep {
 /// A function that changes an object. The server may call the function more than once.
 pub(crate) type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
-/// A question about a user or a permission. The server answers the question with its authenticator or its authorizer.
+/// A question that a review asks about a user or a permission. The server answers the question with its authenticator or its authorizer.
 pub(crate) enum Question {
-    /// Asks for the user of a token. The token must be valid for at least one of these audiences. An empty list means the audience of the
-    /// server itself.
+    /// Asks for the user of a token. The token must be valid for at least one of the contained audiences. An empty list of audiences means
+    /// the audience of the server itself.
     Token { token: String, audiences: Vec<String> },
     /// Asks for all permissions that the requesting user has in a namespace.
     Rules { namespace: String },

@@ -11,12 +11,12 @@ use crate::request::Subresource;
 use crate::request::options::DeleteOptions;
 use crate::store::{ResourceKey, key};
 
-/// The target of a request. The target consists of a kind, and of an object of this kind or a subresource of the object. If the target is a
-/// collection, the object name is empty.
+/// The object or the collection that a request addresses. The target consists of a kind, and of the name of an object and a subresource. If
+/// the target is a collection, the name of the object is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget {
     pub(crate) kind: Arc<Kind>,
-    /// The namespace. The namespace is empty for cluster-scoped objects and for all namespaces.
+    /// The namespace. The namespace is empty for cluster-scoped objects, and if the target spans all namespaces.
     pub(crate) namespace: String,
     /// The name of the object. Empty for a collection.
     pub(crate) name: String,
@@ -52,8 +52,8 @@ impl RequestTarget {
         }
     }
 
-    /// If the object has no namespace, sets its namespace to the namespace in the URL. Returns an error if the two namespaces differ. If
-    /// the kind is cluster-scoped, removes the namespace of the object.
+    /// If the object has no namespace, sets its namespace to the namespace in the URL. Returns an error if the namespace in the object
+    /// differs from the namespace in the URL. For cluster-scoped kinds, removes the namespace of the object.
     pub(crate) fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");
@@ -80,7 +80,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict error for an update whose uid differs from the stored uid.
+    /// Returns the conflict error for an update whose uid differs from the uid of the stored object.
     pub(crate) fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

@@ -1,4 +1,4 @@
-//! Fields that a write to a subresource cannot change. A field manager that writes to the subresource cannot own such fields.
+//! Defines the fields that a write to a subresource cannot change. A field manager that writes to the subresource cannot own such fields.
 
 use crate::request::Subresource;
 
@@ -8,7 +8,7 @@ pub(crate) type Reset = &'static [&'static [&'static str]];
 pub(crate) const ALL_BUT_STATUS: Reset = &[&["metadata"], &["spec"]];
 const STATUS: Reset = &[&["status"]];
 
-/// The fields that a write to this subresource cannot change, unless the kind defines other fields.
+/// A write to this subresource cannot change these fields, unless the kind defines other fields.
 pub(super) fn usual(subresource: Subresource, splits_status: bool) -> Reset {
     match subresource {
         Subresource::None if splits_status => STATUS,

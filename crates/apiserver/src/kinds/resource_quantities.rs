@@ -35,7 +35,7 @@ pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErr
 /// Reports a negative quantity of storage.
 pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
-    // As in Go, a fractional quantity is rounded away from zero.
+    // As in Go, a fractional quantity is rounded away from zero before the check.
     let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
@@ -60,7 +60,7 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Returns whether Kubernetes defines the resource with this name.
+/// Returns whether a resource name is one of the names that Kubernetes defines.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }

@@ -22,8 +22,8 @@ pub(crate) struct Scale {
     /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path of the selector is empty if
     /// there is no selector.
     pub(crate) label_selector: String,
-    /// Whether a custom resource definition declares these paths. If a definition declares the paths, an object without the replicas field
-    /// has no Scale. A Scale of such a kind cannot be converted to other versions.
+    /// Whether a custom resource definition declares the paths. If a definition declares the paths, an object without a value for the
+    /// replicas has no Scale. The Scale of such an object cannot be converted to other versions.
     pub(crate) is_declared: bool,
 }
 
@@ -94,7 +94,8 @@ impl Scale {
         )
     }
 
-    /// Returns a copy of the object in which the number of replicas is the number in the Scale. A missing number becomes 0.
+    /// Returns a copy of the object in which the number of replicas is taken from the Scale. If the Scale contains no number, the number in
+    /// the copy is 0.
     pub(crate) fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());

@@ -29,7 +29,7 @@ fn is_read_often(resource: &str) -> bool {
     builtin::of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
 }
 
-/// Decodes an object. If `often` is true, the store caches the decoded object.
+/// Decodes an object. If `often` is true, the store keeps the decoded object in a cache.
 fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

@@ -1,4 +1,4 @@
-//! The trait [`Strategy`], which defines the rules of one kind.
+//! Defines the trait [`Strategy`], which contains the rules of one kind.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::validate::FieldErrors;
 
 /// The rules of one kind. The default methods do nothing.
 ///
-/// The generic handlers apply the rules that all kinds share, for example about metadata, status and generation. A write calls
-/// [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
+/// The generic handlers apply those rules that all kinds share. These rules concern, for example, metadata, status and generation. A write
+/// calls [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
 /// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit) and then the validation, in this order.
 pub(crate) trait Strategy: Send + Sync {
     fn origin(&self) -> Origin {
@@ -42,7 +42,7 @@ pub(crate) trait Strategy: Send + Sync {
         Routing::PerMethod
     }
 
-    /// Returns the rule for finalizers without a domain.
+    /// Returns the rule that applies to finalizers without a domain.
     fn plain_finalizers(&self) -> PlainFinalizers {
         PlainFinalizers::Rejected
     }
@@ -57,8 +57,9 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the reason why the object cannot be decoded. Returns `None` if the object can be decoded. The metadata of the object has
-    /// already been decoded. If there is a reason, the server responds with status 400 instead of 422.
+    /// Returns the reason why the object cannot be decoded. Returns `None` if the object can be decoded. When this method is called, the
+    /// metadata of the object has already been decoded. If this method returns a reason, the server responds with status 400 instead of
+    /// 422.
     fn malformed(&self, _object: &Json) -> Option<String> {
         None
     }
@@ -124,7 +125,7 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns the reason why an object with this name cannot be deleted. Every cluster needs certain objects, so these objects are
-    /// protected. Returns `None` for other names.
+    /// protected. Returns `None` if an object with this name can be deleted.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
         None
     }
@@ -150,7 +151,7 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
-    /// Returns the resource name in conflict errors about preconditions.
+    /// Returns the resource name that conflict errors about preconditions contain.
     fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.kind
     }
@@ -160,7 +161,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Adds the fields that Go writes even for an empty object but that the schema does not contain.
+    /// Adds the fields that are not in the schema, but that Go writes even for an empty object.
     fn complete_empty(&self, _object: &mut Json) {}
 
     /// Returns warnings about fields that have an effect in a real cluster but not in this server.
@@ -180,18 +181,18 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// Returns the field labels that a field selector can contain, in addition to `metadata.name` and `metadata.namespace`. Returns `None`
-    /// if kube-apiserver has no table of labels for the kind. If there is no table, the error for an unsupported label has a different
-    /// text.
+    /// if kube-apiserver has no table of field labels for the kind. If there is no such table, the error for an unsupported field label has
+    /// a different text.
     fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// Returns the paths in the object from which [`field`](Self::field) reads the value of a label.
+    /// Returns the paths of those fields in the object from which [`field`](Self::field) reads the value of a label.
     fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
         vec![label]
     }
 
-    /// If the field label is a deprecated alias, returns the current name. Otherwise, returns the label itself.
+    /// If the field label is a deprecated alias, returns the current name. If the field label is not an alias, returns the label itself.
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         label
     }
@@ -212,8 +213,8 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether the store keeps decoded objects of this kind in a cache. The cache is for kinds whose objects are often read by the
-    /// rules for other kinds.
+    /// Returns whether the store keeps decoded objects of this kind in a cache. The cache is useful for kinds whose objects are often read
+    /// while objects of other kinds are processed.
     fn is_read_often(&self) -> bool {
         false
     }
@@ -240,14 +241,14 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns whether kube-apiserver stores this new object without some of its defaults, and adds these defaults whenever it reads the
-    /// object. The next update then stores the defaults. The update counts as a change because of the added defaults, even if the client
+    /// Returns whether kube-apiserver stores a new object without some of its defaults. It adds these defaults whenever it reads the
+    /// object. The next update then stores the defaults. Because of the added defaults, this update counts as a change, even if the client
     /// changes nothing.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
 
-    /// Returns the handler for POST requests that store no object. The request is for a subresource or for the kind itself.
+    /// Returns the handler for those POST requests that do not store an object. Such a request is for a subresource or for the kind itself.
     fn post_handler(&self, _part: Subresource) -> Option<&dyn PostHandler> {
         None
     }
@@ -262,13 +263,14 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the other kinds whose objects the server reads when the subresource is written. Each item consists of a group and a kind.
+    /// Returns those other kinds whose objects the server reads when a request writes the subresource. Each item of the result consists of
+    /// a group and a kind.
     fn read_kinds(&self, _part: Subresource) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Returns a permission that the writer needs in addition to the permission for the request's verb. Returns an error if this write is
-    /// never allowed. For an update, `old` is the stored object.
+    /// Returns a permission that the writer needs in addition to the permission for the request's verb. Returns an error if the kind never
+    /// allows this write. For an update, `old` is the stored object.
     fn extra_permission(
         &self,
         _new: &Json,
@@ -288,7 +290,7 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
-    /// Returns the paths of values that can be secret. By default, a plan does not show secret values.
+    /// Returns the paths of fields whose values can be secret. By default, a plan does not show secret values.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
@@ -298,13 +300,13 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the paths that `/scale` uses, if the kind has this subresource.
+    /// Returns the paths of the fields that `/scale` reads and writes, if the kind has this subresource.
     fn scale(&self) -> Option<&super::Scale> {
         None
     }
 
-    /// Returns the cost of validating an object against the schema. The cost of validation is added to the cost that results from the size
-    /// of the object. The unit of cost is the time to process one byte of a body.
+    /// Returns the cost of validating an object against the schema. This cost is added to the cost that results from the size of the
+    /// object. The unit of cost is the time to process one byte of a body.
     fn schema_weight(&self) -> usize {
         0
     }
@@ -314,8 +316,8 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the paths that a write to the subresource cannot change. A field manager that writes to the subresource cannot own these
-    /// paths. If the result is `None`, the paths that most kinds share are used.
+    /// Returns the paths of the fields that a write to the subresource cannot change. A field manager that writes to the subresource cannot
+    /// own these fields. If the result is `None`, the paths that are usual for most kinds apply.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }
@@ -325,7 +327,7 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns the cells of a table row. The row has one cell for each column.
+    /// Returns the cells of the table row for an object. The row has one cell for each column.
     fn cells(&self, _object: &Json, _now: Timestamp) -> Vec<Json> {
         Vec::new()
     }

@@ -6,15 +6,15 @@ use super::{Cluster, RequestTarget};
 use crate::failure::Outcome;
 use crate::request::query::Query;
 
-/// Describes how stored objects are converted to a version.
+/// Describes how stored objects are converted to a version of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The objects are stored in the form of this version, so they need no conversion.
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. If an object needs no conversion, the store caches the contained number for the
-    /// object.
+    /// Some objects need a conversion. If a check finds that an object needs no conversion, the store caches the contained number together
+    /// with the object.
     Checked(u64),
 }
 
@@ -30,13 +30,13 @@ pub(crate) enum Origin {
 /// and methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
-    /// Each path has separate routes for its methods.
+    /// Each path has a separate route for each method.
     PerMethod,
-    /// A single handler receives all requests and looks up the custom resource definition.
+    /// A single handler receives all requests for the group. It looks up the custom resource definition.
     CatchAll,
 }
 
-/// The rule for a finalizer that has no domain and is not a standard finalizer.
+/// Determines how a finalizer is treated if it has no domain and is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainFinalizers {
     Rejected,
@@ -60,31 +60,31 @@ pub(crate) enum Pods {
 /// A subresource that streams data or connects to the object. Examples are `exec` and `log`.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream {
-    /// The HTTP methods that clients can use for the stream.
+    /// The HTTP methods that clients can use for this subresource.
     pub(crate) methods: &'static [&'static str],
-    /// Parses the options from two parts of the URL: the query, and the path after the subresource.
+    /// Parses the options from two parts of the URL. These parts are the query, and the path after the subresource.
     pub(crate) options: fn(&Query, &[String]) -> Outcome<Json>,
     /// Whether the request is a connect request. Admission checks connect requests.
     pub(crate) connects: bool,
     /// Whether the path of a request can continue after the subresource.
     pub(crate) has_subpaths: bool,
-    /// Computes the response from the request target and the parsed options.
+    /// Computes the response from the request target and the options.
     pub(crate) answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
 }
 
 /// The response of a stream.
 pub(crate) enum StreamAnswer {
     Text(&'static str),
-    /// The server cannot connect to the backend of the stream. The variant contains the error.
+    /// The server cannot connect to the pod, service or node that would provide the stream. The variant contains the error.
     Unreachable(String),
 }
 
-/// A permission that a write needs in addition to the permission for the request's verb. The user must have the
-/// permission for this verb on at least one of the named objects.
+/// A permission that a write needs in addition to the permission for the request's verb. The user must be allowed to perform this verb on
+/// at least one of the named objects.
 #[derive(Debug)]
 pub(crate) struct ExtraPermission {
     pub(crate) verb: &'static str,
-    /// The resource to which the named objects belong. The group of this resource is the group of the written kind.
+    /// The resource to which the named objects belong. This resource belongs to the group of the written kind.
     pub(crate) resource: &'static str,
     pub(crate) names: Vec<String>,
     /// The message of the 403 response if the user lacks the permission.

@@ -1,4 +1,4 @@
-//! The tables that `kubectl get` prints.
+//! Creates the tables that `kubectl get` prints.
 
 mod durations;
 mod row;
@@ -17,9 +17,9 @@ pub(crate) const CREATED: &str = "CreationTimestamp is a timestamp representing 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// The JSON type of the cells, or `date` for times.
+    /// The JSON type of the cells in this column, or `date` for times.
     pub(crate) kind: String,
-    /// The format of the cells. The format `name` marks the cell that contains the name of the object.
+    /// The format of the cells in this column. The format `name` marks the cell that contains the name of the object.
     pub(crate) format: String,
     pub(crate) description: String,
     /// The priority. The priority is 0 if the column is always shown. The priority is greater if only the wide output
@@ -40,8 +40,8 @@ impl Column {
     }
 }
 
-/// Parses a list of columns. Each column in the text has the form `Name[:type][*]`. The default type is `string`. A `*`
-/// marks a column that only the wide output shows.
+/// Parses a list of columns. Each column in the text has the form `Name[:type][*]`. The default type is `string`. A `*` marks a column that
+/// is shown only in the wide output.
 pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
     described(text, &[])
 }

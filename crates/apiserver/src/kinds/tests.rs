@@ -37,7 +37,7 @@ pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
     Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
 }
 
-/// Returns a pod spec that has one container and the members of `more`.
+/// Returns a pod spec that has one container, and that also contains the members of `more`.
 pub(super) fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.members("").for_each(|(key, value)| spec[key] = value.clone());

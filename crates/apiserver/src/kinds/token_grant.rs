@@ -1,5 +1,5 @@
-//! The type [`TokenGrant`], which is an accepted token request. This module also contains the types for the objects to
-//! which a token is bound.
+//! Defines the type [`TokenGrant`], which represents an accepted token request. This module also defines the types for the objects to which
+//! a token is bound.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(crate) struct TokenGrant {
     /// The lifetime in seconds.
     pub(crate) seconds: i64,
     pub(crate) bound: Bound,
-    /// The object of the response. The server adds the token, its expiration time and its audiences to this object.
+    /// The object that is sent as the response. The server adds the token, its expiration time and its audiences to this object.
     pub(crate) answer: Json,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Bound {
     pub(crate) serviceaccount: Named,
 }
 
-/// An object that is identified by its name and its uid.
+/// A reference to an object by its name and its uid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Named {
     pub(crate) name: String,

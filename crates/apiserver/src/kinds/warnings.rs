@@ -23,11 +23,11 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
     object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
-/// Warns about a fractional number of bytes. `path` is the path of the map that contains the key `name`.
+/// Warns about a fractional number of bytes. `path` is the path of the map in which `name` is a key.
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // The exact quantity is checked, because the canonical form is rounded up to a multiple of one thousandth.
+    // The exact quantity is checked, because the canonical form of a quantity is rounded up to a multiple of one thousandth.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))

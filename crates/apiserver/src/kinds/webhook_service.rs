@@ -78,7 +78,7 @@ fn scheme(url: &str) -> (&str, &str) {
 /// Validates the Service of a webhook.
 pub(super) fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // As in kube-apiserver, the two fields are swapped in the errors.
+    // As in kube-apiserver, the names of the two fields are swapped in the errors.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         if service.text(missing).is_empty() {
             errors.push(FieldError::required(format!("{field}.{reported}"), ""));
@@ -106,7 +106,7 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // As in kube-apiserver, the first byte is removed without a check.
+    // As in kube-apiserver, the first byte is removed even if it is not a slash.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

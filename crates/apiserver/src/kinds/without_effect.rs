@@ -1,5 +1,4 @@
-//! Features of kube-apiserver that this server accepts but does not implement. A request that uses such a feature gets
-//! a warning.
+//! Lists the features of kube-apiserver that this server accepts but does not implement. A request that uses such a feature gets a warning.
 
 use pintle_json::Json;
 
@@ -41,7 +40,7 @@ pub(super) fn object_warning(object: &Json, feature: NoEffect) -> Vec<String> {
     vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), feature)]
 }
 
-/// Returns whether an admission rule matches any resource that the server serves.
+/// Returns whether the server serves a resource that an admission rule matches.
 pub(super) fn matches_served(kinds: &Kinds, rule: &Json) -> bool {
     let any = |field: &str| rule.texts(field).any(|named| named == "*");
     let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));

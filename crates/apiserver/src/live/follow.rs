@@ -16,9 +16,9 @@ use crate::store::{Range, UpstreamObject, key};
 
 /// The number of objects in one page of a list.
 const PAGE: usize = 500;
-/// The value of `timeoutSeconds` in watch requests.
+/// The value of the parameter `timeoutSeconds` in watch requests to the upstream cluster.
 const WATCH_SECONDS: u64 = 300;
-/// The number of seconds for which a watch may continue after its timeout. When these seconds have passed, the plan drops the watch,
+/// The plan tolerates that a watch continues for this number of seconds after its timeout. After this time, the plan drops the watch,
 /// because the connection is probably lost.
 const WATCH_GRACE: u64 = 60;
 /// The pause before the next watch if the last watch ended normally.
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// If a watch ends within this duration and has delivered no event, it counts as a watch that ended immediately.
+/// A watch counts as ended immediately if it ends within this duration and has delivered no event.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// The maximum size of an event in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
@@ -120,7 +120,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // `rest` contains no line break, because all complete lines have already been removed.
+            // The text `rest` contains no line break, because all complete lines have already been removed from it.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

@@ -48,7 +48,8 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // The body of a read request is not forwarded. The body of a read request has no meaning, and the client may never complete it.
+        // The body of a read request is not forwarded. The body of a read request has no meaning, and the client may never send the whole
+        // body.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -81,7 +82,7 @@ impl Live {
     }
 }
 
-/// A response body that returns a `TimedOut` error if it is not complete at the deadline.
+/// A response body that returns a `TimedOut` error if it has not ended before the deadline.
 struct TimeoutBody {
     body: ResponseBody,
     end: Pin<Box<Sleep>>,

@@ -38,8 +38,8 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // The value is valid even if the lock is poisoned. The only operation under the lock is a clone of the
-            // service.
+            // Even if the lock is poisoned, the value under the lock is valid. The reason is that the code only clones the service while it
+            // holds the lock.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -186,8 +186,8 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Returns whether the error means that the object does not exist. If a 404 error does not contain the object's
-    /// name, the resource itself does not exist.
+    /// Returns whether the error means that the object does not exist. If a 404 error does not contain the name of the object, the resource
+    /// itself does not exist in the cluster.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }

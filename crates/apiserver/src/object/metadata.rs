@@ -62,8 +62,8 @@ pub(crate) fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warning about them. `is_patch` determines the text of the warning. The text for
-/// patches differs, because kube-apiserver checks patches after mutating admission.
+/// Removes duplicate owner references and returns the warning about the duplicates. `is_patch` selects the text of the warning. The text is
+/// different for patches, because kube-apiserver checks patches after mutating admission.
 pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
@@ -86,7 +86,7 @@ pub(crate) fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<Str
     )]
 }
 
-/// Returns whether two objects differ. Timestamps in managed fields do not count as a difference.
+/// Returns whether two objects differ. The timestamps in the managed fields are ignored.
 pub(crate) fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

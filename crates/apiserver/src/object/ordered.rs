@@ -44,7 +44,7 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members of a resource in a discovery document, in the order in which they are serialized.
+/// The members that describe a resource in a discovery document, in the order in which they are serialized.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// The fields that a plan does not report. Servers set these fields, or the fields change with every write.
+/// The fields whose changes a plan does not report. Servers set these fields, or every write changes them.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -15,16 +15,16 @@ const IGNORED: [&str; 6] = [
 ];
 /// The fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The members by which list items can be identified. A list uses the first of these members that exists in all items and has unique values
-/// in the list.
+/// The names of the members that can identify the items of a list. For a list, the first member is used that exists in all items and has
+/// unique values in the list.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. For a Secret, the values in its data are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
     /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key.
-    /// The member that identifies the items must exist in all items of the list, and its values must be unique. If there is no such member,
-    /// a list item is identified by its index.
+    /// The member that identifies the items must exist in all items of the list. Each item must have a different value of this member. If
+    /// there is no such member, a list item is identified by its index.
     pub path: String,
     /// The current value. The value is `None` if the field is absent.
     pub old: Option<Json>,
@@ -32,8 +32,8 @@ pub struct PlannedField {
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. A `Null` argument represents an
-/// object that does not exist.
+/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. If one of the objects does not
+/// exist, its argument must be `Null`.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -67,7 +67,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // List items are compared by index, unless keys identify the items in both lists.
+            // List items are compared by index, unless the items in both lists have keys that identify them.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (indexed(old), indexed(new)),
@@ -93,8 +93,8 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns the items and their keys, sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the items unchanged as an
-/// error.
+/// Returns the items of a list and their keys, sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the unchanged
+/// items as the `Err` value.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
@@ -112,7 +112,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the text that must be appended to the path of an object to get the path of its member.
+/// Returns the text that must be appended to `path` to get the path of the member `name`.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

@@ -17,7 +17,7 @@ pub enum PlanAction {
     Update,
     /// Deletes the object.
     Delete,
-    /// The object would be deleted, and a new object with the same name would be created.
+    /// The object would be deleted, and another object with the same name would be created.
     Replace,
 }
 
@@ -93,19 +93,19 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to one object. Returns `None` if the writes have no combined effect, or if the object is a
+    /// Returns the combined effect of all writes to one object. Returns `None` if the writes together have no effect, or if the object is a
     /// report such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // After the definition of a custom resource was deleted, the kind of the resource is no longer known. In the change, the plural
-        // name then replaces the kind.
+        // After the definition of a custom resource was deleted, the kind of the resource is no longer known. In such a change, the plural
+        // name of the resource replaces the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If the only write was a deletion mark, no `apiVersion` is recorded. Without a recorded `apiVersion`, the change has the
-        // `apiVersion` that the object had before the plan wrote it. If this version is also missing, the change has the version of the
-        // kind.
+        // If the only write marked the object for deletion, no `apiVersion` is recorded. Without a recorded `apiVersion`, the change has
+        // the `apiVersion` that the object had before the plan wrote it. If that `apiVersion` is also missing, the change has the
+        // `apiVersion` of the kind.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.strategy.is_report()) {
@@ -147,7 +147,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces all values by a placeholder. The result shows only which values exist, and not the values.
+    /// Replaces each value by a placeholder. The result shows only which values exist, and not the values.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

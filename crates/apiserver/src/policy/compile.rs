@@ -8,16 +8,15 @@ use pintle_json::Json;
 
 use super::environment::{self, Optional};
 
-/// Compiles the expressions of one policy. An expression can use those policy variables that were compiled before the
-/// expression.
+/// Compiles the expressions of one policy. An expression can use those variables of the policy that were compiled before the expression.
 #[derive(Debug)]
 pub(crate) struct Expressions {
-    /// The environment for match conditions, which does not contain the policy's variables.
+    /// The CEL environment for match conditions, which does not contain the policy's variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The full environment, including the types that mutations use. The full environment is created after all
-    /// variables have been compiled.
+    /// The CEL environment with all variables, and with the types that mutations use. This environment is created after all variables have
+    /// been compiled.
     mutations: OnceCell<Environment>,
 }
 
@@ -77,7 +76,7 @@ impl Expressions {
     }
 }
 
-/// The start of the error text for an expression with a constant that cannot be evaluated.
+/// If an expression contains a constant that cannot be evaluated, the error text starts with this text.
 pub(crate) const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 
 /// Compiles an expression whose result must have one of these types. If `types` is empty, the result can have any type.
@@ -98,17 +97,17 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy with its compiled expressions. If an expression does not compile, the policy contains the error instead.
+/// A policy and its compiled expressions. If an expression does not compile, the policy contains the error instead.
 #[derive(Debug)]
 pub(crate) struct CompiledPolicy {
-    /// Whether errors deny the request. The field `failurePolicy` determines this.
+    /// Whether errors deny the request. The field `failurePolicy` of the policy determines this.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
     /// Maps the name of each variable to its index.
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
-    /// The keys of the audit annotations and the expressions for their values.
+    /// The keys of the audit annotations, and the expressions that compute the values.
     pub(super) audit_annotations: Vec<(String, Expression)>,
     /// The mutations of a MutatingAdmissionPolicy.
     pub(super) mutations: Vec<Mutation>,
@@ -130,8 +129,7 @@ pub(super) struct Variable {
 /// A mutation.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// Whether the result of the expression is a JSON patch. If the result is not a JSON patch, it is an apply
-    /// configuration.
+    /// Whether the result of the mutation's expression is a JSON patch. If the result is not a JSON patch, it is an apply configuration.
     pub(super) is_patch: bool,
     pub(super) expression: Expression,
 }
@@ -205,8 +203,8 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns whether the policy is evaluated a second time after later changes of the object. The field
-    /// `reinvocationPolicy` determines this.
+    /// Returns whether the policy is evaluated a second time after later changes of the object. The field `reinvocationPolicy` of the
+    /// policy determines this.
     pub(crate) fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }

@@ -7,7 +7,7 @@ use pintle_cel::{Environment, Schema, Type};
 /// The name of the CEL type of `variables`.
 const VARIABLES: &str = "kubernetes.variables";
 
-/// The optional variables that are available to an expression.
+/// Determines which optional variables are available to an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
     /// Whether the policy has a `paramKind`. Expressions can then use `params`.
@@ -16,7 +16,7 @@ pub(super) struct Optional {
     pub(super) authorizer: bool,
 }
 
-/// Returns the environment that contains everything except the policy's own variables.
+/// Returns the CEL environment that contains all variables except the policy's own variables.
 pub(super) fn base(optional: Optional) -> Environment {
     let mut environment = always().variable("object", Type::Dyn).variable("oldObject", Type::Dyn);
     if optional.params {
@@ -29,8 +29,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the environment for the type check of a policy. In this environment, objects and parameters have types. A type is `None` if it
-/// is not known. As in kube-controller-manager, this environment does not contain `authorizer.requestResource`.
+/// Returns the CEL environment for the type check of a policy. In this environment, objects and parameters have types. If a type is `None`,
+/// it is not known. As in kube-controller-manager, this environment does not contain `authorizer.requestResource`.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
@@ -46,7 +46,7 @@ pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Sc
     with_variables(environment)
 }
 
-/// Returns the environment that contains the variables that all expressions can use.
+/// Returns the environment with those variables that all expressions can use.
 fn always() -> Environment {
     let environment = Environment::new()
         .variable("request", object("kubernetes.AdmissionRequest"))
@@ -58,13 +58,13 @@ fn with_authorizer(environment: Environment) -> Environment {
     environment.variable("authorizer", object("kubernetes.authorization.Authorizer"))
 }
 
-/// Declares the object `variables`. The fields of the object `variables` are the variables that the policy defines.
+/// Declares the object `variables`. The fields of the CEL object `variables` are the variables that the policy defines.
 pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one variable that the policy defines. As in kube-apiserver, a variable keeps only the types of scalars, lists and maps. All
-/// other parts of the type become dynamic.
+/// Declares one variable that the policy defines. As in kube-apiserver, the declared type of the variable keeps only scalars, lists and
+/// maps. All other parts of the type become dynamic.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)

@@ -1,4 +1,4 @@
-//! Evaluates a policy for a request.
+//! Evaluates the compiled expressions of a policy for a request.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use pintle_json::Json;
 use super::CompiledPolicy;
 use super::compile::{Expression, Validation, Variable};
 
-/// The cost limit of a single expression. The next constants limit the cost of all validations and of all match
-/// conditions in a policy.
+/// The cost limit of a single expression. The next constants limit the total cost of all validations of a policy, and the total cost of all
+/// its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-/// The maximum length in bytes of a message that an expression returns.
+/// A message that an expression returns may have at most this length in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
-/// The maximum length of the value of an audit annotation, in bytes.
+/// The value of an audit annotation may have at most this length in bytes.
 const MAX_ANNOTATION: usize = 10 * 1024;
-/// The maximum depth of references from variables to other variables. kube-apiserver has no such limit.
+/// The maximum depth of the chain in which variables refer to other variables. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 64;
 
 /// The values of the variables that expressions can use.
@@ -30,10 +30,10 @@ pub(crate) struct Inputs<'a> {
     pub(crate) old_object: Option<&'a Json>,
     pub(crate) params: Option<&'a Json>,
     pub(crate) request: &'a Json,
-    /// The namespace of the object. `None` for a cluster-scoped object.
+    /// The namespace of the object. The field is `None` for a cluster-scoped object.
     pub(crate) namespace: Option<&'a Json>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
-    /// The resource of the request, which is used for authorization checks. The verb is not set.
+    /// The question to the authorizer about the resource of the request. The verb of the question is not set.
     pub(crate) resource: Question,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct Inputs<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) message: String,
-    /// The reason of the Status. `None` means `Invalid`.
+    /// The reason in the Status of the response. `None` means `Invalid`.
     pub(crate) reason: Option<String>,
-    /// The index of the failed validation. For other errors, the index is 0.
+    /// The index of the validation that failed. For errors that do not come from a validation, the index is 0.
     pub(crate) index: usize,
 }
 
@@ -56,8 +56,8 @@ impl Denial {
 /// The result of the evaluation of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// The failed validations. The actions of the binding determine whether failed validations deny the request, and
-    /// whether they cause warnings.
+    /// The failed validations. The actions of the binding determine whether failed validations deny the request, and whether failed
+    /// validations cause warnings.
     pub(crate) denials: Vec<Denial>,
     /// The failed audit annotations. A failed audit annotation always denies the request.
     pub(crate) annotation_denials: Vec<Denial>,
@@ -111,8 +111,8 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns whether the request satisfies all match conditions. If no condition is false but an error occurred in
-    /// one of them, the result depends on the failure policy.
+    /// Returns whether the request satisfies all match conditions. If no match condition is false but an error occurred in one of the
+    /// conditions, the result depends on the failure policy.
     pub(crate) fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
@@ -151,12 +151,12 @@ pub(super) struct Stop;
 pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
-    /// The variables that contain the data of the request.
+    /// The variables that are set from the data of the request.
     data: [(&'static str, Value<'a>); 5],
     budget: Cell<u64>,
     /// The values of the policy's variables. Each value is computed when an expression first reads the variable.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// The nesting depth of the variables that are currently being computed.
+    /// The number of variables that are currently being computed. The computation of a variable can need other variables.
     depth: Cell<usize>,
 }
 
@@ -274,7 +274,7 @@ impl<'a> Variables<'a> for Scope<'a> {
     }
 }
 
-/// Returns the start of a text. The result has at most `most` bytes.
+/// Returns the start of a text, up to a length of `most` bytes.
 fn shortened(text: &str, most: usize) -> String {
     text[..text.floor_char_boundary(most)].to_owned()
 }

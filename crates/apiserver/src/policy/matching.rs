@@ -5,7 +5,7 @@ use pintle_json::Json;
 use crate::object::metadata;
 use crate::selector;
 
-/// The attributes of a request for one of the groups and versions in which the resource is served.
+/// The attributes of a request in one of the groups and versions in which the resource is served.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate<'a> {
     pub(crate) group: &'a str,
@@ -21,18 +21,19 @@ pub(crate) struct Candidate<'a> {
     pub(crate) is_namespaced: bool,
 }
 
-/// The objects against which selectors are matched.
+/// The objects with whose labels selectors are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matched<'a> {
     pub(crate) object: Option<&'a Json>,
     pub(crate) old_object: Option<&'a Json>,
-    /// The namespace to which the object belongs. If the object is a Namespace, the field contains the object itself. `None` for other
-    /// cluster-scoped objects.
+    /// The namespace object to which the object belongs. If the object is a Namespace, the field contains the object itself. The field is
+    /// `None` for other cluster-scoped objects.
     pub(crate) namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first candidate that matches, or `None` if no candidate matches. The first candidate has the version of the
-/// request. The other candidates have other versions of the resource. If the match policy is `Exact`, the other candidates are ignored.
+/// Returns the index of the first candidate that matches, or `None` if no candidate matches. The first candidate describes the request in
+/// its own version. The other candidates describe the request in the other versions of the resource. If the match policy is `Exact`, the
+/// other candidates are ignored.
 pub(crate) fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -91,7 +92,7 @@ fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the name of an object for messages. The server may not have generated the name yet.
+/// Returns the object name that messages contain. The server may not have generated the name yet.
 pub(crate) fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

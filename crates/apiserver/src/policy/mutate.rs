@@ -9,7 +9,7 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// The maximum nesting depth up to which the result of an expression is searched for objects.
+/// The result of an expression is searched for objects up to this nesting depth.
 const MAX_DEPTH: usize = 256;
 
 /// The reason why a mutation has no result.
@@ -22,12 +22,11 @@ pub(crate) enum MutationError {
 }
 
 impl CompiledPolicy {
-    /// Applies a mutation to the object in `inputs`, and returns the result. This method does not evaluate the match
-    /// conditions.
+    /// Applies a mutation to the object in `inputs`, and returns the result. This method does not check the match conditions.
     ///
     /// # Panics
     ///
-    /// Panics if there is no mutation with this index.
+    /// Panics if the policy has no mutation with this index.
     pub(crate) fn mutate(&self, at: usize, inputs: &Inputs<'_>, schema: &Schema) -> Result<Json, MutationError> {
         let Some(object) = inputs.object else { return Ok(Json::Null) };
         let mutation = &self.mutations[at];
@@ -67,7 +66,7 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    // The conversion is the first step, because it bounds the size of the value.
+    // The conversion must be the first step, because it bounds the size of the value.
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
@@ -131,8 +130,8 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
     value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
 }
 
-/// Checks the type of each object in the result. The name of the type must be the path of the field. For example, the
-/// field `spec` must have the type `Object.spec`.
+/// Checks the type of each object in the result. The type name of each object must be the path of the field that contains it. For example,
+/// the field `spec` must have the type `Object.spec`.
 fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<(), String> {
     let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();

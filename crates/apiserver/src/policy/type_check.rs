@@ -10,12 +10,12 @@ use pintle_meta::GroupVersionKind;
 
 use super::environment;
 
-/// The maximum number of expressions that the check of one policy compiles. Variables count as well.
+/// The maximum number of expressions that are compiled for the check of one policy. Variables count as well.
 const MAX_CHECKS: usize = 20_000;
-/// The maximum total length of all warnings of a policy in bytes. The maximum size of an object in etcd is a little larger.
+/// The maximum total length of the warnings of one policy, in bytes. The maximum size of an object in etcd is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// The type check of one policy. The check has separate steps, so that a caller can yield between them.
+/// The type check of one policy. The check consists of separate steps, so that a caller can yield between the steps.
 ///
 /// As in kube-controller-manager, only the validations and their message expressions can cause warnings.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub(crate) struct TypeCheck<'a> {
     spec: &'a Json,
     /// The fields to check and the expressions in these fields, in the order of the warnings.
     fields: Vec<(String, &'a str)>,
-    /// Maps the index of a field in `fields` to the warnings about the field.
+    /// Maps the index of an entry of `fields` to the warnings about the field.
     warnings: BTreeMap<usize, Vec<String>>,
-    /// The number of further expressions that the check may compile.
+    /// The number of expressions that the check may still compile.
     left: usize,
     warned_bytes: usize,
 }
@@ -48,7 +48,7 @@ impl<'a> TypeCheck<'a> {
     /// Returns an environment for objects of one kind. The environment contains the variables of the policy. If the outer option in
     /// `params` is `None`, there are no parameters. If the inner option is `None`, the parameters can have any type.
     ///
-    /// Returns `None` if compiling the policy's variables would exceed the limit of the check.
+    /// Returns `None` if the number of compiled expressions would exceed the limit of the check.
     pub(crate) fn environment(
         &mut self,
         objects: &Arc<Schema>,
@@ -65,7 +65,7 @@ impl<'a> TypeCheck<'a> {
         Some(environment)
     }
 
-    /// Returns the number of fields that must be checked for each kind.
+    /// Returns the number of fields with expressions, which must be checked for each kind.
     pub(crate) fn fields(&self) -> usize {
         self.fields.len()
     }
@@ -88,7 +88,7 @@ impl<'a> TypeCheck<'a> {
         true
     }
 
-    /// Returns the `typeChecking` field for the status of the policy.
+    /// Returns the field `typeChecking` for the status of the policy.
     pub(crate) fn finish(self) -> Json {
         let Self { fields, warnings, .. } = self;
         let warnings = warnings.into_iter().filter_map(|(at, texts)| {

@@ -40,8 +40,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Runs mutating admission. During mutating admission, all plugins and policies can change the object. If a policy
-/// changes the object, all plugins and policies run a second time.
+/// Runs mutating admission. During mutating admission, all plugins and mutating policies can change the object. If a policy changes the
+/// object, mutating admission runs a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Reinvocation::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -179,8 +179,7 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// A plugin that charges writes to the quotas of a namespace. The server commits the new quota usage together with the
-/// object.
+/// A plugin that applies the quotas of a namespace to writes. The server commits the new quota usage together with the object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -232,8 +231,8 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the part of an admission request that limit ranges and quotas check. Returns `None` if the request does not
-/// write an object.
+/// Returns the attributes of an admission request that limit ranges and quotas check. Returns `None` if the request does not write an
+/// object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;
@@ -241,7 +240,7 @@ fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -
     Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
 }
 
-/// Joins the distinct errors into one message.
+/// Joins the distinct error texts into one message.
 fn join_errors(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
     let mut unique: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();

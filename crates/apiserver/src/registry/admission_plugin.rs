@@ -1,4 +1,4 @@
-//! The interface of admission plugins.
+//! Defines the interface of admission plugins.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub(crate) enum AdmissionOptions<'a> {
 /// options of `exec` are such types.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target that the path of the request names. For a create or a `deletecollection`, the target has no name.
+    /// The target to which the path of the request refers. For a create or a `deletecollection`, the target has no name.
     pub(crate) target: &'a RequestTarget,
     /// The existing object. The old object is `None` for a create request and for a connect request.
     pub(crate) old: Option<&'a Json>,
@@ -68,10 +68,10 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// An admission plugin. The client receives the [warnings](Requester::warn) of the plugin even if the request fails.
+/// An admission plugin. The client receives the [warnings](Requester::warn) that the plugin adds, even if the request fails.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object, or rejects the request. The rules of the object's kind are applied after this call. If the
-    /// write is retried after a conflict, this method is called again.
+    /// Changes the object, or rejects the request. The rules of the object's kind are applied after this method has returned. If the write
+    /// is retried after a conflict, this method is called again.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }

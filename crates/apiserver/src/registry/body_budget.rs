@@ -1,4 +1,4 @@
-//! The memory budget for request bodies.
+//! Implements the memory budget for request bodies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The maximum size in bytes of a request body.
 pub(crate) const LARGEST_BODY: usize = 3 << 20;
-/// The maximum number of bytes that the server reads from a body that exceeds the maximum size. If the server read
-/// fewer bytes of the body, the client might not receive the error response.
+/// If a body exceeds the maximum size, the server reads at most this number of bytes from it. If the server read fewer bytes of such a
+/// body, the client might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
@@ -19,7 +19,7 @@ const SMALL: usize = 64 << 10;
 /// hundreds of times the memory of a body.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies that are being processed. Only received bytes count, even if
+/// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes that have been received count, even if
 /// the request announces a longer body.
 ///
 /// An upload never waits until the budget has free space. Otherwise, incomplete uploads could wait for each other.
@@ -45,7 +45,7 @@ pub(crate) enum Unread {
 #[derive(Debug)]
 struct BudgetState {
     left: usize,
-    /// The part of `left` that is reserved for small bodies, in bytes.
+    /// The number of bytes in `left` that are reserved for small bodies.
     small_reserve: usize,
     /// The incomplete bodies, in the order of eviction. Large bodies come before small bodies, and older bodies come
     /// before newer bodies.
@@ -53,7 +53,7 @@ struct BudgetState {
     next: u64,
 }
 
-/// The key contains whether the upload is small, and the sequence number of the upload.
+/// The key contains whether the body is small, and the sequence number of the upload.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
@@ -114,8 +114,7 @@ impl BodyBudget {
     }
 
     /// Waits for a permit to process a body. The permit is released when the last clone of the returned body is
-    /// dropped. Small bodies do not wait. Large bodies receive their permits in the order in which this method was
-    /// called.
+    /// dropped. Small bodies do not wait. For large bodies, permits are granted in the order in which this method was called.
     pub(crate) async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
@@ -171,7 +170,7 @@ struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Adds data to the upload. If the upload has been evicted, returns false.
+    /// Adds data to the upload. If the upload has been evicted, this method returns false.
     fn add(&mut self, data: &[u8]) -> bool {
         let key = self.budget.lock().add(self.key, data);
         self.key = key.unwrap_or(self.key);
@@ -236,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// An incomplete upload and the task that reads it.
+    /// In the tests, an incomplete upload and the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,

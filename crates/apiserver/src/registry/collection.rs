@@ -11,7 +11,7 @@ use crate::request::Requester;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
-    /// Deletes one page of the selected objects. Returns the deleted objects in the state that the list contained. Objects that other
+    /// Deletes one page of the selected objects. Returns the deleted objects in the state in which they were listed. Objects that other
     /// requests have already deleted are skipped. If a deletion fails for another reason, the method stops. Earlier deletions are not
     /// undone. The method yields to other tasks between two deletions.
     ///
@@ -44,9 +44,9 @@ impl Registry {
     }
 }
 
-/// Sets `resourceVersionMatch` to `Exact` if the request has a `resourceVersion` but no `resourceVersionMatch`. kube-apiserver reads such
-/// lists in pages, even if the request sets no limit. In a list that is read in pages, a `resourceVersion` without `resourceVersionMatch`
-/// means `Exact`.
+/// Sets `resourceVersionMatch` to `Exact` if the request has a `resourceVersion` but no `resourceVersionMatch`. kube-apiserver reads
+/// such lists in pages, even if the request sets no limit. In a list that is read in pages, a `resourceVersion` without
+/// `resourceVersionMatch` means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

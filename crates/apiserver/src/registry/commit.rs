@@ -1,7 +1,7 @@
 //! Functions that commit the objects of write requests and check their size.
 //!
-//! The size is not checked for deletion marks, initial objects of a server and restored snapshots. The size is also not
-//! checked for the cluster's objects in a plan and for quota updates.
+//! The size is not checked for writes that mark objects for deletion, for the initial objects of a server, and for restored snapshots. The
+//! size is also not checked for quota updates, and for the cluster's objects that a plan loads.
 
 use std::sync::Arc;
 

@@ -11,9 +11,9 @@ const VERSION: &str = "meta.k8s.io/v1";
 /// A position in a list, and the revision of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContinueToken {
-    /// The revision. `None` means the newest state.
+    /// The revision. The field is `None` if the list shows the newest state.
     pub(super) revision: Option<u64>,
-    /// The first key of the page. The key is relative to the collection.
+    /// The first key of the next page. The key is relative to the collection.
     pub(super) start: String,
 }
 
@@ -28,7 +28,7 @@ struct Wire {
 }
 
 impl ContinueToken {
-    /// Creates a token for the position immediately after `key`. `key` is relative to the collection.
+    /// Creates a token for the page that starts immediately after `key`. `key` is relative to the collection.
     pub(super) fn after(key: &str, revision: u64) -> Self {
         Self { revision: Some(revision), start: format!("{key}\0") }
     }

@@ -22,11 +22,11 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create. A create is retried if other writes have changed data that the create has read.
 const CHECK_TRIES: usize = 64;
 
-/// An object that has passed the first phases of a create. These are all phases that do not depend on the object's name.
+/// An object for which the first phases of a create have run. These phases do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,
-    /// The resourceVersion that the client sent.
+    /// The resourceVersion that the client sent in the object.
     version: String,
     labelled: bool,
 }
@@ -65,7 +65,7 @@ impl Registry {
         }
     }
 
-    /// Tries once to create an object. The request is an update or a server-side apply of an object that does not exist. Returns
+    /// Tries once to create an object. This method is for an update or a server-side apply of an object that does not exist. Returns
     /// [`Refused`] if another request has created the object in the meantime. As in kube-apiserver, the caller then updates this object.
     pub(super) fn create_absent(
         &self,
@@ -126,8 +126,8 @@ impl Registry {
         Ok(committed.map(|change| Written { object: Served::stored(kind, &change.new), created: true }))
     }
 
-    /// Checks that the namespace exists and is not being deleted. For a custom resource, also checks that its definition exists and is not
-    /// being deleted.
+    /// Checks that the namespace exists and is not being deleted. For a custom resource, also checks that the definition of the resource
+    /// exists and is not being deleted.
     fn check_is_open(&self, target: &RequestTarget) -> Outcome<()> {
         let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {

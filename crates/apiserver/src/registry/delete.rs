@@ -16,7 +16,7 @@ use crate::request::Requester;
 use crate::request::options::DeleteOptions;
 use crate::store::Stored;
 
-/// The finalizers that keep an owner until its dependents are orphaned or deleted.
+/// The finalizers that delay the removal of an owner until its dependents are orphaned or deleted.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
@@ -26,7 +26,7 @@ pub(crate) enum Deleted {
     Held(Served),
     /// The removed object. For some kinds and for dry runs, the server responds with the object instead of a Status.
     Object(Served),
-    /// A Status with the name of the removed object.
+    /// A Status that contains the name of the removed object.
     Gone(Box<Status>),
 }
 
@@ -37,7 +37,7 @@ impl Registry {
     }
 
     /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target that the path of the request names. The
-    /// requested target is the object or its collection.
+    /// requested target is either the object or the collection of the object.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -103,8 +103,8 @@ impl Registry {
         // If the kind has a grace period, clients can always observe the object as terminating before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes that the options cause. In a real deletion, the object is removed, so this
-            // state is never stored.
+            // A dry run returns the object with the changes that the delete options cause. In a real deletion, the object is removed, so
+            // this state is never stored.
             return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(target, stored, options.dry_run),
@@ -173,24 +173,23 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // The generation can be absent, because clients set the generation of some kinds.
+            // The generation can be absent, because the clients set the generation for objects of some kinds.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }
 
-/// Returns whether the object still waits for the end of its grace period and the options do not shorten this period. As in kube-apiserver,
-/// such a delete changes nothing, not even the finalizers, and does not run admission.
+/// Returns whether the object still waits for the end of its grace period, and the delete options do not shorten this period. As in
+/// kube-apiserver, such a delete leaves the object unchanged, including its finalizers, and does not run admission.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
-    // Negative periods count as one second.
+    // A negative grace period counts as one second.
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
     let waits = kind.conduct.graceful && metadata::is_deleting(object) && left > 0;
     waits && options.grace_seconds.is_none_or(|grace| seconds(grace) >= left)
 }
 
-/// Returns whether the object is being deleted and nothing delays its removal. For example, a finalizer or a grace period delays the
-/// removal.
+/// Returns whether the object is being deleted and no finalizer or grace period delays its removal.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
@@ -198,7 +197,7 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of the kind. The object need not be in the store.
+/// Converts an object from its stored form to the version of the kind. The object need not exist in the store.
 fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }

@@ -28,7 +28,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. Parsing the selectors does not validate the field names. [`checked`](Self::checked) validates them.
+    /// Parses the selectors. Parsing the selectors does not check whether the kind supports the field names. [`checked`](Self::checked)
+    /// validates them.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -52,8 +53,8 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns whether the selectors match an object in the key range of the collection. This method decodes only the fields that the
-    /// selectors need.
+    /// Returns whether the selectors match an object whose key is in the key range of the collection. This method decodes only the fields
+    /// that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
@@ -94,7 +95,7 @@ impl Selection {
         }
     }
 
-    /// If the selection can match only one object, returns the name of the object.
+    /// Returns the name of the object if the selection can match only one object.
     fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
@@ -105,7 +106,7 @@ impl Selection {
     }
 }
 
-/// An iterator over the objects of a snapshot that match the selectors. The selectors are evaluated lazily.
+/// An iterator over the objects of a snapshot that match the selectors. The iterator evaluates the selectors lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -113,7 +114,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Examines the next object. Returns `None` at the end of the snapshot. Returns `Some(None)` if the object does not match.
+    /// Examines the next object. Returns `None` at the end of the snapshot. Returns `Some(None)` if the next object does not match.
     pub(crate) fn scan_next(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
         let matched = self.selection.matches(stored).then(|| stored.clone());
@@ -126,8 +127,8 @@ impl Selected {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next group of neighbouring objects without advancing the iterator. Returns `None` unless the selectors match all
-    /// objects.
+    /// Returns the next group of neighbouring objects. The position of the iterator does not change. Returns `None` unless the selectors
+    /// match all objects.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
@@ -150,11 +151,11 @@ impl Iterator for Selected {
     }
 }
 
-/// A page of a list.
+/// One page of a list response.
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// The revision of the list. The revision is 0 for virtual objects, because they have no revision.
+    /// The revision of the state that the list shows. The revision is 0 for virtual objects, which have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -175,8 +176,8 @@ impl Registry {
         }
     }
 
-    /// Returns one object like [`get`](Self::get). The object comes from the current state or from a stale view. Offloads expensive
-    /// conversions.
+    /// Returns one object like [`get`](Self::get). The object comes from the current state of the store, or from a stale view of the store.
+    /// Offloads expensive conversions.
     pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
         if let Some(found) = self.virtual_object(target) {
             return found;
@@ -211,7 +212,7 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects of a resource in the state that a stale view shows, and the revision of this state.
+    /// Returns the objects of a resource in the state that a stale view shows. Also returns the revision of this state.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
@@ -256,7 +257,7 @@ impl Registry {
         Ok(reply)
     }
 
-    /// Returns the revision that the store must reach before the list can be served. Returns `None` if the list need not wait for a
+    /// Returns the revision that the store must have reached before the list can be served. Returns `None` if the list need not wait for a
     /// revision.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
@@ -285,7 +286,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // If a list selects a single name, the list has only one page.
+    // If a list selects objects by a single name, the list has only one page.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -306,7 +307,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     reply
 }
 
-/// Returns the error for a stale view whose state is no longer stored.
+/// Returns the error for a stale view that refers to a state that is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
@@ -326,7 +327,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Returns whether kube-apiserver reads the kind from etcd and never from the watch cache.
+/// Returns whether kube-apiserver reads objects of the kind only from etcd, and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.strategy.is_report()
 }
@@ -342,7 +343,7 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// Parses a number like Go's `strconv.ParseUint`. The failure has the status 500 and Go's error message.
+/// Parses a number like Go's `strconv.ParseUint`. If the text is not a number, the failure has the status 500 and Go's error message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {

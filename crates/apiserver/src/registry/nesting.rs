@@ -1,4 +1,4 @@
-//! Limits the nesting of objects.
+//! Limits how deeply objects can be nested.
 
 use pintle_json::Json;
 use pintle_meta::Reason;
@@ -7,9 +7,9 @@ use crate::failure::{Failure, Outcome, details};
 use crate::kinds::Kind;
 use crate::object::metadata;
 
-/// The maximum nesting depth of lists and objects in a stored object. This limit also applies to managed fields, which
-/// nest deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127
-/// levels. A watch that sends tables nests each object four levels deeper.
+/// The maximum nesting depth of lists and objects in a stored object. This limit also applies to managed fields, although they are nested
+/// deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. If a watch sends
+/// tables, each object is nested four levels deeper than in the store.
 const MAX_STORED_DEPTH: usize = 120;
 
 /// Returns an error if the served form of the object is nested so deeply that common JSON parsers reject it.

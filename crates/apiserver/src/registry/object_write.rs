@@ -6,12 +6,12 @@ use super::Writer;
 use crate::kinds::RequestTarget;
 use crate::request::options::How;
 
-/// The state of one write. All phases of the write pipeline share this state.
+/// The state of one write request. All phases of the write pipeline share this state.
 pub(super) struct Write<'a> {
     pub(super) target: &'a RequestTarget,
     /// The stored object. `None` for a create.
     pub(super) old: Option<&'a Json>,
-    /// The new object. Each phase can change it.
+    /// The new object. Each phase can change the state.
     pub(super) new: Json,
     /// The field manager, the requester and the options of the write.
     pub(super) by: &'a Writer<'a>,

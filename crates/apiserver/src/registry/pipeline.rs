@@ -1,4 +1,4 @@
-//! The phases of a write. The phases convert the object in the request to the object that is stored.
+//! Implements the phases of a write. The phases convert the object in the request to the object that is stored.
 //!
 //! All writes go through the phases [`Registry::receive`] and [`Registry::complete`]. Before `receive` and after
 //! `complete`, creates and updates differ. A create needs an unused name, so it can try several generated names. An
@@ -20,7 +20,7 @@ use crate::request::options::How;
 use crate::store::Charge;
 use crate::validate::FieldErrors;
 
-/// An object that is ready to be stored.
+/// An object that has passed all phases and can be stored.
 pub(super) struct Complete {
     pub(super) object: Json,
     /// The quota updates that must be committed together with the object.
@@ -28,8 +28,8 @@ pub(super) struct Complete {
 }
 
 impl Registry {
-    /// Runs the phases that come before the kind's own rules. These phases set defaults and managed fields, run
-    /// mutating admission, and check for privilege escalation.
+    /// Runs those phases of a write that precede the kind's own rules. These phases set defaults and managed fields, run mutating
+    /// admission, and check for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -117,7 +117,7 @@ impl Registry {
     }
 }
 
-/// The Scales of an object before and after a write.
+/// The Scales that represent an object before and after a write.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -216,7 +216,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores the metadata that an update may omit but cannot change.
+/// Restores those metadata fields that an update may omit but cannot change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");

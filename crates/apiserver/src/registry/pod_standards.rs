@@ -17,13 +17,13 @@ use crate::request::{Requester, Subresource};
 use crate::store::{Charge, Range, Stored};
 use crate::validate::FieldErrors;
 
-/// The limits for checking existing pods when the policy of a namespace becomes stricter. The first constant limits the
-/// number of pods, and the second constant limits the time.
+/// Two limits for the check of existing pods. This check runs when the policy of a namespace becomes stricter. The first constant limits
+/// the number of pods, and the second constant limits the time.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The names of the audit annotations for a pod. The annotations contain the enforced standard and the violations of
-/// the audited standard.
+/// The names of the audit annotations that the plugin adds for a pod. The values of the annotations are the enforced standard and the
+/// violations of the audited standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
@@ -96,8 +96,8 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Returns whether an update of a pod adds a container or changes an image. All other fields that the standards check
-/// are immutable.
+/// Returns whether an update adds a container to a pod or changes an image of the pod. All other fields that the Pod Security Standards
+/// check are immutable.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
@@ -182,8 +182,8 @@ fn pod_warnings(
     warnings
 }
 
-/// Selects the pods to check. Stops when `timed_out` returns true. The first pod of each controller comes before the
-/// second pod of any controller.
+/// Selects the pods that the server checks. Stops when `timed_out` returns true. The first pod of each controller comes before the second
+/// pod of any controller.
 fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
     let (mut first, mut duplicates) = (Vec::new(), Vec::new());
@@ -261,7 +261,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // The first pod of each owner must come before the second pod of any owner.
+        // This test checks that the first pod of each owner comes before the second pod of any owner.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

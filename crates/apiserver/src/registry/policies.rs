@@ -16,8 +16,8 @@ pub(super) use validating::ValidatingPolicies;
 use super::Registry;
 use crate::kinds::Kind;
 
-/// Returns whether admission policies never apply to the kind. If they applied, policies could block their own deletion, or all
-/// authentication and authorization.
+/// Returns whether admission policies never apply to the kind. If policies applied to these kinds, they could block their own deletion, or
+/// all authentication and authorization.
 fn is_exempt(kind: &Kind) -> bool {
     const REVIEWS: [&str; 6] = [
         "localsubjectaccessreviews",

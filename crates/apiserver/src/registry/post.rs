@@ -17,8 +17,8 @@ use crate::request::Subresource;
 use crate::request::options::{How, WriteOptions};
 use crate::request::user::{ServiceAccountName, User};
 
-/// The maximum number of times that the server tries to perform the action of a POST request. Each conflict causes a
-/// new attempt.
+/// The maximum number of times that the server tries to perform the action of a POST request. Each conflict with another write causes a new
+/// attempt.
 const POST_TRIES: usize = 64;
 
 impl Registry {
@@ -65,8 +65,8 @@ impl Registry {
         steps.into_iter().try_for_each(|step| self.run_step(target, step, dry_run, &mut own))
     }
 
-    /// Runs one step of the work that a POST request starts ([`PostStep`]). `own` is the revision at which an earlier
-    /// step wrote the target object. A later step that deletes the object uses this revision as a precondition.
+    /// Runs one step of the work that a POST request starts ([`PostStep`]). `own` is the revision of the target object after an earlier
+    /// step has written it. A later step that deletes the object uses this revision as a precondition.
     fn run_step(&self, target: &RequestTarget, step: PostStep, dry_run: bool, own: &mut Option<u64>) -> Outcome<()> {
         match step {
             PostStep::Rewrite { resource, namespace, name, change } => {
@@ -99,8 +99,7 @@ impl Registry {
                 if let (Some(version), Some(own)) = (&mut options.resource_version, own) {
                     *version = own.to_string();
                 }
-                // The pod is deleted without calling admission, because admission has already checked the object in the
-                // request.
+                // Admission is not called for the deletion of the pod, because admission has already checked the object in the request.
                 self.delete_if(
                     &RequestTarget { subresource: Subresource::None, ..target.clone() },
                     &options,
@@ -194,8 +193,8 @@ mod tests {
     use crate::kinds::{Context, Kind};
     use crate::store::Expect;
 
-    /// A handler that changes the pod after the wrapped handler has computed its task. The change causes a conflict
-    /// when the task runs.
+    /// A handler for tests. It changes the pod after the wrapped handler has computed its task. The change causes a conflict when the task
+    /// runs.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,
@@ -225,9 +224,9 @@ mod tests {
         json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     }
 
-    /// Evicts a pod whose status is `status`. During the eviction, another request sets the status to `becomes`. The
-    /// disruption budget of the pod allows `allowed` disruptions. Returns the error code, whether the pod still exists,
-    /// and the number of disruptions that are still allowed.
+    /// Evicts a pod that has the given `status`. During the eviction, another request sets the status to `becomes`. `allowed` is the number
+    /// of disruptions that the disruption budget of the pod allows. Returns the error code, whether the pod still exists, and the number of
+    /// disruptions that are still allowed.
     fn evict(status: Json, becomes: Json, allowed: i64) -> (Option<u16>, bool, i64) {
         let registry = Registry::new(ApiServerConfig::default(), None);
         let labels = json!({"a": "b"});
@@ -268,7 +267,7 @@ mod tests {
         for spared in [json!({"phase": "Pending"}), unready.clone()] {
             assert_eq!(evict(spared.clone(), ready(), 0), (Some(429), true, 0), "{spared}");
             assert_eq!(evict(spared.clone(), ready(), 1), (None, false, 0), "{spared}");
-            // If a concurrent write changes only fields that do not matter for the budget, the eviction continues.
+            // The eviction continues if a concurrent write changes only fields that are not relevant for the budget.
             assert_eq!(
                 evict(spared.clone(), json!({"phase": "Pending", "reason": "r"}), 0),
                 (None, false, 0),

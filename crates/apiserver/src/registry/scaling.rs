@@ -72,8 +72,8 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // The closure `make` has already updated the managed fields. Therefore, the write uses `How::Apply`, so that
-        // the pipeline does not update them a second time.
+        // The closure `make` has already updated the managed fields. Therefore, the write uses `How::Apply`, so that the pipeline does not
+        // update the managed fields a second time.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let object = served(paths.read(&written.object.typed())?);
         Ok(Written { object, ..written })
@@ -84,7 +84,7 @@ fn of(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
-/// Copies the managed fields that are about the replicas from the object to the scale.
+/// Copies those managed fields that concern the number of replicas from the object to the scale.
 fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {

@@ -18,7 +18,7 @@ use crate::store::{Encoding, Order, Stored};
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members in the response. This order is used only if the object is decoded.
+    /// The order of the members in the response. The order is relevant only if the object is decoded.
     order: Order,
     content: ServedContent,
 }
@@ -97,8 +97,8 @@ impl Served {
             },
         }
         if joint > start {
-            // After `apiVersion` and `kind`, a comma replaces the opening bracket of the object. If the object is
-            // empty, there is no comma.
+            // If `apiVersion` and `kind` precede the members, a comma replaces the opening bracket of the object. If the object is empty,
+            // there is no comma.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -159,7 +159,7 @@ fn unfit(error: serde_json::Error) -> Failure {
     Failure::internal(format!("the object has no form in protobuf: {error}"))
 }
 
-/// Returns the value after adding `apiVersion` and `kind`.
+/// Returns the value with `apiVersion` and `kind`.
 pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value.set("apiVersion", api_version);
     value.set("kind", kind);

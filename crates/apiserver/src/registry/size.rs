@@ -58,8 +58,7 @@ fn json(value: &Json) -> usize {
     length.0
 }
 
-/// Returns the length in bytes of a value that is encoded as protobuf. The length does not include the field tag and
-/// the length prefix.
+/// Returns the length in bytes of a value that is encoded as protobuf. This length does not include the field's own tag and length prefix.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,
@@ -117,8 +116,8 @@ mod tests {
     fn size_of_built_in_kinds_is_their_protobuf_length() {
         let kinds = Kinds::builtin();
         for (plural, object, size) in [
-            // The test message has two fields. Field 1 is the metadata. The metadata contains another field 1. Field 2
-            // is a map entry with a key and a value.
+            // The test message has two fields. Field 1 is the metadata. The metadata contains another field 1. Field 2 is a map entry with
+            // a key and a value.
             ("configmaps", json!({"metadata": {"name": "abc"}, "data": {"k": "vw"}}), 2 + 5 + 2 + 3 + 4),
             ("secrets", json!({"data": {"k": "AAAA"}}), 2 + 3 + 5),
             ("pods", json!({"spec": {"containers": [{"name": "a"}, {"name": "bc"}]}}), 2 + (2 + 3) + (2 + 4)),

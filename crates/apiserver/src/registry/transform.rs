@@ -1,4 +1,4 @@
-//! The forms of a response. A response contains objects, only their metadata, or a table.
+//! Defines the forms of a response. A response contains objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use crate::store::{Encoding, SAME};
 /// The form of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The objects are served unchanged.
+    /// The objects are served without changes.
     None,
     /// The response contains only metadata, as a `PartialObjectMetadata` or as a list of `PartialObjectMetadata`.
     Metadata { api_version: String },
@@ -27,7 +27,7 @@ pub(crate) enum Transform {
     Table { api_version: String, include: Include },
 }
 
-/// The form of the member `object` in a table row. The client selects this form with the parameter `includeObject`.
+/// The form of the member `object` in each row of a table. The client selects this form with the parameter `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
@@ -83,7 +83,7 @@ impl Transform {
         }
     }
 
-    /// Returns an object as protobuf in this form. Returns an error if the form is a table.
+    /// Returns the protobuf encoding of an object in this form. Returns an error if the form is a table.
     pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
             Self::None => object.enveloped(),
@@ -92,7 +92,7 @@ impl Transform {
         }
     }
 
-    /// Returns the `apiVersion` and the `kind` of a list in this form.
+    /// Returns the `apiVersion` and the `kind` that a list has in this form.
     pub(crate) fn list_types<'a>(&'a self, kind: &'a Kind) -> (Cow<'a, str>, &'a str) {
         match self {
             Self::None => (kind.api_version().into(), &kind.list_kind),
@@ -131,7 +131,7 @@ impl Transform {
     }
 }
 
-/// Returns the metadata of an object as `PartialObjectMetadata`.
+/// Returns the metadata of an object as a `PartialObjectMetadata`.
 fn partial(api_version: &str, object: &Served) -> Arc<[u8]> {
     let Ok(json) = object.encode(Encoding::Metadata(api_version.into()), || {
         let kind = "PartialObjectMetadata";

@@ -1,5 +1,5 @@
-//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object, computes the new object, and
-//! commits the new object only if the stored object and the other inputs of the computation have not changed.
+//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object and computes the new object. It commits the new
+//! object only if the stored object and the other inputs of the computation have not changed.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::request::options::How;
 use crate::store::{Expect, Refused, Stored};
 use crate::validate::{FieldError, FieldErrors};
 
-/// The maximum number of attempts for a write by the server itself. If all attempts fail, the controller tries again
-/// when it observes the write that caused the last conflict.
+/// The maximum number of attempts when the server itself writes an object. If all attempts fail, the controller tries again when it
+/// observes the write that caused the last conflict.
 const TRIES: usize = 64;
 
-/// A function that computes the new object from the stored object. The argument is the stored object with `apiVersion`
-/// and `kind`.
+/// A function that computes the new object from the stored object. The argument of the function is the stored object with `apiVersion` and
+/// `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
-/// The source of the new object.
+/// The way in which an update computes the new object.
 pub(crate) enum UpdateSource<'a> {
     /// The new object is the body of a PUT request.
     Put(&'a Json),
@@ -187,7 +187,7 @@ impl Registry {
         Ok(())
     }
 
-    /// If no input of the update has changed, replaces `stored` by the new object.
+    /// Replaces `stored` by the new object, unless an input of the update has changed.
     fn replace(
         &self,
         target: &RequestTarget,
@@ -209,8 +209,8 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // The object no longer exists, because another request has removed it in the meantime. The current
-                // request would also remove the object, so it succeeds.
+                // The object no longer exists, because another request has removed it in the meantime. The current request would also have
+                // removed the object, so it succeeds.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -243,7 +243,7 @@ mod tests {
     use crate::config::ApiServerConfig;
     use crate::request::options::WriteOptions;
 
-    /// Patches an object. Another request changes the object during each of the first `conflicts` attempts. Returns the
+    /// Patches an object. In this test, another request changes the object during each of the first `conflicts` attempts. Returns the
     /// number of attempts.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));

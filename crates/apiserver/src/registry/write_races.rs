@@ -20,7 +20,7 @@ use crate::store::{Charge, Expect};
 
 const BY: &str = "another-client";
 
-/// An admission plugin that runs another request during each of the next `left` writes.
+/// An admission plugin for tests that runs another request during each of the next `left` writes.
 struct ConcurrentRequest {
     act: fn(&Registry, &RequestTarget),
     left: AtomicUsize,

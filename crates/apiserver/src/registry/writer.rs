@@ -13,10 +13,10 @@ use crate::validate::is_printable;
 /// The field manager for writes by the server itself.
 pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 
-/// The maximum length in bytes of a field manager that is derived from the user agent.
+/// If the field manager is derived from the user agent, its name has at most this length in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write. The author of a write consists of the requester, the field manager and the options.
+/// The author of a write, which consists of the requester, the field manager and the write options.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,

@@ -37,7 +37,7 @@ pub(crate) struct Clause {
     quality: f64,
 }
 
-/// The parameters `as`, `g` and `v` of a clause. They request that the response is transformed.
+/// The parameters `as`, `g` and `v` of a clause. These parameters request a transformation of the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestedTransform {
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! Request options. The options are read from the query or the body of a request, and then validated.
+//! Request options. The server reads the options from the query or the body of a request, and then validates them.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -72,7 +72,7 @@ pub(crate) struct ListOptions {
     pub(crate) field_selector: String,
     pub(crate) resource_version: String,
     pub(crate) version_match: Option<ResourceVersionMatch>,
-    /// The maximum number of objects. `None` means no limit.
+    /// The maximum number of objects in one page of a list. `None` means no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) continue_token: String,
     pub(crate) watch: bool,
@@ -84,7 +84,7 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    /// Parses the query. [`check`](Self::check) checks combinations of options.
+    /// Parses the query. [`check`](Self::check) checks whether options can be combined.
     pub(crate) fn parse(query: &Query) -> Outcome<Self> {
         let limit = query.integer("limit")?;
         let timeout = query.integer("timeoutSeconds")?;

@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. The path can name a resource that the server does not serve.
+/// The target to which a path refers. The path can name a resource that the server does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
@@ -28,7 +28,7 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: String,
     /// The segments after the subresource.
     pub(crate) rest: Vec<String>,
-    /// Whether the path contains a namespace segment before the resource.
+    /// Whether the path contains a namespace segment that precedes the resource.
     pub(crate) in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub(crate) old_watch: bool,

@@ -23,7 +23,7 @@ impl Query {
         )
     }
 
-    /// Returns the first value of a parameter. Further values are ignored.
+    /// Returns the first value of a query parameter. Further values are ignored.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
@@ -38,8 +38,8 @@ impl Query {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. The values `0` and `false` are false. The case of letters does not matter. All other values
-    /// are true, including the empty value.
+    /// Parses a boolean. The values `0` and `false` are false. Upper and lower case letters are equivalent. All other values are true. The
+    /// empty value is also true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }

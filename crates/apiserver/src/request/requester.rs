@@ -17,7 +17,7 @@ const MAX_WARNINGS: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requester {
     pub(crate) user: User,
-    /// The deadline of the caller, if the caller has one.
+    /// The deadline of the request, if it has one.
     pub(crate) deadline: Option<Instant>,
     notes: Arc<Mutex<Notes>>,
 }
@@ -39,8 +39,8 @@ impl Requester {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns an error if the deadline has passed. Because of this error, a request that has timed out does not write
-    /// any more. Therefore, a retry by the client rarely conflicts with the first attempt.
+    /// Returns an error if the deadline has passed. Because of this error, a request no longer writes after it has timed out. Therefore, a
+    /// retry by the client rarely conflicts with the first attempt.
     pub(crate) fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }

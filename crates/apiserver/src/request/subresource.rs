@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// Parses the name of a subresource in a path. An empty name means the object itself.
+    /// Parses the name of a subresource in a path. An empty name refers to the object itself.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);

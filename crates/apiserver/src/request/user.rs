@@ -62,7 +62,7 @@ impl User {
     }
 }
 
-/// The groups of a user in their original order. Lookups in the set are fast even if a user has many groups.
+/// The groups of a user in their original order. The set makes lookups fast even if a user has many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Arc<GroupSet>);
 

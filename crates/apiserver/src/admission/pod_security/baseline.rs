@@ -134,8 +134,7 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Returns a violation if a probe or lifecycle handler sets a host. The kubelet would contact this host from the
-/// network of the node.
+/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact this host from the network of the node.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];

@@ -18,7 +18,7 @@ impl<'a> PodView<'a> {
         self.whole.list("/spec/volumes")
     }
 
-    /// Returns all containers in the order in which violation messages name them.
+    /// Returns all containers of the pod, in the order in which violation messages name them.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
@@ -53,7 +53,7 @@ impl<'a> PodView<'a> {
         })
     }
 
-    /// Returns the annotations in order.
+    /// Returns the keys and values of the annotations, in the order of the object.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let annotations = self.whole["metadata"]["annotations"].as_object();
         annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))

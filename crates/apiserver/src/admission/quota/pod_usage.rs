@@ -1,4 +1,4 @@
-//! The quota usage of pods.
+//! Computes the quota usage of pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ pub(super) fn has_deadline(pod: &Json) -> bool {
     pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns whether a quota can limit the pods' usage of `resource`, which is a resource name in a quota.
+/// Returns whether a quota with the resource name `resource` limits the usage of pods.
 pub(super) fn counts(resource: &str) -> bool {
     let requested = resource.strip_prefix("requests.");
     let native = |name: &str| NATIVE.contains(&name);
@@ -34,7 +34,7 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the quantities that a pod charges to quotas. The result is empty for a finished pod.
+/// Returns the quantities that quotas count for a pod. The result is empty for a finished pod.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
@@ -103,8 +103,8 @@ fn is_extended(resource: &str) -> bool {
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns the requests or limits of a pod, including its overhead. If the pod itself specifies a quantity, this quantity replaces the sum
-/// over the containers.
+/// Returns the requests or limits of a pod, including its overhead. If the pod's `spec.resources` specifies a quantity, this quantity
+/// replaces the sum over the containers.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
@@ -122,7 +122,7 @@ fn own(pod: &Json, side: &str) -> Amounts {
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The resources of a pod's containers, as reported in the pod's status.
+/// The resources of a pod's containers that the status of the pod reports.
 struct ContainerStatuses<'a> {
     /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first
     /// status.
@@ -149,7 +149,7 @@ impl<'a> ContainerStatuses<'a> {
         }
     }
 
-    /// Returns the resource quantities that a container charges to the quota. During a resize, each quantity is the maximum of the current
+    /// Returns the resource quantities that the quota counts for a container. During a resize, each quantity is the maximum of the current
     /// and the desired quantity.
     fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
         let mut requested = Amounts::at(container, &format!("/resources/{side}"));

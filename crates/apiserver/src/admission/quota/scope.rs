@@ -5,7 +5,7 @@ use pintle_json::Json;
 use super::pod_usage;
 use crate::admission::Attempt;
 
-/// Returns whether all scopes of the quota include the object. Scopes include only pods and PersistentVolumeClaims.
+/// Returns whether all scopes of the quota include the object. Only pods and PersistentVolumeClaims can be in the scope of a quota.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota

@@ -1,4 +1,4 @@
-//! Tests how objects use quotas and how writes charge quotas.
+//! Tests of the quota usage of objects, and of the changes that writes make to this usage.
 
 use pintle_json::{Json, json};
 

@@ -1,4 +1,4 @@
-//! The quota usage of objects.
+//! Computes how much of a quota an object uses.
 
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
@@ -12,7 +12,7 @@ use crate::request::Subresource;
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// In a quota's resource name, this text separates the name of the storage class from the name of the resource.
+/// This text separates the name of the storage class from the name of the resource, in a resource name of a quota.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The annotation that contains the storage class. Older versions of Kubernetes used this annotation instead of the
 /// field.

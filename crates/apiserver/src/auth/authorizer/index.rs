@@ -31,7 +31,7 @@ pub(crate) struct IndexedRole {
     pub(in crate::auth) rules: Box<[PolicyRule]>,
 }
 
-/// A role that is granted to a user, and the binding that grants the role.
+/// A role that is granted to a user, together with the binding that grants the role.
 #[derive(Debug)]
 pub(in crate::auth) struct Grant {
     pub(in crate::auth) role: Arc<IndexedRole>,
@@ -40,14 +40,14 @@ pub(in crate::auth) struct Grant {
     at: usize,
 }
 
-/// All roles that are granted to a user in one namespace or in the cluster scope.
+/// All roles that are granted to a user in one namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub(crate) struct Granted {
     /// The grants in the order of evaluation. The grants of cluster role bindings come before the grants of role bindings. Within each
     /// group, the grants are sorted by the name of their binding.
     pub(in crate::auth) grants: Vec<Grant>,
-    /// The last missing role in the order of evaluation. A role is missing if a binding of the user refers to the role, but the role does
-    /// not exist.
+    /// The missing role that comes last in the order of evaluation. A role is missing if a binding of the user refers to the role, but the
+    /// role does not exist.
     pub(in crate::auth) missing: Option<MissingRole>,
 }
 
@@ -72,11 +72,11 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The description of the subject for the reasons that kube-apiserver returns.
+    /// Describes the subject in the reasons that kube-apiserver returns.
     display: Box<str>,
 }
 
-/// The users that match a subject of a binding. A service account is a user with a special name.
+/// Determines which users match a subject of a binding. A service account is a user with a special name.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),
@@ -84,14 +84,14 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, keyed by namespace and name. The value also contains the index of the first matching subject in the
-/// binding.
+/// The bindings of one user or group, keyed by namespace and name. The value of each entry also contains the index of the first subject in
+/// the binding that matches.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
-    /// The roles by their keys in the store. For a cluster role, the namespace in the key is empty.
+    /// The roles, keyed by the keys under which they are stored. For a cluster role, the namespace in the key is empty.
     roles: HashMap<Box<str>, Arc<IndexedRole>>,
     bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
     users: HashMap<Box<str>, BindingsOfSubject>,
@@ -298,7 +298,7 @@ impl PolicyRule {
         }
     }
 
-    /// Returns the rule in its JSON form.
+    /// Returns the rule as JSON.
     pub(crate) fn value(&self) -> &Json {
         &self.value
     }
@@ -324,7 +324,7 @@ impl PolicyRule {
     }
 }
 
-/// Returns whether the list contains the name or `*`.
+/// Returns whether a list in a rule contains the name or `*`.
 pub(in crate::auth) fn has(names: &[Box<str>], wanted: &str) -> bool {
     names.iter().any(|name| &**name == "*" || **name == *wanted)
 }

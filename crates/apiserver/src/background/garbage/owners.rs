@@ -22,7 +22,7 @@ pub(super) enum OwnerState {
     Unknown,
 }
 
-/// Returns the state of an owner.
+/// Returns the state of the owner to which `reference` refers.
 pub(super) fn owner_state(
     registry: &Registry,
     kinds: &Kinds,

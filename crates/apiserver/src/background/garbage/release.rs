@@ -61,8 +61,8 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     }
 }
 
-/// Changes the metadata of an object if the object still has this UID. If the object was deleted or recreated, nothing
-/// happens.
+/// Changes the metadata of an object if the object still has this UID. If a client has deleted or recreated the object, the object is not
+/// changed.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,

@@ -10,11 +10,11 @@ use crate::kinds::{Kind, Kinds};
 /// If a rule has more kinds than this number, kube-controller-manager ignores the remaining rules.
 const MAX_OF_RULE: usize = 10;
 
-/// The served kinds, by version, and then by plural name and singular name.
+/// The served kinds, indexed by version, and then by plural name and singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
-/// The key of a resource lookup in kube-controller-manager. The key consists of the group in the rule, the version and the resource. It
-/// determines the order.
+/// The key with which kube-controller-manager looks up a resource. The key consists of the group in the rule, the version and the resource.
+/// It determines the order.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {

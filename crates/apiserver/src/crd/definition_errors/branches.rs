@@ -25,7 +25,7 @@ fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut F
     });
 }
 
-/// Reports fields that a branch of the root schema declares and the root schema does not declare.
+/// Reports fields that a branch of the root schema declares, but that the root schema itself does not declare.
 pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }

@@ -8,8 +8,8 @@ use crate::crd::structural::Structural;
 use crate::crd::{embedded, prune, validator};
 use crate::validate::{FieldError, FieldErrors};
 
-/// Reports defaults that do not match their schema or its rules. The validation of all defaults takes at most `steps` steps, and the
-/// rules for all defaults together have the cost budget of a single object.
+/// Reports each default that violates the schema of its field, or the validation rules of this schema. The validation of all defaults takes
+/// at most `steps` steps. The rules for all defaults together have the cost budget of a single object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -57,12 +57,12 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
     }
 }
 
-/// A schema in three forms: as JSON, as a structural schema, and as a tree of rules.
+/// The same schema in three forms: as JSON, as a structural schema, and as a tree of rules.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Json,
     structural: &'a Structural,
-    /// The rules of the schema and of its nested schemas. `None` if there are none.
+    /// The validation rules of the schema and of its nested schemas. The field is `None` if there are no rules.
     rules: Option<&'a RuleTree>,
 }
 
@@ -126,11 +126,11 @@ impl Check<'_> {
     }
 }
 
-/// The path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside them.
+/// A path that leads from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside these members.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,
-    /// The name of a member, or `None` for an item.
+    /// The name of an object's member, or `None` for an item of a list.
     step: Option<&'a str>,
 }
 
@@ -166,7 +166,7 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) 
     errors
 }
 
-/// Returns the default without unknown metadata fields, because such fields are not an error.
+/// Returns a copy of the default without unknown metadata fields. Such fields are not an error.
 fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     let mut known = default.clone();
     prune::prune_embedded(structural, &mut known);
@@ -204,7 +204,7 @@ fn placed<'a, E: IntoIterator<Item = FieldError>>(
 /// Joins a path and the path of a field below it. kube-apiserver puts a dot before an index, too.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
-        // The field path of an error about the whole value is empty.
+        // If an error is about the whole value, its field path is empty.
         "" | "<nil>" => path.into(),
         field => format!("{path}.{field}"),
     }
@@ -231,7 +231,7 @@ mod tests {
     fn defaults_of_a_definition_share_one_step_limit() {
         let (mut patterns, mut steps) = (Patterns::default(), 60_000);
         let mut errors = |count: usize| {
-            // Each match of the pattern takes 13,000 steps.
+            // In this test, each match of the pattern takes 13,000 steps.
             let text = format!("{}1", "a".repeat(1 << 12));
             let default = json!({"type": "string", "pattern": r"\pL{50}1", "default": text});
             let schema = object((0..count).map(|at| (format!("p{at}"), default.clone())));

@@ -11,13 +11,13 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors};
 /// schema.
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// The number of rules that the error message lists when the costs of a schema exceed the limit.
+/// When the costs of a schema exceed the limit, the error message lists this number of rules.
 const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
 
-/// Reports errors in the text fields of a schema's rules, such as an empty `rule` or a line break in `message`. Nested schemas are not
-/// checked.
+/// Reports errors in the text fields of a schema's validation rules, such as an empty `rule` or a line break in `message`. Nested schemas
+/// are not checked.
 pub(super) fn texts(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let rules = path.member(RULES);
     for (at, source) in RuleSource::all(schema).enumerate() {
@@ -114,11 +114,12 @@ pub(crate) fn costs(definition: &Json) -> Vec<RuleCost> {
     check.costs
 }
 
-/// The position of a schema in the definition.
+/// The position of a schema within the schema of the definition.
 #[derive(Clone, Debug)]
 struct Place {
     level: Level,
-    /// The maximum number of values of this schema in one object. `None` if an enclosing list or map has no size limit.
+    /// The maximum number of values with this schema that one object can contain. The field is `None` if an enclosing list or map has no
+    /// size limit.
     cardinality: Option<u64>,
     /// The path of the outermost enclosing list whose new items cannot be matched with the old items in an update.
     uncorrelated: Option<String>,
@@ -127,7 +128,7 @@ struct Place {
 impl Place {
     const ROOT: Self = Self { level: Level::Resource, cardinality: Some(1), uncorrelated: None };
 
-    /// Returns the position of a nested schema.
+    /// Returns the position of a schema that is nested in the schema at this position.
     fn below(&self, schema: &Json, path: FieldPath<'_>, child: &Json, is_item: bool) -> Self {
         let is_matched = !is_item || schema.text("/x-kubernetes-list-type") == "map";
         let uncorrelated = self.uncorrelated.clone();
@@ -152,7 +153,7 @@ fn max_elements(schema: &Json) -> Option<u64> {
 #[derive(Default)]
 struct Check {
     errors: FieldErrors,
-    /// The fields for which other checks have reported errors.
+    /// The paths of the fields for which other checks have reported errors.
     faulty: Vec<String>,
     total: u64,
     costs: Vec<RuleCost>,

@@ -1,4 +1,4 @@
-//! Validates the schema of a definition. The rules require, for example, that the schema is structural.
+//! Validates the schema that a definition contains. The rules require, for example, that the schema is structural.
 
 use pintle_json::{Json, json};
 
@@ -18,7 +18,7 @@ const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "de
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
-/// Returns the errors of the schema of a version. The checks of all defaults in a definition take at most `steps` steps.
+/// Returns the errors of the schema of a version. The validation of all defaults in a definition takes at most `steps` steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();
@@ -47,7 +47,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// The position of a schema. The position determines the error message about a missing type.
+/// The position of a schema inside the root schema. The position determines the error message about a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,

@@ -195,7 +195,7 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
     let failed = "failed rule: oldSelf.hasValue() || self != 'y'";
     check(with(schema), &[&format!("{at}: Invalid value: \"y\": {failed}")]);
 
-    // In the following cases, a nested schema has rules, or a rule contains a path.
+    // In the following test cases, a nested schema has rules, or a rule contains a path.
     let item = json!({"type": "integer", "x-kubernetes-validations": rules(&["self > 0"])});
     let list = json!({"type": "array", "maxItems": 9, "items": item});
     let ratio = json!([{"rule": "self.n < 5", "message": "too large", "fieldPath": ".n"}]);
@@ -208,7 +208,7 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
         &[&format!("{at}.l[1]: Invalid value: 0: failed rule: self > 0"), &format!("{at}.n: Invalid value: too large")],
     );
 
-    // Schema errors suppress the rules.
+    // If a schema has other errors, its rules are not checked.
     let typed =
         json!({"type": "string", "maxLength": 9, "default": 1, "x-kubernetes-validations": rules(&["self == 'x'"])});
     check(with(typed), &[&format!("{at}: Invalid value: \"integer\":  in body must be of type string: \"integer\"")]);

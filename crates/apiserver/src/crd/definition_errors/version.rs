@@ -53,7 +53,8 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Returns the errors of schemas, subresources, columns and selectable fields. A value that is the same in all versions is checked once.
+/// Returns the errors of schemas, subresources, columns and selectable fields. If a value is the same in all versions, it is checked only
+/// once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));

@@ -12,7 +12,7 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// The prefixes of units. A word that begins with one of these texts is a unit.
+/// The prefixes of units. In such a text, a word that begins with one of these texts is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
@@ -50,13 +50,13 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Further digits are ignored, because they represent less than a nanosecond.
+    // Later digits of the fraction are ignored, because they represent less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Returns whether the unit after a number in the text is known. Returns `None` if a number is too large.
+/// Returns whether the unit after a number in the text is known. Returns `None` if a number in the text is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

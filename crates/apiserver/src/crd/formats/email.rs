@@ -1,13 +1,13 @@
 //! Checks email addresses according to RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
-/// Returns whether the text is a single email address. Comments can be nested to any depth, because the parser does
-/// not use recursion.
+/// Returns whether the text is a single email address. Comments in an address can be nested to any depth, because the parser does not use
+/// recursion.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
 }
 
-/// Reads an address. If `groups` is true, the text can also be a group. Returns the number of addresses.
+/// Reads an address. If `groups` is true, the text can also be a group. Returns the number of addresses that the text contains.
 fn addresses(rest: &mut &str, groups: bool) -> Option<usize> {
     skip_blanks(rest);
     let start = *rest;

@@ -8,11 +8,11 @@ use pintle_json::Json;
 use super::field_path;
 use crate::validate::FieldErrorType;
 
-/// The names of the variables that rules use.
+/// The names of the CEL variables that rules use.
 pub(super) const SELF: &str = "self";
 pub(super) const OLD_SELF: &str = "oldSelf";
 
-/// The source of a rule.
+/// The unparsed fields of a validation rule in a schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleSource<'a> {
     pub(crate) rule: &'a str,
@@ -60,7 +60,7 @@ impl<'a> RuleSource<'a> {
     }
 }
 
-/// The CEL environments for the rules of one schema. The environments differ only in the type of `oldSelf`.
+/// The CEL environments for the rules of one schema. The environments differ only in the type of the variable `oldSelf`.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleEnvironments {
     plain: Environment,
@@ -78,12 +78,12 @@ impl RuleEnvironments {
     }
 }
 
-/// The compiled programs of a rule, or the reason why the rule does not compile.
+/// The compiled expressions of a rule, or the reason why the rule does not compile.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Result<Program, String>,
-    /// The compiled message expression. The field is `None` if there is no message expression, or if the rule itself
-    /// does not compile.
+    /// The compiled message expression. The program is `None` if the rule has no message expression, or if the rule itself does not
+    /// compile.
     pub(crate) message: Option<Result<Program, String>>,
 }
 
@@ -113,12 +113,13 @@ impl Compiled {
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message for a violation if the message expression returns no message.
+    /// The message that reports a violation if the message expression returns no message.
     pub(super) message: String,
     /// The name of the rule in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The path of a violation in errors. The path is relative to the value and has no leading dot.
+    /// The field path that errors about a violation of the rule contain. The path is relative to the validated value and has no leading
+    /// dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,
@@ -149,7 +150,7 @@ impl CompiledRule {
 }
 
 impl CompiledRule {
-    /// Returns the estimated cost of one evaluation.
+    /// Returns the estimated cost of one evaluation of the rule.
     pub(super) fn estimated_cost(&self) -> u64 {
         let message = self.message_program.as_ref().map_or(0, |program: &Program| program.estimate().max);
         self.program.estimate().max.saturating_add(message)

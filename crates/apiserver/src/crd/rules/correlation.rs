@@ -8,23 +8,23 @@ use super::RuleTree;
 use crate::crd::ratchet::is_unchanged;
 use crate::crd::structural::Structural;
 
-/// The old value that corresponds to a value in an update. The correlation also determines whether a violation in an unchanged value
+/// The old value that corresponds to a new value in an update. The correlation also determines whether a violation in an unchanged value
 /// becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value at the same path as the new value. Rules access it as `oldSelf`. The field is `None` if there is no old value. The
-    /// field is also `None` if the value is in a list whose items cannot be matched with the old items.
+    /// The old value that has the same path as the new value. Rules access it as `oldSelf`. The field is `None` if there is no old value.
+    /// The field is also `None` if the new value is in a list whose items cannot be matched with the old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
 
-/// Determines whether a violation becomes a warning because the value is unchanged.
+/// Determines whether a violation by a value becomes a warning because the update does not change the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ratchet {
     /// A violation becomes a warning if the value equals its old value.
     Compare,
-    /// The value is a list item that cannot be matched with an old item. A violation becomes a warning if the enclosing list is unchanged.
-    /// The boolean is true if the enclosing list is unchanged.
+    /// The value is a list item that cannot be matched with an old item. A violation by such a value becomes a warning if the enclosing
+    /// list is unchanged. The boolean is true if the enclosing list is unchanged.
     Above(bool),
     /// A violation never becomes a warning. If the write creates the object, a violation is always an error. Violations by defaults in a
     /// definition, by `kind` and by `apiVersion` are always errors, too.
@@ -37,7 +37,7 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
 
-    /// Returns the correlation of a value whose violations never become warnings.
+    /// Returns a correlation with which violations never become warnings.
     pub(super) fn without_ratcheting(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: Ratchet::Never }
     }

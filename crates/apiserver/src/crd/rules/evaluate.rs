@@ -16,18 +16,18 @@ const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `shape` is the schema from which the rule tree was created. For an update, `old` is the stored
+/// Evaluates the rules for an object. `shape` must be the schema from which the rule tree was created. For an update, `old` is the stored
 /// object.
 ///
-/// A violation by an unchanged value becomes a warning, unless the rule uses `oldSelf`. When the total cost exceeds the budget, the
-/// remaining rules are not evaluated.
+/// A violation by an unchanged value becomes a warning, unless the rule uses `oldSelf`. If the total cost of the evaluated rules exceeds
+/// the budget, the remaining rules are not evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
 }
 
-/// The remaining cost budget for evaluating the rules for all defaults in a schema. `None` if it was exceeded.
+/// The remaining cost budget for evaluating the rules for all defaults in a schema. The value is `None` after the budget was exceeded.
 #[derive(Debug)]
 pub(crate) struct DefaultBudget(Option<u64>);
 
@@ -38,7 +38,7 @@ impl Default for DefaultBudget {
 }
 
 impl DefaultBudget {
-    /// Evaluates the rules for a default value. `shape` is the schema from which the rule tree was created.
+    /// Evaluates the rules for a default value. `shape` must be the schema from which the rule tree was created.
     ///
     /// As in kube-apiserver, the rules must accept the default both as an unchanged value and as a new value. After the budget has been
     /// exceeded, no more rules are evaluated.
@@ -91,8 +91,8 @@ struct Run {
     /// The remaining cost budget.
     budget: u64,
     is_over: bool,
-    /// Whether the value is a default in a definition that is being validated. If the value is not such a default, the definition has
-    /// already been validated. A rule of an older definition may still fail to compile. Such a rule is skipped.
+    /// Whether the evaluated value is a default in a definition that is being validated. If the value is not such a default, the definition
+    /// has already been validated. A rule of an older definition may still fail to compile. Such a rule is skipped.
     is_default: bool,
 }
 
@@ -182,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Evaluates a rule. The returned error is the message for the user.
+    /// Evaluates a rule. If the evaluation fails, the returned error is the message for the user.
     fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
@@ -204,8 +204,8 @@ impl Run {
         })
     }
 
-    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a message. After
-    /// such a message, the remaining rules are not evaluated.
+    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a message. If there
+    /// is such a message, the remaining rules are not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -287,7 +287,7 @@ fn error(reason: FieldErrorType, path: String, value: Option<&Json>, why: &str) 
     }
 }
 
-/// Returns whether the result of a message expression can be used as a message.
+/// Returns whether a message expression has returned a text that can be used as a message.
 fn is_usable(message: &str) -> bool {
     !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
 }

@@ -25,7 +25,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
                 (if name.is_empty() { None } else { Some(name.to_owned()) }?, after)
             }
         };
-        // If the schema of an object declares fields, the object has no other members.
+        // If the schema of an object declares fields, the object cannot have other members.
         if let Some(properties) = schema.get("properties").filter(|properties| properties.is_object()) {
             schema = properties.get(&name)?;
             if !written.is_empty() {

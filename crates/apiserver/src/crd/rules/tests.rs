@@ -1,4 +1,4 @@
-//! Tests of rules on schemas and objects. The expected texts are the same as in kube-apiserver 1.36.1.
+//! Tests that evaluate rules with schemas and objects. The expected texts are the same as in kube-apiserver 1.36.1.
 
 use pintle_json::{Json, json};
 
@@ -82,7 +82,7 @@ fn message_reason_and_field_path_are_used() {
     assert_eq!(write(&schema, json!({"spec": {"n": 9}}), None).0, ["spec.n: Forbidden: n is 9"]);
 }
 
-/// Evaluating the rule is cheap for one item, but the total cost for all items exceeds the budget of an object.
+/// In this test, evaluating the rule is cheap for one item, but the total cost for all items exceeds the budget of an object.
 #[test]
 fn budget_of_an_object_ends_the_evaluation() {
     let item = json!({"type": "string", "x-kubernetes-validations": rules(&["!self.contains('y')"])});

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum size of the cached documents in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents. The
-/// server creates these documents again when a client requests them. OpenAPI 2 documents do not count towards the limit and are never
+/// The maximum total size of the cached documents, in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents.
+/// The server creates these documents again when a client requests them. OpenAPI 2 documents do not count towards the limit and are never
 /// evicted, because they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
@@ -20,20 +20,20 @@ pub(super) struct DocumentCache {
     /// The documents whose bytes are cached. The documents are ordered from the least recently used to the most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// The total number of uses of all documents so far.
+    /// The number of times that cached documents have been used so far.
     uses: u64,
-    /// When the cache contains this number of documents, it removes the documents that describe outdated kinds.
+    /// When the cache contains this number of documents, it removes all documents that describe outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
     /// The kinds that the document describes. When kinds change, the changed kinds are stored at a new address. The weak pointer does not
-    /// keep the kinds in memory. The weak pointer only prevents other kinds from getting the same address.
+    /// keep the kinds in memory. The weak pointer only ensures that other kinds do not get the same address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// The value that `uses` had when the document was last used.
+    /// The value that the counter `uses` had when the document was last used.
     last_use: u64,
 }
 
@@ -102,7 +102,7 @@ impl DocumentCache {
 }
 
 /// Returns whether the size of a document counts towards the limit. The OpenAPI 2 documents do not count towards the limit, because there
-/// is only one of them for each encoding.
+/// is only one OpenAPI 2 document for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -169,7 +169,7 @@ mod tests {
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
         assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // A document about changed kinds replaces the cached document about the old kinds.
+        // A document about changed kinds replaces the cached document that describes the kinds before the change.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);

@@ -1,4 +1,4 @@
-//! The schema of one kind without references, for the type check of policies.
+//! Creates the schema of one kind without references, for the type check of policies.
 
 use pintle_json::{Json, Map, json};
 use pintle_schema::openapi::{self, PLACE};
@@ -10,8 +10,8 @@ use crate::kinds::Kind;
 /// The maximum number of nested schemas in a schema. The schemas of the largest built-in kinds have a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in the published schema of a kind. References are resolved, and descriptions and constraints are removed. As in
-/// kube-apiserver, the schema of a recursive type ends with an object that has no fields.
+/// Returns the types in the published schema of a kind. In these types, references are resolved, and descriptions and constraints are
+/// removed. As in kube-apiserver, the schema of a recursive type ends with an object that has no fields.
 ///
 /// Returns `None` if the kind has no schema, or if its schema is too large.
 pub(crate) fn inlined(kind: &Kind) -> Option<Json> {
@@ -31,7 +31,7 @@ pub(crate) fn inlined(kind: &Kind) -> Option<Json> {
 
 struct Inliner<'a> {
     schemas: &'a Map,
-    /// The names of the schemas that enclose the current schema.
+    /// The names of the schemas in which the current schema is nested.
     open: Vec<&'a str>,
     left: usize,
 }
@@ -63,7 +63,7 @@ impl<'a> Inliner<'a> {
             parts.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         if schema.text("/format") == "int-or-string" {
-            // Built-in types have the format `int-or-string` instead of the extension.
+            // Schemas of built-in types have the format `int-or-string` instead of the extension `x-kubernetes-int-or-string`.
             parts.insert("x-kubernetes-int-or-string", true.into());
         }
         if let Some(Json::Object(properties)) = schema.get("properties") {

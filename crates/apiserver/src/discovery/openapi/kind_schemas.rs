@@ -1,5 +1,5 @@
-//! The schemas of kinds and of their lists. The module adds the fields that all objects have. The module also adds schemas
-//! for the `x-kubernetes-` extensions in a definition.
+//! Creates the schemas of kinds and of their lists. The module adds the fields that all objects have. The module also adds schemas for the
+//! `x-kubernetes-` extensions in a definition.
 
 use pintle_json::{Json, json};
 use pintle_schema::openapi::reference;

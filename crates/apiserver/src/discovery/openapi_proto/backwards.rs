@@ -6,7 +6,7 @@
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output in forward order. The output begins with the field that was written last.
+    /// Returns the output in the usual byte order. The output begins with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -39,7 +39,8 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint. Each byte of a varint contains seven bits of the number. The top bit is set in all bytes except the last byte.
+    /// Writes a varint. In a varint, each byte contains seven bits of the number. The top bit is set in all bytes of the varint except the
+    /// last byte.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

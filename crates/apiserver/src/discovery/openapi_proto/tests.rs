@@ -7,8 +7,8 @@ use crate::clock::effort::is_linear;
 use crate::discovery::{openapi, openapi_v2};
 use crate::kinds::Kinds;
 
-/// Returns the members of a value that the message cannot represent. A member cannot be represented if the message has
-/// no field for the member, or if the field has a different shape.
+/// Returns those members of a JSON object that the protobuf message cannot represent. A member cannot be represented if the message has no
+/// field for the member, or if the field has a different shape.
 fn unencoded_members(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (ProtoShape::One(message), Json::Object(members)) => {

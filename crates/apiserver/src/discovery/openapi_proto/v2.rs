@@ -1,5 +1,5 @@
-//! The messages of OpenAPI 2. The tables omit the messages for security, headers, files, and named parameters and responses. The server's
-//! documents contain no security, headers, files, or named parameters and responses.
+//! Contains the tables that describe the protobuf messages of OpenAPI 2. The tables omit the messages for security, headers, files, and
+//! named parameters and responses. The server's documents contain no security, headers, files, or named parameters and responses.
 
 use pintle_json::Json;
 
@@ -30,7 +30,7 @@ const TYPE: ProtoShape = Either(|value| if value.is_array() { (1, Each(&Text)) }
 const MORE_V2: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, One(&SCHEMA)) });
 
 messages! {
-    // The writer itself adds the fields 8 (paths) and 9 (definitions).
+    // The encoder itself writes the fields 8 (paths) and 9 (definitions).
     DOCUMENT { "swagger" 1 Text, "info" 2 One(&INFO), "host" 3 Text, "basePath" 4 Text, "x-*" 16 Any }
     INFO { "title" 1 Text, "version" 2 Text, "description" 3 Text, "termsOfService" 4 Text, "x-*" 7 Any }
     EXTERNAL_DOCS { "description" 1 Text, "url" 2 Text, "x-*" 3 Any }

@@ -1,5 +1,5 @@
-//! The messages of OpenAPI 3. The tables omit the messages for servers, security, callbacks, links, headers and named examples. The
-//! server's documents contain no servers, security, callbacks, links, headers or named examples.
+//! Contains the tables that describe the protobuf messages of OpenAPI 3. The tables omit the messages for servers, security, callbacks,
+//! links, headers and named examples. The server's documents contain no servers, security, callbacks, links, headers or named examples.
 
 use pintle_json::Json;
 

@@ -1,4 +1,4 @@
-//! The kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
+//! Defines the kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
 
 use super::{fill_match, policy_errors, static_suffix_warning};
 use crate::kinds::reset::{ALL_BUT_STATUS, Reset};

@@ -76,7 +76,7 @@ fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     item.refuse(empty, || FieldError::required("", ""))
 }
 
-/// Validates resources and subresources. A wildcard must not occur together with names that the wildcard covers.
+/// Validates resources and subresources. A wildcard must not occur together with names that it already includes.
 fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();

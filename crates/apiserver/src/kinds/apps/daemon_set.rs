@@ -67,8 +67,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Sets the template generation. A change of the template increases the template generation. The annotation in the request is ignored,
-    /// because in Go the template generation is a field of the spec.
+    /// Sets the template generation. A change of the template increases the template generation. The server ignores the annotation in a
+    /// request, because in Go the template generation is a field of the spec.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -154,7 +154,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
 ///
 /// # Errors
 ///
-/// Returns an error if the annotation is not a number.
+/// Returns an error if the value of the annotation is not a number.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }

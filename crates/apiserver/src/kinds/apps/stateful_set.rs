@@ -182,9 +182,9 @@ fn drop_max_unavailable(object: &mut Json) {
     }
 }
 
-/// Returns a copy of the object that contains the pod template in the form that the controller uses. Each claim template becomes a volume.
-/// The volume of a claim template replaces another volume of the same name. The host name and the subdomain are removed, because the
-/// StatefulSet determines them. The result omits the replicas and two other numbers, because other rules validate these numbers.
+/// Returns a copy of the object in which the pod template has the form that the controller uses. Each claim template becomes a volume. The
+/// volume of a claim template replaces another volume of the same name. The host name and the subdomain are removed, because the
+/// StatefulSet determines these fields. The copy omits the replicas and two other numbers, because other rules validate these numbers.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

@@ -17,7 +17,7 @@ use crate::validate::{FieldError, FieldErrors};
 /// `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct AccessReview {
-    /// Whether the review is about the user that sends the request.
+    /// Whether the review is about the user that sends the review request.
     pub(in crate::kinds) is_self: bool,
 }
 

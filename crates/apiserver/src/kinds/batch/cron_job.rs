@@ -171,7 +171,7 @@ fn schedule_error(schedule: &str) -> Option<String> {
     None
 }
 
-/// Returns whether a text looks like a name in the time zone database. Does not check whether the time zone exists.
+/// Returns whether a text looks like a name in the time zone database. The function does not check whether the time zone exists.
 fn is_zone(zone: &str) -> bool {
     const AREAS: &[&str] = &[
         "Africa",

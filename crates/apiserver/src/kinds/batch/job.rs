@@ -89,7 +89,7 @@ impl Strategy for Job {
         if subresource == Subresource::Status {
             return status_errors(new);
         }
-        // The errors of the spec occur twice, as in kube-apiserver. kube-apiserver validates the spec together with the Job, and once more
+        // As in kube-apiserver, each error of the spec occurs twice. kube-apiserver validates the spec together with the Job, and once more
         // for the update.
         let spec = job_spec_errors(new);
         let mut errors: FieldErrors =
@@ -123,8 +123,8 @@ impl Strategy for Job {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        // Missing defaults are added first. kube-apiserver adds defaults when it reads the object from its store, and also copies missing
-        // labels from the template.
+        // Before the validation, missing defaults are added. kube-apiserver adds defaults when it reads the object from its store, and also
+        // copies missing labels from the template.
         self.defaults(&mut object);
         object
     }

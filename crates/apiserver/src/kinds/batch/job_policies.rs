@@ -14,10 +14,10 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indexes. This maximum also applies to the number of failed indexes. If a Job has more completions than
-/// this number, [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
+/// The maximum number of parallel indexes. The same maximum applies to the number of failed indexes. [`MAX_WITH_MANY_COMPLETIONS`] applies
+/// instead if a Job has more completions than this number.
 const MAX_INDEXED: i64 = 100_000;
-/// The maximum number of parallel indexes for Jobs that have many completions and a back-off limit per index. This maximum also applies to
+/// The maximum number of parallel indexes for Jobs that have many completions and a back-off limit per index. The same maximum applies to
 /// the number of failed indexes.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 

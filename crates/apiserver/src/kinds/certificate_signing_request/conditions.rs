@@ -1,4 +1,4 @@
-//! The conditions Approved, Denied and Failed of a certificate signing request. Approvals and denials are final.
+//! Handles the conditions Approved, Denied and Failed of a certificate signing request. Approvals and denials are final.
 
 use pintle_json::Json;
 
@@ -7,7 +7,7 @@ use crate::validate::{FieldError, FieldErrors};
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// The conditions whose status must be `True`.
+/// The condition types for which the status must be `True`.
 const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
@@ -18,7 +18,7 @@ fn of_type<'a>(object: &'a Json, wanted: &str) -> Vec<&'a Json> {
     conditions(object).filter(|condition| condition["type"] == wanted).collect()
 }
 
-/// Sets missing timestamps of conditions.
+/// Adds missing timestamps to conditions.
 pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     let Some(status) = new.get_mut("status") else { return };
     for condition in status.items_mut("conditions") {
@@ -36,8 +36,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the approvals and denials of the old object. If the request adds or removes an approval or a denial, nothing is restored.
-/// Validation rejects such a change.
+/// Restores the approval and denial conditions of the old object. If the request adds or removes an approval or a denial, nothing is
+/// restored. Validation rejects such a change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);

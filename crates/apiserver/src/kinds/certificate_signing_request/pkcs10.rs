@@ -17,8 +17,8 @@ const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
 /// The object identifier 2.5.4.10, which identifies the name of an organization.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// The common prefix of the object identifiers for RSA signature algorithms. In a certification request, this prefix is
-/// followed by a byte that identifies the digest, and by null parameters.
+/// All object identifiers for RSA signature algorithms begin with this prefix. In a certification request, this prefix is followed by a
+/// byte that identifies the digest, and by null parameters.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
@@ -144,8 +144,7 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // The number of bytes that encode the length. The length of a certification request needs at most four
-            // bytes.
+            // The number of bytes that encode the length of an element. The length of a certification request needs at most four bytes.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;

@@ -61,7 +61,7 @@ pub(super) fn errors(signer: &str) -> FieldErrors {
         return FieldErrors::from([FieldError::invalid_text(FIELD, signer, why)]);
     };
     let mut errors = FieldErrors::default();
-    // Report only the first invalid label.
+    // If several labels are invalid, report only the first one.
     let wrong_label = |segment: &str, rule: NameRule| {
         let labels = segment.split('.').map(|label| (label, name_errors(rule, label, false)));
         let first = labels.into_iter().find(|(_, why)| !why.is_empty());

@@ -129,12 +129,12 @@ impl Strategy for CoreEvent {
     }
 }
 
-/// Validates the namespace of the involved object. The event must be in its stored form.
+/// Validates the namespace of the object to which the event refers. The event must be in its stored form.
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // An event that has an `eventTime` can refer to an object in any namespace. If the object is cluster-scoped, the event must be in
-    // `default` or `kube-system`.
+    // An event that has an `eventTime` can refer to an object in any namespace. If the event refers to a cluster-scoped object, the event
+    // must be in `default` or `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
@@ -151,8 +151,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns the validation errors that are the same in both API groups. The event must be in its stored form. The newer rules apply to
-/// events that have an `eventTime`. `controller` is the name of the field for the reporting controller in this API group.
+/// Returns those validation errors of an event that are the same in both API groups. The event must be in its stored form. Events that have
+/// an `eventTime` must satisfy additional rules. `controller` is the name of the field for the reporting controller in this API group.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {

@@ -86,7 +86,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.dedup();
     for resource in resources {
         let amount = |key: &str| object[key][resource].as_str();
-        // As in kube-apiserver, some of these errors contain the value of another field.
+        // As in kube-apiserver, the value in some of these errors is the value of another field.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),
             ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),

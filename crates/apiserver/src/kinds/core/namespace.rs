@@ -11,8 +11,7 @@ use pintle_json::{Json, json};
 /// The name of the resource in the store.
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace that has only a name. The returned object is used if no other data about the namespace
-/// is available.
+/// Returns an active namespace that has only a name. The server uses this object if no other data about the namespace is available.
 pub(crate) fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},

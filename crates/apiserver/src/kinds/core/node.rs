@@ -94,8 +94,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. The rules for new nodes are applied first, unless only the status is updated. The rules for updates are applied
-    /// next. The rules for updates check taints and quantities a second time.
+    /// Validates an update. The rules for new nodes are applied first, unless the request updates only the status. The rules for updates
+    /// are applied next. The rules for updates check taints and quantities a second time.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };

@@ -202,8 +202,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources, in the order in which they are validated. The second name in each pair is the spelling in
-/// errors.
+/// The volume sources, in the order in which they are validated. The second name in each pair is the spelling of the source in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),

@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // The check is skipped if the update is invalid, because validation reports the error later.
+            // The check is skipped if the update is invalid. In this case, validation reports the error later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {

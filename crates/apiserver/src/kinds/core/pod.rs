@@ -1,4 +1,4 @@
-//! The kind Pod with its defaults, admission plugins and validation.
+//! The kind Pod with its default values, admission plugins and validation rules.
 
 mod affinity;
 mod binding;
@@ -62,12 +62,12 @@ pub(in crate::kinds) use volumes::host_path;
 /// The name of the resource in the store.
 const PODS: &str = "pods";
 
-/// The type of object that contains a pod spec.
+/// Determines which type of object contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
     /// A pod with this name. The name may be empty.
     Pod(&'a str),
-    /// A pod template. Weaker rules apply to templates.
+    /// A pod template. The object is a template. Weaker rules apply to templates.
     Template,
 }
 

@@ -1,5 +1,5 @@
-//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. This server finds the target like a real
-//! cluster, but always responds that the connection was refused.
+//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. This server determines the target in the same way as a
+//! real cluster, but always responds that the connection was refused.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -80,7 +80,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The addresses of the pods of a namespace. The addresses are cached, because many endpoints can refer to the same pod.
+/// The IP addresses of all pods in a namespace. The addresses are cached, because many endpoints can refer to the same pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -115,7 +115,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The part of a proxy path that names the target. The text has the form `name`, `name:port` or `scheme:name:port`.
+/// The segment of a proxy path that identifies the target. The text has the form `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// A cluster in which all endpoints refer to the same pod. The address of the endpoints differs from the address of the pod. The
-    /// cluster counts how often the pod is read.
+    /// In this test cluster, all endpoints refer to the same pod. The address of the endpoints differs from the address of the pod. The
+    /// test cluster counts how often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

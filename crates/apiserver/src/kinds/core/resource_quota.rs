@@ -59,7 +59,7 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// The resources for which a quota can limit requests and limits separately.
+/// The resources for which a quota can limit the requests and the limits separately.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
 /// Warns if a quota allows greater requests than limits for a resource.
@@ -178,8 +178,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns a map from each scope to the number of errors for this scope. A quota with a scope may limit only some of
-/// the standard resources. Each other standard resource in the quota causes one error.
+/// Returns, for each scope, the number of errors that a quota with this scope causes. A quota with a scope may limit only some of the
+/// standard resources. Each other standard resource in the quota causes one error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
@@ -207,7 +207,7 @@ fn scope_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the scope selector. As in kube-apiserver, the errors do not contain the index of the expression.
+/// Validates the scope selector. As in kube-apiserver, the errors contain no index of the scope selector's expression.
 fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \

@@ -82,7 +82,7 @@ impl Strategy for Service {
     }
 
     /// Allocates addresses and node ports. Also removes fields that the Service's type does not use. As in kube-apiserver, this method runs
-    /// before validation. Therefore, if an allocation fails, the response contains no validation errors.
+    /// before the validation of the Service. Therefore, if an allocation fails, the response contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -126,7 +126,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // As in kube-apiserver, updates validate the load balancer class twice.
+        // As in kube-apiserver, the load balancer class is validated twice in updates.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -244,7 +244,8 @@ fn list_address(service: &mut Json) {
     }
 }
 
-/// Restores allocated addresses and ports that are empty in the new object. Synchronizes `clusterIP` and `clusterIPs`.
+/// If an allocated address or port is empty in the new object, restores the value from the old object. Synchronizes `clusterIP` and
+/// `clusterIPs`.
 fn keep_allocated(new: &mut Json, old: &Json) {
     let is_external = |spec: &Json| spec.text("/type") == "ExternalName";
     let (Some(spec), was) = (new.member("spec"), &old["spec"]) else { return };
@@ -274,8 +275,8 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Removes fields that the new type of the Service does not use. Fields that the client has changed are kept, so that validation rejects
-/// them.
+/// Removes fields that the new type of the Service does not use. If the client has changed such a field, the field is kept, so that
+/// validation rejects the change.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -311,7 +312,7 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns the protocol and the number of a Service port. Together, they identify the port.
+/// Returns the protocol and the number of a Service port. Together, the protocol and the number identify the port.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
@@ -334,8 +335,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// Restores the old node port of each port that has no node port. Matches the ports by name. A node port is not restored if another port of
-/// the Service already has it.
+/// If a port has no node port, restores its old node port. Ports of the old and the new Service are matched by name. A node port is not
+/// restored if another port of the Service already has it.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =

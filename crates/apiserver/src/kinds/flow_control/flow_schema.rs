@@ -101,7 +101,7 @@ fn errors(object: &Json) -> FieldErrors {
     check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }
 
-/// Returns the fixed spec that a mandatory flow schema has.
+/// Returns the spec that a mandatory flow schema must have.
 fn fixed(name: &str) -> Option<Json> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
     let all = |subjects: Json| {

@@ -21,7 +21,7 @@ pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
     }
 }
 
-/// Converts v1 to v2. Annotations with invalid values are ignored.
+/// Converts v1 to v2. Annotations whose values are invalid are ignored.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);

@@ -1,13 +1,13 @@
 //! The field names of metrics and scaling rules in v1 and in v2.
 
-/// The type of a field in v1. The type determines how v1 writes the field.
+/// The type that a field of a metric has in v1. The type determines how v1 writes the field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
     /// A string. The string is written even if the field is absent in v2.
     Text,
     /// A quantity. The quantity is written even if the field is absent in v2.
     Amount,
-    /// A value that is omitted if the field is absent in v2.
+    /// The value is omitted if the field is absent in v2.
     Optional,
     /// A reference to an object.
     Reference,

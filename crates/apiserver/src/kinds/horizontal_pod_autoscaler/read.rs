@@ -1,4 +1,4 @@
-//! Parses the annotations of v1. If an annotation is invalid, all functions return `None`.
+//! Parses the annotations of v1. If an annotation is invalid, the functions of this module return `None`.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,8 +63,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// Determines the type of a target from its values. A quantity of zero is removed, because v1 writes zero for a missing
-/// quantity.
+/// Determines the type of a target from its values. If a quantity is zero, it is removed, because v1 writes zero for a missing quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -89,7 +88,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames the members of an object and drops null values. The case of letters in the original names does not matter.
+/// Renames the members of an object and drops null values. Upper and lower case letters in the original names are equivalent.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

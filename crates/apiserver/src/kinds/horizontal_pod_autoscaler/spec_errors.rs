@@ -27,7 +27,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // An update may keep an invalid target that the stored object already has.
+    // An update may keep an invalid target if the stored object already has it.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
@@ -77,7 +77,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // As in kube-apiserver, the type and the source are checked separately.
+    // As in kube-apiserver, the metric type and the metric source are checked separately.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {

@@ -5,7 +5,7 @@ use pintle_json::{Json, json};
 use super::{V1, V2, conversion, notes};
 use crate::kinds::Strategy;
 
-/// Returns an object that sets all fields that do not exist in v1.
+/// Returns an object of v2 that sets all fields that do not exist in v1.
 fn full_object() -> Json {
     let selector =
         json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});

@@ -173,7 +173,7 @@ pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
 }
 
-/// Validates a host name or a wildcard.
+/// Validates a host name or a wildcard host name.
 fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
     let why = match host.contains('*') {
         true => wildcard_errors(host),

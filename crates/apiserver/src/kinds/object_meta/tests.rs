@@ -112,7 +112,7 @@ fn metadata_of_an_updated_object_is_validated_several_times() {
     }
 }
 
-/// A strategy that has the same finalizer rule as custom resources.
+/// A strategy for tests that has the same finalizer rule as custom resources.
 struct Custom;
 
 impl Strategy for Custom {

@@ -50,7 +50,7 @@ impl Strategy for RoleBinding {
         let mut errors = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));
-            // As in kube-apiserver, the value in the error uses the names of the Go fields.
+            // As in kube-apiserver, the invalid value in the error is shown with the names of the Go fields.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }

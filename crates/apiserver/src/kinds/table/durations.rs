@@ -7,8 +7,8 @@ pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// Formats a number of seconds with one or two units. Returns `<invalid>` for numbers below -1. For -1, the result is
-/// `0s`, because a small clock skew can lead to this number.
+/// Formats a number of seconds with one or two units. Returns `<invalid>` if the number is less than -1. If the number is -1, the result is
+/// `0s`, because a small clock skew can lead to -1.
 pub(crate) fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

@@ -36,12 +36,12 @@ impl<'a> Row<'a> {
         time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
     }
 
-    /// Returns a string. If the string is absent, returns an empty text.
+    /// Returns a string. Returns an empty text if the string is absent.
     pub(crate) fn text(&self, pointer: &str) -> Json {
         self.object.text(pointer).into()
     }
 
-    /// Returns a string. If the string is empty, returns `none` instead.
+    /// Returns a string. Returns `none` if the string is empty.
     pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Json {
         match self.object.text(pointer) {
             "" => none.into(),

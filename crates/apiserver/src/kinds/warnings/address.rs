@@ -1,4 +1,4 @@
-//! Warnings about IP addresses and CIDR blocks that are not in canonical form.
+//! Creates warnings about IP addresses and CIDR blocks that are not in canonical form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(in crate::kinds) fn ip(text: &str, path: &str) -> Option<String> {
     }
 }
 
-/// Warns about a CIDR block that is not in canonical form, or whose bits after the prefix are not all zero.
+/// Warns about a CIDR block that is not in canonical form, or that has nonzero bits after the prefix.
 pub(in crate::kinds) fn block(text: &str, path: &str) -> Vec<String> {
     let Some((address, length)) = text.split_once('/') else { return Vec::new() };
     let Some((address, strict)) = lenient(address) else { return Vec::new() };
@@ -55,8 +55,8 @@ pub(in crate::kinds) fn load_balancer(object: &Json) -> Vec<String> {
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address. Also returns whether the text is an address in strict form. In the strict form, numbers have no
-/// leading zeros. Older versions of Kubernetes accepted leading zeros.
+/// Parses an address. Also returns whether the text is an IP address in the strict form. In the strict form, numbers have no leading zeros.
+/// Older versions of Kubernetes accepted leading zeros.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

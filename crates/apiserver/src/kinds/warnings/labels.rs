@@ -1,4 +1,4 @@
-//! Warnings about deprecated node labels in selectors.
+//! Creates warnings about deprecated node labels in selectors.
 
 use pintle_json::Json;
 
@@ -24,8 +24,8 @@ pub(in crate::kinds) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// Warns about the keys of a node selector term. If `values` is true, also warns about the values in the term. Callers pass true for terms
-/// whose values are not validated.
+/// Warns about the keys of a node selector term. If `values` is true, also warns about deprecated values in the term. Callers pass true for
+/// a term whose values are not validated.
 pub(in crate::kinds) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (at, expression) in term.list("/matchExpressions").enumerate() {

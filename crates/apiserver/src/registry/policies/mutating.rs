@@ -17,16 +17,16 @@ use crate::policy::MutationError;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// The invocations of reinvocable policies while one request is processed. A policy is reinvocable if its reinvocation policy is
+/// Records which reinvocable policies are invoked while one request is processed. A policy is reinvocable if its reinvocation policy is
 /// `IfNeeded`. If a policy has changed the object, mutating admission runs a second time. The second run invokes only reinvocable policies.
 #[derive(Debug, Default)]
 pub(in crate::registry) struct Reinvocation {
     is_second: bool,
-    /// The reinvocable policies that were invoked with the current object.
+    /// The reinvocable policies that were invoked after the last change of the object.
     invoked: BTreeSet<InvocationKey>,
     /// The reinvocable policies that were invoked before the object changed.
     outdated: BTreeSet<InvocationKey>,
-    /// The object after the first run.
+    /// The object after the first run of mutating admission.
     output: Option<Json>,
     is_needed: bool,
 }
@@ -34,7 +34,7 @@ pub(in crate::registry) struct Reinvocation {
 type InvocationKey = (String, String, Option<(String, String)>);
 
 impl Reinvocation {
-    /// Returns whether mutating admission must run a second time. If it must run, this method starts the second run.
+    /// Returns whether mutating admission must run a second time. If a second run is necessary, this method starts it.
     pub(in crate::registry) fn begin_second(&mut self) -> bool {
         self.is_second = true;
         self.is_needed
@@ -133,7 +133,7 @@ fn invoke(
         runs.invoked.insert(key);
     }
     if is_applied {
-        // As in kube-apiserver, a mutation without an effect counts as a change that causes the second run.
+        // As in kube-apiserver, the second run is also necessary if a mutation has no effect.
         runs.changed();
         let own = request.target.kind.clone();
         if let (Some(object), Some(new)) = (variables.object, request.new.as_deref_mut()) {
@@ -154,7 +154,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
     (invocation.policy.name.clone(), invocation.binding.name.clone(), param)
 }
 
-/// Returns the schema that describes the object. The object can also be a Scale or the options of a connect request.
+/// Returns the schema of the object in a request. The object can also be a Scale or the options of a connect request.
 fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
     let schema = match name == kind.kind {
@@ -198,12 +198,12 @@ fn complete(kind: &Kind, object: &mut Json) {
 #[derive(Debug, Default)]
 struct Errors {
     messages: Vec<String>,
-    /// The reason for the first error. `None` means `Forbidden`.
+    /// The reason for the first of these errors. `None` means `Forbidden`.
     reason: Option<&'static str>,
 }
 
 impl Errors {
-    /// Adds an error unless the failure policy says that errors are ignored.
+    /// Adds the error unless the failure policy of the policy says that errors are ignored.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

@@ -108,7 +108,7 @@ struct Required {
 }
 
 impl Required {
-    /// For an unknown kind, the author needs the permission for all resources.
+    /// If the kind is unknown, the author needs the permission for all resources.
     fn of(registry: &Registry, param_kind: Option<&Json>) -> Self {
         let Some(param_kind) = param_kind else {
             return Self { group: "*".into(), version: "*".into(), resource: "*".into() };

@@ -18,8 +18,9 @@ pub(super) fn operation(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns the AdmissionRequest for a request. The result does not contain the objects. `kind` is the kind in the version that the policy
-/// matches. `own_type` is the object in the request, but only if this object has another type than the resource. An example is a Scale.
+/// Returns the AdmissionRequest for a request. The result does not contain the objects of the request. `kind` is the kind in the version
+/// that the policy matches. `own_type` is the object in the request, but only if the type of this object differs from the type of the
+/// resource. An example is a Scale.
 pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -112,7 +113,7 @@ fn deleted(options: &DeleteOptions) -> Json {
     json
 }
 
-/// Returns the members of a namespace object that expressions can read.
+/// Returns the members of a namespace object that CEL expressions can read.
 pub(super) fn namespace(namespace: &Json) -> Json {
     const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let mut shown = namespace.clone();

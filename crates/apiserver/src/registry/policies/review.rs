@@ -14,19 +14,20 @@ use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 use crate::request::Subresource;
 
-/// A policy that matches a request, together with a matching binding and one parameter of the binding.
+/// A policy that matches a request, together with one of its matching bindings and one parameter of this binding.
 pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The kind in the version that the policy matches. The version of this kind can differ from the version of the request.
+    /// The kind of the resource in the version that the policy matches. The version of this kind can differ from the version of the
+    /// request.
     pub(super) kind: Arc<Kind>,
 }
 
 /// A policy that matches a request but cannot be invoked.
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding that contains the error. The binding is `None` if the error is in the policy.
+    /// The binding in which the error occurred. The binding is `None` if the error is in the policy itself.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
@@ -37,7 +38,7 @@ pub(super) struct Review<'a> {
     pub(super) request: &'a AdmissionRequest<'a>,
     /// The kind in all versions in which the resource is served. The first element is the kind of the request.
     kinds: Vec<Arc<Kind>>,
-    /// The namespace of the object. `None` for a cluster-scoped object.
+    /// The namespace of the object. The field is `None` for a cluster-scoped object.
     namespace: Option<Arc<Json>>,
 }
 
@@ -100,7 +101,8 @@ impl<'a> Review<'a> {
         Matched { object, old_object, namespace }
     }
 
-    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions are not evaluated yet.
+    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions of these policies have not been
+    /// evaluated yet.
     pub(super) fn invocations<'p>(
         &self,
         policies: &'p [BoundPolicy],
@@ -142,7 +144,7 @@ impl<'a> Review<'a> {
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
     }
 
-    /// Returns the variables for expressions. The objects in the variables are in the version of `kind`.
+    /// Returns the variables that the expressions can read. The objects in the variables are in the version of `kind`.
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();

@@ -31,7 +31,7 @@ impl Plugin for ValidatingPolicies {
         for invocation in review.invocations(&policies) {
             match invocation {
                 Ok(invocation) => {
-                    // A conversion copies the object, so bindings and parameters share converted objects.
+                    // A conversion copies the object, so all bindings and parameters use the same converted objects.
                     let (_, inputs) = match converted.take().filter(|(kind, _)| Arc::ptr_eq(kind, &invocation.kind)) {
                         Some(known) => converted.insert(known),
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),

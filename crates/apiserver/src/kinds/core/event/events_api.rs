@@ -17,8 +17,8 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct Event;
 
-/// The fields that have different names in the core group and in `events.k8s.io`. In each pair, the first name is the name in the core
-/// group.
+/// The fields that have different names in the core group and in `events.k8s.io`. In each pair, the first name is the field name in the
+/// core group.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -161,7 +161,7 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// The immutable fields, with their names in the core group. kube-apiserver reports `reason` twice, so the list contains
+/// The immutable fields of an event, with their names in the core group. kube-apiserver reports `reason` twice, so the list contains
 /// `reason` twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",

@@ -12,7 +12,7 @@ use crate::object::duplicates;
 use crate::validate::{FieldError, FieldErrors, NameRule};
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
-/// The fields that ephemeral containers must not have. The fields are in the order of the errors.
+/// The fields that ephemeral containers must not have. The fields are in the order in which the errors are reported.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -25,7 +25,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// Validates one container of a pod spec. `double` is true if an earlier container has the same name.
+/// Validates one container of a pod spec. `double` must be true if an earlier container has the same name.
 pub(super) fn errors(
     spec: &Json,
     list: &str,

@@ -1,4 +1,4 @@
-//! Warnings about the resources, variables and ports of a pod's containers.
+//! Creates warnings about the resources, variables and ports of a pod's containers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,11 +6,10 @@ use pintle_json::Json;
 
 use crate::kinds::warnings::fractional_bytes;
 
-/// A container and the path that warnings use for it.
+/// A container, together with the path that warnings contain for it.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
-/// Returns all containers of a pod in the order in which kube-apiserver warns about them. `path` is empty or ends with
-/// a dot.
+/// Returns all containers of a pod in the order in which kube-apiserver warns about them. `path` must be empty or end with a dot.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let of = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
@@ -70,8 +69,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The earlier ports that have the same number and protocol. The index by host port makes it possible to find overlaps
-/// without comparing all pairs.
+/// The ports of earlier containers and entries that have the same number and protocol. The index by host port makes it possible to find
+/// overlapping ports without comparing all pairs of ports.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -152,8 +151,8 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Classifies the overlap with another port that has the same number and protocol. Returns `None` if the overlap
-    /// causes no warning.
+    /// Classifies how a port overlaps with another port that has the same number and protocol. Returns `None` if the overlap causes no
+    /// warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

@@ -34,8 +34,8 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// For pods with host networking, copies container ports to host ports. Templates are not changed, because a pod that is created from the
-/// template gets this default when it is created.
+/// For pods with host networking, copies container ports to host ports. Templates are not changed, because the pods that are created from
+/// the template get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();
@@ -147,8 +147,8 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// Returns whether the image has the tag `latest`. Also returns true if the image has no tag and no digest. Returns false if the image
-/// reference is invalid.
+/// Returns whether the image of a container has the tag `latest`. Also returns true if the image has no tag and no digest. Returns false if
+/// the image reference is invalid.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))

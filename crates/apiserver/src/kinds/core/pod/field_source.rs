@@ -16,7 +16,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// All pod fields to which variables or files can refer in the downward API. For all other paths, the error states that
+/// All pod fields to which variables or files can refer in the downward API. If a reference contains another path, the error states that
 /// the field label is unknown.
 const LABELS: &[&str] = &[
     "metadata.annotations",

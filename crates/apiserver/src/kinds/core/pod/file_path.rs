@@ -21,7 +21,7 @@ pub(in crate::kinds) fn relative(path: &str, field: &str) -> FieldErrors {
     errors
 }
 
-/// Reports the errors of [`relative`]. Names that start with `..` are reported, too, because the kubelet reserves them.
+/// Reports the same errors as [`relative`]. Names that start with `..` are reported, too, because the kubelet reserves them.
 pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
     let mut errors = relative(path, field);
     if path.starts_with("..") && !path.starts_with("../") {

@@ -12,7 +12,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes all spec fields that a client may change while the pod has scheduling gates.
+/// Removes from the pod spec all fields that a client may change while the pod has scheduling gates.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {

@@ -15,7 +15,7 @@ pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> Fie
     errors
 }
 
-/// Returns a map from the name of each item in a list to the path of the item.
+/// Returns a map from the name of each list item to the path of the item.
 fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }

@@ -168,8 +168,8 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. Returns the error. The returned boolean is true if validation stops
-/// after this error.
+/// Validates a change of `activeDeadlineSeconds`. Returns the error. The returned boolean is true if no further checks run after this
+/// error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -183,8 +183,7 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Returns a map from the name of each item to the item. If several items have the same name, the map contains the
-/// first item.
+/// Returns a map from the name of each list item to the item. If several items have the same name, the map contains the first item.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

@@ -12,8 +12,8 @@ const UNDERSCORED: &str = "a lowercase RFC 1123 subdomain must consist of lower 
                            start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                            '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 
-/// Reports host ports that are used more than once. Each init container is checked separately, because init containers run one after
-/// another.
+/// Reports host ports that are used more than once. Different init containers may use the same host port, because init containers run one
+/// after another.
 pub(super) fn host_ports(spec: &Json, key: &str, path: &str) -> FieldErrors {
     let (mut errors, mut taken) = (FieldErrors::default(), HashSet::new());
     let containers = spec.list(&format!("/{key}")).enumerate().filter(|_| key != "ephemeralContainers");

@@ -9,7 +9,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, label_key_faults, label
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Validates the `tolerations` of the object `part`. The path of this object is `path`.
+/// Validates the field `tolerations` of the object `part`. `path` is the path of this object.
 pub(in crate::kinds) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();

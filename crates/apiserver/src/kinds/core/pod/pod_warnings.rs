@@ -1,4 +1,4 @@
-//! Warnings about pods and pod templates.
+//! Creates warnings about pods and pod templates.
 
 use pintle_json::{Json, json};
 
@@ -137,7 +137,7 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated annotation that a field has replaced. `holder` is the pod or the container that contains the field.
+/// Warns about a deprecated annotation that a field has replaced. `holder` is the pod or the container that contains the replacement field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";

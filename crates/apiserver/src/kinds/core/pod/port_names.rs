@@ -1,6 +1,6 @@
 //! Rules for port numbers and port names.
 
-/// The error message for a port number that is out of range.
+/// This error message is used if a port number is out of range.
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
 /// Returns the reasons why a text is not a valid port name. The same rules apply to the target ports of

@@ -13,7 +13,7 @@ const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";
 
-/// Validates the items that select keys of an object, including the file paths in these items.
+/// Validates the items of a volume source. The items select keys of a Secret or ConfigMap and contain file paths.
 pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     let all = Check::at(object, path).each("items", |item, at| {
         let file = item.object().text("/path");

@@ -32,10 +32,10 @@ const QUOTA_RESOURCES: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The resource claims of a pod.
+/// The resource claims that the spec of a pod declares.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The names of the claims as a list, for errors about unknown claims. The list is computed when it is first used.
+    /// The names of the claims as one text, for errors about unknown claims. The text is computed when it is first used.
     listed: OnceCell<String>,
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the name of any resource.
+/// Validates the name of a resource.
 pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     let standard =
@@ -221,8 +221,8 @@ fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<F
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list. Only errors about duplicate
-/// items contain an index.
+/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list without an index. Only the errors
+/// about duplicate items contain an index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
@@ -272,8 +272,8 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error contains the names of all resource claims. Therefore, with many errors, the size limit for errors is reached and
-            // validation stops early.
+            // Each error contains the names of all resource claims. Therefore, if there are many errors, they reach the size limit for
+            // errors early, and validation stops.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

@@ -1,4 +1,4 @@
-//! The admission plugin RuntimeClass. The plugin sets the overhead and the node constraints of new pods.
+//! The admission plugin RuntimeClass. The plugin sets the overhead and the node constraints of new pods, as the RuntimeClass specifies.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -31,12 +31,12 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     }
 }
 
-/// The error that kube-apiserver returns for a lookup with an empty name.
+/// kube-apiserver returns this error when it looks up an object with an empty name.
 fn empty_name_error() -> Failure {
     Failure::plain(500, "resource name may not be empty")
 }
 
-/// The error that kube-apiserver returns for a lookup with an invalid name.
+/// kube-apiserver returns this error when it looks up an object with an invalid name.
 fn invalid_name_error(name: &str) -> Failure {
     let why = name_errors(NameRule::PathSegment, name, false).join(" ");
     Failure::plain(500, format!("invalid resource name {name:?}: [{why}]"))
@@ -65,7 +65,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses the quantities before comparing them, because the same quantity can be written in several ways.
+/// Parses the quantities before the comparison, because the same quantity can be written in several ways.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

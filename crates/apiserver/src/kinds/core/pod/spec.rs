@@ -12,7 +12,7 @@ use crate::validate::{FieldError, FieldErrors, NameRule, annotation_key_errors, 
 /// The names of the container lists, in the order in which they are validated.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Validates a pod. Most of the pod's metadata is not validated.
+/// Validates a pod. Most of the pod's metadata is not validated here.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));

@@ -104,7 +104,7 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Ordinary init containers count only during initialization. Always count sidecars.
+        // Count the restarts of ordinary init containers only during initialization. Always count sidecars.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));

@@ -1,4 +1,4 @@
-//! Warnings about the names and pod templates of workloads.
+//! Creates warnings about the names and pod templates of workloads.
 
 use pintle_json::Json;
 
@@ -36,8 +36,7 @@ pub(in crate::kinds) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     found
 }
 
-/// Returns the warnings for an updated workload. If the update does not change the desired state, there are no
-/// warnings.
+/// Returns the warnings for an updated workload. If the update does not change the desired state, there are no warnings about the workload.
 pub(in crate::kinds) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! The admission plugin PodTopologyLabels. The plugin copies topology labels from the node to the pod.
+//! The admission plugin PodTopologyLabels. The admission plugin copies topology labels from the node to the pod.
 
 use pintle_json::Json;
 

@@ -1,10 +1,10 @@
-//! Warnings about overlapping file paths in a volume.
+//! Creates warnings about overlapping file paths in a volume.
 
 use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. `source` is empty unless the volume is a projected volume.
+/// A file in a volume. If the volume is a projected volume, `source` names the source that contains the file. Otherwise, `source` is empty.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -49,10 +49,10 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum length in bytes of all messages about one volume. Longer messages would not fit into the
-/// response headers.
+/// The messages about one volume have approximately this maximum total length in bytes. Longer messages would not fit into the response
+/// headers.
 const MAX_BYTES: usize = 64 << 10;
-/// The approximate number of pairs of files after which the search stops.
+/// The search for overlaps stops after approximately this number of pairs of files.
 const MAX_PAIRS: usize = 10_000;
 
 /// Returns a message for each pair of files whose paths are equal or nested. The pairs are sorted by the second file in
@@ -65,7 +65,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // After sorting, each path comes after its ancestors. All paths between an ancestor and one of its descendants are
+    // The paths are sorted, so that each path comes after its ancestors. All paths between an ancestor and one of its descendants are
     // descendants of this ancestor, too.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());

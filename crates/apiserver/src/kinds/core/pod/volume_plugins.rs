@@ -51,7 +51,7 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
 /// Validates the source that belongs to a volume plugin. `path` is the path of the parent field. `persists` is true for
 /// the source of a PersistentVolume.
 pub(in crate::kinds) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
-    // kube-apiserver uses a different field name in errors about GCE disks.
+    // In errors about GCE disks, kube-apiserver uses a different field name.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
     let check = required_fields(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
@@ -147,7 +147,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
 /// Returns the reason why a text is not the name of an iSCSI node.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. As in kube-apiserver, the separator can be any single character.
+        // Skip the separator. As in kube-apiserver, any single character can be the separator in the name.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

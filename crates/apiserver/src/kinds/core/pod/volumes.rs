@@ -92,7 +92,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // In errors, kube-apiserver spells some field names differently.
+        // In errors, kube-apiserver spells the names of some fields differently.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",

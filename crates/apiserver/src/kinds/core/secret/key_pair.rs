@@ -1,4 +1,4 @@
-//! Warnings about the certificate and the key of a TLS Secret.
+//! Creates warnings about the certificate and the key of a TLS Secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -35,7 +35,7 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that this Service occupies. The store does not accept a second Service with the same cluster IP
+/// Returns the cluster IPs and node ports that this Service reserves. The store does not accept a second Service with the same cluster IP
 /// or node port. Node ports that the Service's type does not use are omitted. Several ports of one Service can share a node port if their
 /// protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
@@ -128,8 +128,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // This error occurs even if the Service itself already has the address, because kube-apiserver allocates addresses before
-                // it checks the name. Therefore, creating the same Service a second time causes this error.
+                // The error about this address occurs even if the Service itself already has the address. kube-apiserver allocates
+                // addresses before it checks the name. Therefore, creating the same Service a second time causes this error.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
