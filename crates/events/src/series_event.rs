@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::{Event, EventSeries, ObjectReference};
 
-/// An `Event` of `events.k8s.io/v1`. Its repetitions form a series. A server with both API groups stores one object for
-/// each event. The server serves this object both as this type and as [`Event`].
+/// An `Event` of `events.k8s.io/v1`. The repetitions of an event form a series. A server with both the API
+/// `events.k8s.io/v1` and the API `v1` stores one object for each event. The server serves this object both as this
+/// type and as [`Event`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {

@@ -13,7 +13,7 @@ use crate::{Event, hub};
 /// events in the order in which they are recorded. Dropping the watcher ends its subscription.
 ///
 /// If the watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
-/// them.
+/// these events.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ impl EventWatcher {
     }
 }
 
-/// The sending part of an [`EventWatcher`].
+/// The part of an [`EventWatcher`] through which the broadcaster sends events.
 #[derive(Clone)]
 pub(crate) struct Watch {
     queue: mpsc::Sender<Arc<Event>>,

@@ -50,7 +50,7 @@ pub enum ApplyError {
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
-    /// Returns the causes for the details of the error status.
+    /// Returns one cause for each conflict, for the field `details.causes` of the error's `Status`.
     pub fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
@@ -108,9 +108,9 @@ impl std::error::Error for ApplyError {}
 /// Applies a manager's configuration to the live object, and records the managers that own the fields. `live` is `None` if the apply
 /// creates the object.
 ///
-/// `applied` must be the complete configuration of the manager. The apply removes each field that the manager applied earlier, that
-/// `applied` omits, and that has no other owner. `applied` is the JSON that the client sent, in the API version of the request. `live`
-/// is the stored object in the same API version, in the form in which Go writes it.
+/// `applied` must be the complete configuration of the manager. If `applied` omits a field that the manager applied earlier, the apply
+/// removes the field, unless the field has another owner. `applied` is the JSON that the client sent, in the API version of the request.
+/// `live` is the stored object in the same API version, in the form in which Go writes it.
 ///
 /// # Errors
 ///
@@ -140,8 +140,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // The name of a manager. If no manager owns any field yet, this manager becomes the owner of all existing
-        // fields.
+        // If no manager owns any field yet, the manager `before-first-apply` becomes the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
@@ -263,8 +262,7 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // A removed path can contain fields that other managers own. These fields must be restored. These fields are
-    // restored.
+    // A removed path can contain fields that other managers own. The following code restores these fields.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =

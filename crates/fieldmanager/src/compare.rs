@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// Converts the difference into the added and modified paths without copying them.
+    /// Returns the added and modified paths like [`changed`](Self::changed), but consumes `self` and copies no set.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -40,8 +40,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two values at the same path element. `step` creates this path element. The path element is computed by
-    /// a closure, because most values are equal and need no path.
+    /// Compares two values at the same path element. The closure `step` creates this path element, and is called only
+    /// if the values differ. Most values are equal and need no path element.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
@@ -75,8 +75,8 @@ pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value. The type determines how two values are compared. JSON of any shape is an exception. For JSON
-/// of any shape, the value itself determines the comparison, and null is compared like a map.
+/// The shape of a value. The type determines how two values are compared. There is one exception: if the type allows
+/// JSON of any shape, the value itself determines how it is compared, and null is compared like a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,

@@ -76,7 +76,7 @@ pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Differ)
 }
 
-/// Whether null fits every type.
+/// Whether null is valid for every type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nulls {
     Fit,

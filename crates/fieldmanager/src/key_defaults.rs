@@ -1,4 +1,4 @@
-//! Limits the memory for default values of list keys, which are part of the paths of list items.
+//! Limits the memory for the default values of list keys. These default values are part of the paths of list items.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
@@ -37,7 +37,7 @@ fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns the approximate memory size of a default value, in bytes. A default is a scalar.
+/// Returns the approximate memory size of a default value, in bytes. The default value of a list key is always a scalar.
 fn weight(default: &Json) -> usize {
     2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

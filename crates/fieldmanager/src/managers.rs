@@ -24,7 +24,7 @@ pub(super) struct ManagerId {
 /// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version to which the paths belong. The names of fields can differ between two versions.
+    /// The API version whose field names the paths use. The names of fields can differ between two versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -76,8 +76,8 @@ impl Managers {
         Some(managers)
     }
 
-    /// Writes `metadata.managedFields`. Appliers precede updaters. The entries of managers that apply, and those for
-    /// updates, are each sorted by time, name, version and subresource.
+    /// Writes `metadata.managedFields`. Appliers precede updaters. The entries of managers that apply are sorted by
+    /// time, name, version and subresource, and so are the entries of managers that update.
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();

@@ -17,7 +17,7 @@ use super::merge::merge;
 ///
 /// - The configuration does not fit the schema.
 /// - The configuration contains a list, map or struct that server-side apply treats as one value.
-/// - Items of a list have no identity.
+/// - The items of a list have no identity.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let of = schema.root();
     let errors = check_cel_value(of, configuration);

@@ -24,12 +24,13 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// Transfers the `managedFields` entries of a written scale to `object`. `object` must still contain the entries that it had
-/// before the write.
+/// After a write of the subresource `/scale`, transfers the `managedFields` entries of the scale to `object`. `object` must still contain
+/// the entries that it had before the write.
 ///
 /// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time. The entry must be
 /// separate because entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
-/// the number of replicas stays the same. If the manager then has two entries for updates, the next write reads the last entry.
+/// the number of replicas stays the same. If the manager then has two entries for updates, the next write of the scale reads only the last
+/// of these entries.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();

@@ -56,7 +56,7 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the manager that writes the owner of all paths in the difference between two objects.
+/// Makes the manager that writes the only owner of all paths that are added or modified in `new`. Paths that `new` lacks lose their owners.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);

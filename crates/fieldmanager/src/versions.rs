@@ -14,7 +14,7 @@ use super::set::Set;
 
 /// The difference between two objects in each API version in which managers own fields.
 pub(super) struct Differences {
-    /// The difference between the two objects in the API version of the request.
+    /// The difference between the two objects, compared in the API version of the request.
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
 }
@@ -35,8 +35,8 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference in `api_version`. If there is no difference in this API version, returns the difference
-    /// in the version of the request.
+    /// Returns the difference between the two objects in the version `api_version`. If the objects were not compared in
+    /// that version, returns the difference in the version of the request.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
@@ -68,7 +68,8 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of a kind, and the conversions between it and the API version of the request.
+/// An API version of a kind, with functions that convert objects between this version and the API version of the
+/// request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,

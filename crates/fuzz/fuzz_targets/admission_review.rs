@@ -1,4 +1,4 @@
-//! The body of an admission review.
+//! The fuzz input is the body of an admission review.
 
 #![no_main]
 

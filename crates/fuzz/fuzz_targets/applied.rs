@@ -1,4 +1,4 @@
-//! An applied configuration.
+//! The fuzz input is an applied configuration.
 
 #![no_main]
 

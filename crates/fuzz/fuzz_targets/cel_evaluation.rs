@@ -1,4 +1,4 @@
-//! Choices among the functions and values of CEL.
+//! The bytes of the fuzz input choose the functions and values of a CEL expression.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A CEL expression.
+//! The fuzz input is a CEL expression.
 
 #![no_main]
 

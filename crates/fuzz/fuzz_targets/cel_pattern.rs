@@ -1,4 +1,4 @@
-//! A pattern in its first line, and a text.
+//! The first line of the fuzz input is a pattern, and the other lines are the text to search.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A schema, data and a rule.
+//! The fuzz input is a schema, data and a rule.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A certificate request.
+//! The fuzz input is a certificate request.
 
 #![no_main]
 

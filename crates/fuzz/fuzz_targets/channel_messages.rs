@@ -1,4 +1,4 @@
-//! Messages of a WebSocket with several channels.
+//! The fuzz input contains the messages of a WebSocket with several channels.
 
 #![no_main]
 

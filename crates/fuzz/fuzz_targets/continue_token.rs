@@ -1,4 +1,4 @@
-//! A continue token.
+//! The fuzz input is a continue token.
 
 #![no_main]
 

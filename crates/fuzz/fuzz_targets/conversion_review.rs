@@ -1,4 +1,4 @@
-//! The body of a conversion review.
+//! The fuzz input is the body of a conversion review.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A discovery document.
+//! The fuzz input is a discovery document.
 
 #![no_main]
 

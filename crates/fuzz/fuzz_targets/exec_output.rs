@@ -1,4 +1,4 @@
-//! The output of a credential plugin.
+//! The fuzz input is the output of a credential plugin.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The body of an error response.
+//! The fuzz input is the body of an error response.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Managed fields in the format `fieldsV1`.
+//! The fuzz input contains managed fields in the format `fieldsV1`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The body of a watch.
+//! The fuzz input is the body of a watch.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A gzip body.
+//! The fuzz input is a gzip body.
 
 #![no_main]
 

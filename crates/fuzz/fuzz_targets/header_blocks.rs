@@ -1,4 +1,4 @@
-//! HTTP/2 frames, split at any position.
+//! The fuzz input is a sequence of HTTP/2 frames, split at any position.
 
 #![no_main]
 

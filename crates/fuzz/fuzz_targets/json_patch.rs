@@ -1,4 +1,4 @@
-//! A JSON patch.
+//! The fuzz input is a JSON patch.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A JSONPath and the object to search.
+//! The fuzz input is a JSONPath and the object to search.
 
 #![no_main]
 

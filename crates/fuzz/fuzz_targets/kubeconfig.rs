@@ -1,4 +1,4 @@
-//! A kubeconfig.
+//! The fuzz input is a kubeconfig.
 
 #![no_main]
 

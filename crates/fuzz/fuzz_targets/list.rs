@@ -1,4 +1,4 @@
-//! The body of a list.
+//! The fuzz input is the body of a list.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A log.
+//! The fuzz input is a log.
 
 #![no_main]
 

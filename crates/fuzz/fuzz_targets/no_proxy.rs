@@ -1,4 +1,4 @@
-//! `NO_PROXY` and host names.
+//! The fuzz input contains a value of `NO_PROXY`, and host names.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! An object in JSON.
+//! The fuzz input is an object in JSON.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Responses of an OpenID Connect issuer.
+//! The fuzz input contains the responses of an OpenID Connect issuer.
 
 #![no_main]
 

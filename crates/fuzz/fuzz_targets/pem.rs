@@ -1,4 +1,4 @@
-//! Certificates and keys.
+//! The fuzz input contains certificates and keys.
 
 #![no_main]
 

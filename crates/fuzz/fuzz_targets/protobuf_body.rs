@@ -1,4 +1,4 @@
-//! A protobuf body.
+//! The fuzz input is a protobuf body.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The response of a proxy to a tunnel request.
+//! The fuzz input is the response of a proxy to a tunnel request.
 
 #![no_main]
 

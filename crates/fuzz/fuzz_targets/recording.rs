@@ -1,4 +1,4 @@
-//! A recording.
+//! The fuzz input is a recording.
 
 #![no_main]
 

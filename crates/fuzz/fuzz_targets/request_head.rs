@@ -1,4 +1,4 @@
-//! The path, query and `Accept` of a request.
+//! The fuzz input is the path, query and `Accept` of a request.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `Retry-After`.
+//! The fuzz input is the value of a `Retry-After` header.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! An object that is scanned for its key and fields.
+//! The fuzz input is an object that is scanned for its key and fields.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The URL of a server.
+//! The fuzz input is the URL of a server.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A strategic merge patch.
+//! The fuzz input is a strategic merge patch.
 
 #![no_main]
 

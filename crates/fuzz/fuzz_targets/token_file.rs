@@ -1,4 +1,4 @@
-//! A token file.
+//! The fuzz input is a token file.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `Warning` headers.
+//! The fuzz input contains the values of `Warning` headers.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A YAML body.
+//! The fuzz input is a YAML body.
 
 #![no_main]
 

@@ -101,8 +101,8 @@ impl<T: Object> Cache<T> {
     /// Creates the cache of an informer.
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
         // With more shards, readers contend for the same shard less often. But a read of an index visits all shards.
-        // Under loom there is one shard. Loom needs the same locks in each run, but keys are assigned to shards at
-        // random.
+        // Under loom, the cache has only one shard. Loom needs the same locks in each run, but keys are assigned to
+        // shards at random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -332,8 +332,8 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Read both values before the snapshot is taken, so that the wait misses no change that follows the
-            // snapshot.
+            // Create the future and read both flags before the snapshot is taken, so that the wait misses no change
+            // that follows the snapshot.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -375,8 +375,8 @@ impl<T: Object> Cache<T> {
     ///
     /// This call may wait for a write in progress, as [`undecodable`](Self::undecodable) does.
     ///
-    /// A change that did not advance the revision of the cache is included in the result for that revision. The caller
-    /// may have received this change already.
+    /// Some changes do not advance the revision of the cache. If such a change happened at the revision
+    /// `resource_version`, the result includes the change, although the caller may have received it already.
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();

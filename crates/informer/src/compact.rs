@@ -20,8 +20,8 @@ use crate::Undecodable;
 use crate::panic::catch;
 use record::Record;
 
-/// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). A pod of
-/// k8s-openapi takes a thirtieth of its usual memory in this form. See [the
+/// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). In this form, a
+/// pod of k8s-openapi takes a thirtieth of the memory that it usually takes. See [the
 /// comparison](crate#choosing-the-object-type).
 ///
 /// The key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are

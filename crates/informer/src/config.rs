@@ -10,8 +10,7 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 
 /// Configures a [`SharedInformer`](crate::SharedInformer).
 ///
-/// The defaults are client-go's, with two exceptions: `managedFields` are [left out](Projection), and [`ReflectorConfig`] lists more
-/// differences.
+/// The defaults are client-go's, except that `managedFields` are [left out](Projection). [`ReflectorConfig`] lists further differences.
 ///
 /// # Examples
 ///
@@ -58,9 +57,9 @@ pub struct InformerConfig<T> {
     /// informer caches all Secrets of a cluster without a selector, drop at least `data` with [`Projection::without`].
     /// Otherwise the informer logs a warning.
     pub projection: Projection,
-    /// A function that changes each object once before it is cached, for example to drop data that a `projection`
-    /// cannot select by a path. The transform also runs on the last state of a deleted object. The transform may run
-    /// for several objects at the same time, on different threads.
+    /// A function that changes each object once, before the object is cached. For example, the function can drop data
+    /// that a `projection` cannot select by a path. The transform also runs on the last state of a deleted object. The
+    /// transform may run for several objects at the same time, on different threads.
     ///
     /// If the transform panics on an object, the object is not stored. The object is listed in
     /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in

@@ -67,7 +67,7 @@ pub(crate) enum Decoded<T> {
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
-/// An object and its revision, as a list or a watch delivered them.
+/// An object that a list or a watch delivered, together with its revision.
 #[derive(Clone)]
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,

@@ -37,8 +37,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     /// Decodes an object of a list or a streaming list. If the cache has an object with the same uid and
     /// resourceVersion, returns the cached object. The cached object was pruned and transformed when it was stored.
-    /// `is_anew` disables this reuse, because after a restore of the server, the same version may identify another
-    /// state.
+    /// `is_anew` disables the reuse of cached objects, because after a restore of the server, the same version may
+    /// identify another state.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
@@ -106,7 +106,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         let transformed = catch(transform).map_err(|panic| ("the transform", panic));
         let decoded = CatchDrop::from(Arc::new(decoded));
         // Read the metadata once here, so that a panic affects only this object. The cache and the subscribers read the
-        // metadata later. A panic at that time would affect other objects as well.
+        // metadata later. A panic of such a later read would affect other objects as well.
         let probed = transformed.and_then(|_| catch(|| probe(&**decoded)).map_err(|panic| ("its Metadata", panic)));
         match probed {
             Ok(true) => Decoded::Object(Stored::Eager(decoded)),

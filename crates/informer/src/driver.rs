@@ -135,7 +135,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // Add the events that are already available to the batch.
+            // Also take the events that the watch can deliver immediately into the batch.
             for _ in 1..BATCH {
                 // Without this call, a source that always has an event ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
@@ -179,8 +179,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. A repeated failure is logged as a warning only once, because a missing resource fails twice a
-    /// minute.
+    /// Logs a failure. A repeated failure is logged as a warning only once, because requests for a missing resource
+    /// fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -341,7 +341,7 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// Reports the end of an informer and closes its subscriptions when it is dropped.
+/// When this value is dropped, it reports the end of the informer and closes the informer's subscriptions.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -83,8 +83,8 @@ pub enum ReflectorError {
     /// The server returned an older state than it had returned before. The reflector does not adopt an older state
     /// immediately, since the server may only lag. Instead, the reflector asks for the newest state. If the server
     /// returns the older state at least three times over a minute, the reflector assumes that the server was restored
-    /// from a backup. The cache then switches to the older state. The reflector makes one exception. The reflector
-    /// always waits until the server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// from a backup. The cache then switches to the older state. There is one exception: the reflector always waits
+    /// until the server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
@@ -122,7 +122,8 @@ impl ReflectorError {
         }
     }
 
-    /// Returns whether both errors are the same kind of failure. Details such as their messages may differ.
+    /// Returns whether both errors are the same kind of failure. The details of the two errors, such as the messages,
+    /// may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

@@ -90,7 +90,7 @@ impl<T> ResourceEvent<T> {
         }
     }
 
-    /// Returns whether an object of this event was stored as JSON, and a reader of the event has decoded it.
+    /// Returns whether an object of this event was stored as JSON and has been decoded by a reader of the event.
     pub(crate) fn has_decoded(&self) -> bool {
         match self {
             Self::Updated { old, new } => old.has_decoded() || new.has_decoded(),

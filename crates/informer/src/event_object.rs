@@ -15,9 +15,9 @@ use crate::stored::Stored;
 /// object. All readers of the same state share one decoded object. The decoded object stays in memory as long as a
 /// clone of this value exists.
 ///
-/// If the state of an update cannot be decoded, this value dereferences to the last decodable state of the object,
-/// while its metadata is from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then lists the
-/// object.
+/// If the state of an update cannot be decoded, this value dereferences to the last decodable state of the object. The
+/// metadata of this value is still from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then
+/// lists the object.
 ///
 /// # Panics
 ///
@@ -53,7 +53,7 @@ impl<T> EventObject<T> {
         Self { state, object }
     }
 
-    /// Returns whether the object was stored as JSON, and a reader of this handle has decoded it.
+    /// Returns whether the object was stored as JSON and has been decoded by a reader of this handle.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }

@@ -96,8 +96,8 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// Returns the informer with this configuration for the resource of `list_watch`, in the namespace of `list_watch`
-    /// or in all namespaces.
+    /// Returns the informer with this configuration for the resource of `list_watch`. The informer covers the namespace
+    /// of `list_watch`, or all namespaces if `list_watch` is for all namespaces.
     ///
     /// If an existing informer can be reused, returns it and drops `list_watch`. The table in the docs of
     /// [`InformerFactory`] lists when an informer is reused.
@@ -113,8 +113,8 @@ impl InformerFactory {
     }
 
     /// Works like [`informer`](Self::informer) for an informer [of several namespaces](SharedInformer::of_namespaces).
-    /// Callers share an informer only if they pass clones of one set. The namespaces in the set are not compared. If
-    /// such an informer exists, `source` is ignored.
+    /// Callers share an informer only if they pass clones of one set. The namespaces in the set are not compared. If an
+    /// existing informer can be reused, `source` is ignored.
     ///
     /// # Panics
     ///
@@ -257,7 +257,7 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// An existing informer that fits a request, registered for a new user.
+/// An existing informer that fits a request. The new user of the informer is already counted.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,

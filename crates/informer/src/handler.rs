@@ -77,7 +77,7 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     }
 }
 
-/// Functions that take an event are handlers. An object is decoded when the function reads it.
+/// A function that takes an event is a handler. An object is decoded when the function reads it.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
@@ -281,7 +281,7 @@ async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEv
     }
 }
 
-/// The result of a call of a handler.
+/// The result of calling a handler.
 struct Called {
     has_panicked: bool,
     /// Whether the handler read an object that was stored as JSON.

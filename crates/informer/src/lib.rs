@@ -88,8 +88,9 @@
 //!   crate returns only owned values, so a caller that keeps such a value does not delay an informer.
 //! - A caller of an [`InformerFactory`] cannot change the selectors, the settings or the cache history that other callers of the same
 //!   informer see.
-//! - On a thread of the runtime, an informer yields to other tasks after at most 16 calls of index functions and transforms, 32 events, or
-//!   notifications of about 500 changes. Larger work runs on other threads.
+//! - On a thread of the runtime, an informer yields to other tasks after a limited amount of work: at most 16 calls of
+//!   index functions and transforms, 32 events, or notifications of about 500 changes. Larger work runs on other
+//!   threads.
 //!
 //! Failures:
 //!
@@ -141,14 +142,14 @@
 //! uses and that were not read recently. The dropped objects are decoded again at their next read. `Deserialize` must
 //! be deterministic, and must not wait for another read of the cache.
 //!
-//! The following operations never decode an object: reading keys and [`Metadata`](pintle_meta::Metadata) of events,
-//! label selectors, [metadata indexes](SharedInformer::add_metadata_index), [`len`](Lister::len), keys of indexes, and
-//! lists from the server. Labels, annotations, finalizers and owners stay in memory, in addition to the JSON, once they
-//! have been read.
+//! The following operations never decode an object: reading the key or the [`Metadata`](pintle_meta::Metadata) of an
+//! event, selecting objects by labels, computing [metadata indexes](SharedInformer::add_metadata_index), counting
+//! objects with [`len`](Lister::len), reading the keys of an index, and listing from the server. Labels, annotations,
+//! finalizers and owners stay in memory, in addition to the JSON, once they have been read.
 //!
 //! The check in the last row of the table finds objects that cannot be decoded. The check decodes each object once
-//! after its last change, and drops the decoded object. If the informer is not idle within 30 seconds, the check also
-//! runs between writes, but uses at most a tenth of the time of one processor.
+//! after its last change, and drops the decoded object. If the informer does not become idle within 30 seconds, the
+//! check also runs between writes. The check then uses at most a tenth of the time of one processor.
 //!
 //! # Choosing the object type
 //!

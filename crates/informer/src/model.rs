@@ -19,7 +19,7 @@ pub struct Objects<T> {
 pub struct Handle<T>(Stored<T>);
 
 impl<T: Object + DeserializeOwned> Objects<T> {
-    /// Creates an empty set of objects with a budget for decoded objects.
+    /// Creates an empty set of objects, whose decoded values may take about `hot_bytes` in total.
     pub fn new(hot_bytes: usize) -> Self {
         Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
     }

@@ -51,7 +51,7 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// The content of a set at some time.
+/// The content of a set of namespaces at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
     /// The followed namespaces. `None` means all namespaces.
@@ -129,7 +129,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the parts of the store that need a driver.
+    /// Returns the parts of the store that need a driver, for example one part for each namespace.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),

@@ -321,8 +321,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many. Writes that are too old or already in the cache are evicted first. The
-    /// oldest of the other writes follow.
+    /// Evicts writes if there are too many. Writes that are too old or already in the cache are evicted first. After
+    /// them, the oldest of the other writes are evicted.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();

@@ -8,12 +8,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Calls `part` and returns its result, or the message of its panic.
+/// Calls the function `part`. Returns the result of the function, or the panic message if the function panics.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Polls the future `part` until it completes, and returns its output, or the message of its panic.
+/// Polls the future `part` until the future completes. Returns the output of the future, or the panic message if the
+/// future panics.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {

@@ -22,11 +22,11 @@ use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The cache of an informer and its subscribers.
 ///
-/// Only the drivers of the informer write and start resyncs, and only while they have the [turn](Publisher::turn). A
-/// change is stored first and then sent to all current subscribers. A new subscriber starts with a snapshot of the
-/// cache. If a write is in progress, the snapshot is taken after the write. So each subscriber receives the content of
-/// the cache, and then each later change exactly once. The list of subscribers is locked for at most one iteration over
-/// the subscribers.
+/// Only the drivers of the informer write to the cache and start resyncs. A driver does so only while it has the
+/// exclusive right to change the cache (the [turn](Publisher::turn)). A change is stored first and then sent to all
+/// current subscribers. A new subscriber starts with a snapshot of the cache. If a write is in progress, the snapshot
+/// is taken after the write. So each subscriber receives the content of the cache, and then each later change exactly
+/// once. The list of subscribers is locked for at most one iteration over the subscribers.
 pub(crate) struct Publisher<T> {
     /// The informer's name.
     name: String,
@@ -35,8 +35,8 @@ pub(crate) struct Publisher<T> {
     turns: Arc<Turns<()>>,
     /// The hasher for uids.
     hasher: RandomState,
-    /// Whether all parts of the store have been listed. This flag is changed under the lock of `audience`, but is read
-    /// without this lock, because an index function may call `has_synced`.
+    /// Whether all parts of the store, one for each followed namespace, have been listed. This flag is changed under
+    /// the lock of `audience`, but is read without this lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
     /// Notified when a subscriber is added. The resync of a new subscriber may be due before all other resyncs.
     pub(crate) resyncs_changed: Arc<Notify>,
@@ -58,7 +58,7 @@ type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 /// The number of changes that a subscriber receives in one critical section of its queue.
 const CHUNK: usize = 256;
 
-/// The state of a key after a delta.
+/// The new state of an object, according to a delta.
 enum NewState<T> {
     Present(Stored<T>),
     Gone { last: Option<Stored<T>>, final_state_known: bool },
@@ -165,9 +165,10 @@ impl<T: Object> Publisher<T> {
         self.sync();
     }
 
-    /// Stores a batch of changes for one part of the store in one atomic step, and returns the changes for the
-    /// subscribers. `choice` is the number of times that the selectors had changed when the last list began. The caller
-    /// must keep the exclusive right to change the cache (the [turn](Self::turn)) until it has delivered the changes.
+    /// Stores a batch of changes for one part of the store, such as one namespace, in one atomic step. Returns the
+    /// changes for the subscribers. `choice` is the number of times that the selectors had changed when the last list
+    /// began. The caller must keep the exclusive right to change the cache (the [turn](Self::turn)) until it has
+    /// delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -216,7 +217,7 @@ impl<T: Object> Publisher<T> {
             match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // Keep the last good state. Otherwise the cached object would look deleted.
+                    // Keep the last decodable state in the cache. Otherwise the object would look deleted.
                     let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
@@ -249,8 +250,8 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received an object of this part of the store, so every subscriber starts with this
-            // list.
+            // No subscriber has received an object of this part of the store, for example of this namespace, so every
+            // subscriber starts with this list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
@@ -323,7 +324,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Once all parts of the store have been listed, marks the cache as synced and notifies the subscribers.
+    /// Once all parts of the store, such as all followed namespaces, have been listed, marks the cache as synced and
+    /// notifies the subscribers.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -453,7 +455,7 @@ impl<T: Object> Publisher<T> {
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Returns whether all parts of the store have been listed at least once.
+    /// Returns whether all parts of the store, such as all followed namespaces, have been listed at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
@@ -529,11 +531,11 @@ impl<T: Object> Audience<T> {
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of completed steps. Each step delivers one chunk of changes to one subscriber's queue. All queues
-    /// receive a chunk before the next chunk is delivered.
+    /// The number of completed calls of `step`. Each call delivers one chunk of changes to one subscriber's queue. All
+    /// queues receive a chunk before the next chunk is delivered.
     delivered: usize,
-    /// The part of the store that was listed, and the number of times that the selectors had changed when this list
-    /// began. The list counts as complete once all subscribers have received it.
+    /// The part of the store (such as a namespace) that was listed, and the number of times that the selectors had
+    /// changed when this list began. The list counts as complete once all subscribers have received it.
     listed: Option<(Place, u64)>,
     /// The failures of index functions on objects of the change.
     unindexed: Vec<IndexFailed>,

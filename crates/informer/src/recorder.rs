@@ -26,8 +26,8 @@ use self::writer::Lines;
 /// object and each error, with its time. A [`Recording`] replays these responses to an informer, so an incident can
 /// become a test.
 ///
-/// **The file contains all objects as the server sent them, including the data of Secrets.** Only the owner of the file
-/// can read it, if the platform supports file permissions. You must protect copies of the file yourself.
+/// **The file contains all objects as the server sent them, including the data of Secrets.** If the platform supports
+/// file permissions, only the owner of the file can read the file. You must protect copies of the file yourself.
 ///
 /// # The file
 ///

@@ -240,7 +240,7 @@ enum Phase<T> {
     },
 }
 
-/// The action after a delay.
+/// The action that the reflector takes after a delay.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Round,

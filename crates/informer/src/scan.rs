@@ -16,13 +16,14 @@ use crate::stored::{Content, Record, Source};
 /// A scanner for the fields of a projection.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    /// The field names of the projection as a tree. The first node is the root, and the second node is the metadata.
+    /// The field names of the projection, stored as a tree. The first node is the root, and the second node is the
+    /// metadata.
     nodes: Vec<Node>,
 }
 
 type Node = Vec<(String, Action)>;
 
-/// The action of the scanner for a field.
+/// The action that the scanner takes when it reads a field.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(usize),
@@ -46,8 +47,8 @@ const FIELDS: usize = 6;
 /// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
-    /// The byte ranges of the strings of [`Field`], without their quotes. The generation has no quotes, because it is a
-    /// number.
+    /// The byte ranges of the values of the [`Field`]s. The range of a string does not include its quotes. The
+    /// generation has no quotes, because it is a number.
     texts: [Option<Range<usize>>; FIELDS],
     /// Whether a field that must be a string has another type.
     is_odd: bool,
@@ -142,7 +143,7 @@ struct Open {
     is_array: bool,
     /// Whether a member or item was already read, so that a comma must follow.
     has_begun: bool,
-    /// Whether a member or item was already kept.
+    /// Whether an earlier member or item of this object or array is kept.
     has_kept: bool,
 }
 

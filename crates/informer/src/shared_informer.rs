@@ -130,9 +130,9 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. `source` returns the source of a namespace. For `None`, `source`
-    /// returns the source of all namespaces. Each source uses one list and one watch. The informer does not run until
-    /// [`start`](Self::start) is called.
+    /// Creates an informer of several namespaces. The function `source` returns the source of the objects in one
+    /// namespace. If its argument is `None`, the function returns the source of the objects in all namespaces. Each
+    /// source uses one list and one watch. The informer does not run until [`start`](Self::start) is called.
     ///
     /// The set of namespaces [may change](Namespaces::set) at any time. When a namespace is removed, its objects are
     /// deleted from the cache. When a namespace is added, it is listed, and its objects are added to the cache. Watches
@@ -153,8 +153,8 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Panics
     ///
-    /// Panics if `source` panics. If `source` returns a source of a namespace that was not requested, the informer
-    /// ends, as it does after a [panic](StopCause::Panicked) of a source.
+    /// Panics if `source` panics. If `source` returns a source of a namespace that was not requested, the informer ends
+    /// in the same way as after a [panic](StopCause::Panicked) of a source.
     pub fn of_namespaces<L: ListWatch<Object = T>>(
         namespaces: &Namespaces,
         source: impl Fn(Option<&str>) -> L + Send + 'static,
@@ -290,15 +290,15 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
-    /// Returns whether the cache has contained the whole resource at least once.
+    /// Returns whether the cache has contained all objects of the resource at least once.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache contains the whole resource for the current [namespaces](Self::of_namespaces) and
-    /// [selectors](Self::set_selectors). Call this method again after a change of the namespaces or selectors. The wait
-    /// continues even while the server rejects requests. [`state`](Self::state) returns the reason for the delay. This
-    /// method has no timeout of its own.
+    /// Waits until the cache contains all objects in the current [namespaces](Self::of_namespaces) that match the
+    /// current [selectors](Self::set_selectors). Call this method again after a change of the namespaces or selectors.
+    /// The wait continues even while the server rejects requests. [`state`](Self::state) returns the reason for the
+    /// delay. This method has no timeout of its own.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use crate::ReflectorError;
 /// added later. The state is then [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
 /// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. The watch
-/// does not wake for the progress of a list or for a new revision, but a read returns the current progress and
+/// does not wake for the progress of a list or for a new revision. A read of the state returns the current progress and
 /// revision.
 ///
 /// # Examples

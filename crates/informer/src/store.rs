@@ -1,14 +1,14 @@
 //! A multi-version store of values by key.
 //!
-//! A stamp is the number of a commit. A commit writes all its values with its stamp. The commit becomes visible in one
-//! atomic step, when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and sees the newest
-//! version of each key that is not newer than this stamp. A superseded version is kept as long as a [`Pin`] has a stamp
-//! at which the version was visible.
+//! A stamp is the number of a commit. All values that a commit writes have the stamp of the commit. The commit becomes
+//! visible in one atomic step, when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and
+//! sees the newest version of each key that is not newer than this stamp. A superseded version is kept as long as a
+//! [`Pin`] has a stamp at which the version was visible.
 //!
 //! Threads take the locks in this order. No lock is held while user code runs, including drops of values:
 //!
-//! 1. The locks of an informer. The lock of its list of subscriptions is taken first, and then the lock of one
-//!    subscription's queue, which reads from a snapshot.
+//! 1. The locks of an informer. The lock of the informer's list of subscriptions is taken first, and then the lock of
+//!    one subscription's queue, which reads from a snapshot.
 //! 2. The lock `writer`. The lock is held for a whole commit, so that commits do not overlap.
 //! 3. The lock of a shard. The lock is held while one record is changed, or for a short section of a scan. No thread
 //!    holds the locks of two shards.
@@ -59,8 +59,9 @@ pub(crate) struct Store<V> {
 
 /// A value of a store. Cloning a value must be cheap, as cloning an `Arc` is.
 pub(crate) trait Value: Clone {
-    /// Reads the reference count of a value, because a later clone will change it. If this method is first called for
-    /// several values, the processor can fetch all their counts from memory at the same time. Returns `true`.
+    /// Reads the reference count of a value, so that the count is in the processor's cache when a later clone changes
+    /// it. If this method is called for several values before they are cloned, the processor can fetch all their counts
+    /// from memory at the same time. Returns `true`.
     fn warm(&self) -> bool;
 }
 

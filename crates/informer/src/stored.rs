@@ -29,8 +29,8 @@ pub(crate) enum Stored<T> {
 }
 
 impl<T> Stored<T> {
-    /// Decodes the object if it is not decoded yet, and returns it. If the object cannot be decoded, returns its last
-    /// decodable state. Returns `None` if no state could be decoded.
+    /// Returns the object. Decodes the object first if it is not decoded yet. If the object cannot be decoded, returns
+    /// its last decodable state. Returns `None` if no state could be decoded.
     ///
     /// Decoding runs user code, so the caller must hold no lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {

@@ -21,11 +21,11 @@ pub(crate) struct User {
     standing: AtomicU8,
 }
 
-/// The user counts.
+/// The handle, lister or subscription counts as a user of the informer.
 const COUNTS: u8 = 0;
-/// The user counts until an index function reads the cache through this user's lister.
+/// The lister counts as a user until an index function reads the cache through the lister.
 const UNDECIDED: u8 = 1;
-/// The user does not count.
+/// The lister does not count as a user of the informer.
 const LEFT: u8 = 2;
 
 impl Users {
@@ -54,9 +54,9 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. When an index function of the same cache reads through the lister, the user no
-    /// longer counts. After any other read, the user counts again. The informer owns its index functions, so it would
-    /// otherwise keep itself running.
+    /// Returns a user for a lister. When an index function of the same cache reads through the lister, the lister no
+    /// longer counts as a user. After any other read, the lister counts as a user again. The informer owns its index
+    /// functions, so the informer would otherwise keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 use crate::Data;
 
-/// Decodes base64 like Go. The padding is required, and the unused last bits may have any value.
+/// Decodes base64 like Go. The padding of the base64 text is required, and the unused last bits may have any value.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 

@@ -116,8 +116,8 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices. Opening a pipe blocks, a device may have no end, and their content
-/// cannot be read twice.
+/// Opens a regular file. Rejects pipes and devices. Opening a pipe blocks, and a device may have no end. The content of
+/// a pipe or a device cannot be read twice.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     match path.metadata()?.is_file() {
         true => File::open(path),

@@ -8,7 +8,8 @@ use pintle_meta::ClientConfig;
 use crate::files::{open_regular, read_bounded};
 use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
-/// The name of a pod's cluster, user and context in the configuration. Error messages show it.
+/// The name that the cluster, the user and the context have in the configuration of a pod. Error messages show this
+/// name.
 const NAME: &str = "in-cluster";
 
 /// Returns the client configuration for a program, from the first source that is available. The sources are, in this

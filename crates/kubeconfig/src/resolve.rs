@@ -66,7 +66,7 @@ pub struct Overrides {
     pub client_certificate: Option<PathBuf>,
     /// The path of a file that contains the private key of the client's certificate.
     pub client_key: Option<PathBuf>,
-    /// The bearer token. The token replaces the token and the token file of the user.
+    /// The bearer token. This token replaces the token and the token file of the user.
     pub token: Option<Secret>,
     /// The path of a file that contains the bearer token. This token file replaces the token and the token file of the
     /// user. If `token` is also set, the client starts with `token` and reads later tokens from this file.

@@ -147,12 +147,13 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // If an entry is empty, report only this problem.
+            // If the server is empty, report no other problem of the cluster.
             return self.add(at("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
-            // For such a server, client-go uses http and silently drops the CA certificate and the credentials.
+            // If the server has no scheme, client-go uses http and silently drops the CA certificate and the
+            // credentials.
             self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
@@ -166,7 +167,7 @@ impl Report {
         }
     }
 
-    /// Adds a problem if the server has no scheme and the user has credentials. For such a server, client-go uses http
+    /// Adds a problem if the server has no scheme and the user has credentials. Without a scheme, client-go uses http
     /// and silently drops the credentials.
     pub(crate) fn scheme(&mut self, name: &str, cluster: &ClusterInfo, user: &AuthInfo) {
         let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();

@@ -23,10 +23,10 @@ impl Files {
     /// - Each file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A
     ///   new file is created with the mode 0600. Missing directories are created.
     /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
-    ///   the new content. There is one exception: the new content is written in a single write, and after a crash
-    ///   during this write, the file can contain a mixture of old and new content. A process that reads the file
-    ///   without the lock can also see such a mixture for a short time. In contrast, kubectl truncates the file first,
-    ///   so after a crash of kubectl the file can be empty or incomplete.
+    ///   the new content. There is one exception: the new content is written in a single write. After a crash during
+    ///   this write, the file can contain a mixture of old and new content. A process that reads the file without the
+    ///   lock can also see such a mixture for a short time. In contrast, kubectl truncates the file first, so after a
+    ///   crash of kubectl the file can be empty or incomplete.
     /// - The list may contain several names for the same file, such as links or relative paths. Such a file is written
     ///   only once, under the first name.
     /// - Each file is locked with a lock file `FILE.lock` in the same directory. Other programs that use such lock
@@ -124,8 +124,8 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies the differences between `before` and `after` to one file, if they concern this file. Differences that
-/// concern other files are skipped.
+/// Applies to one file those differences between `before` and `after` that concern this file. Differences that concern
+/// other files are skipped.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -169,8 +169,8 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Remove the current context from all files. If a file kept its current context, the current context of a later
-        // file would take effect.
+        // Remove the current context from all files. If a later file kept its current context, that context would take
+        // effect.
         file.current_context.clear();
     }
 }
@@ -208,7 +208,7 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
 /// kubectl truncates the file first. This function does not. It replaces the content in three steps:
 ///
 /// 1. Append line breaks until the file has room for the new content.
-/// 2. Overwrite the whole file in a single write, with the new content and line breaks after it.
+/// 2. Overwrite the whole file in a single write, with the new content followed by line breaks.
 /// 3. Remove these line breaks.
 ///
 /// Before and after each of these steps, the file contains the whole old or the whole new configuration. Only a crash
@@ -263,7 +263,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Ignore errors. If the lock file is not removed, the error of the next writer contains its path.
+        // Ignore errors. If the lock file cannot be removed, the next writer returns an error with the path of the lock
+        // file.
         let _ = fs::remove_file(&self.0);
     }
 }

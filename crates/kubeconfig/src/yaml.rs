@@ -1,5 +1,5 @@
-//! Reads and writes YAML. No other module uses YAML. Files are read in the same way as kubectl does, and kubectl can
-//! read the YAML that this module writes.
+//! Reads and writes YAML. No other module uses YAML. This module reads files in the same way as kubectl, and kubectl
+//! can read the YAML that this module writes.
 
 mod de;
 mod emit;

@@ -53,7 +53,7 @@ impl Args {
     }
 }
 
-/// The sums of the counts over several simulated clusters.
+/// Counts that are added up over several simulated clusters.
 #[derive(Default)]
 struct Seen {
     /// The number of worlds in which two leaders were allowed to work at the same time.

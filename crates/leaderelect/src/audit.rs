@@ -35,12 +35,13 @@ pub struct Audit {
     held: Option<(LeaderElectionRecord, Option<Duration>)>,
     /// The time when the lock became free. The value is `None` while the lock is held.
     vacant_since: Option<Duration>,
-    /// How the last term ended.
+    /// How the last leadership term ended.
     last_end: Option<AuditedEnd>,
     /// The last records of leadership terms that ended because another holder took the lock. The list has at most
     /// `PAST` entries.
     past: VecDeque<LeaderElectionRecord>,
-    /// The last version whose halves name different holders, and whether the audit has already reported it.
+    /// The last version of a `MultiLock` whose two halves name different holders, and whether the audit has already
+    /// reported this version.
     disagrees: Option<(Version, bool)>,
     summary: AuditSummary,
 }
@@ -140,8 +141,8 @@ impl Audit {
         findings
     }
 
-    /// Reports that the two halves of a lock have different holders. A write changes one half after the other, so the
-    /// first observation of such a version is not reported.
+    /// Reports that the two halves of a `MultiLock` have different holders. A write changes one half after the other,
+    /// so the first observation of such a version is not reported.
     fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
         let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
             self.disagrees = None;

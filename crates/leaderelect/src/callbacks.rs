@@ -45,7 +45,7 @@ pub struct LeaderCallbacks<W, T> {
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-/// A callback that receives the reason and the result with which a leadership term ended.
+/// A callback that is called at the end of a leadership term, with the reason for the end and the result of the work.
 pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
 
 impl<W, Fut> LeaderCallbacks<W, Fut::Output>

@@ -217,7 +217,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
     }
 
     /// Reads the object. Writes the object if it does not exist, if the control plane has pinged it, or if `due` is
-    /// set. Returns whether it was written.
+    /// set. Returns whether the object was written.
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),

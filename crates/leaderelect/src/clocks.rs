@@ -49,7 +49,7 @@ pub struct Deadline {
     pub boot: Duration,
     /// The deadline on the monotonic clock.
     pub monotonic: Duration,
-    /// The deadline on the clock for the time of day.
+    /// The deadline on the clock that shows the time of day.
     pub wall: Timestamp,
 }
 

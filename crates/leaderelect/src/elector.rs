@@ -118,8 +118,8 @@ impl<L: Lock> LeaderElector<L> {
     /// # Panics
     ///
     /// Panics if the lock panics, or if a callback other than the leader's work panics. After such a panic, the elector
-    /// does not release the lock. The next leader has to wait until the lock expires. The next call of this method
-    /// waits for the permits and the concurrent work of the leadership term, as it does after the future is dropped.
+    /// does not release the lock. The next leader has to wait until the lock expires. As after a drop of the future,
+    /// the next call of this method waits for the permits and the concurrent work of the leadership term.
     ///
     /// # Cancel safety
     ///

@@ -178,8 +178,8 @@ pub struct LockSnapshot<O> {
 /// A [`Lock`] in a [`Lease`].
 ///
 /// Give the lock its own client, and do not use this client for other requests. If the leader's work used the same
-/// client, a renewal might have to wait in the client's rate limiter behind requests of the work. The leadership term
-/// could end during this wait.
+/// client, the client's rate limiter might delay a renewal until requests of the work have been sent. The leadership
+/// term could end during this wait.
 ///
 /// # Examples
 ///

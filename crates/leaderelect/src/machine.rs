@@ -1,4 +1,4 @@
-//! The decisions of an elector as a state machine without I/O, clocks and tasks.
+//! A state machine that makes all decisions of an elector. The state machine uses no I/O, no clocks and no tasks.
 //!
 //! The owner of the `Machine` passes signals and the current time to the `Machine`, and executes the instructions that
 //! the `Machine` returns. All decisions that affect safety are in this `Machine`, so a test can simulate many electors
@@ -371,7 +371,8 @@ impl Machine {
                 self.renewed(doubt, answer, now, instructions);
             }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
-            // The leadership term of this request is over, so use the result only to update the state of the lock.
+            // The leadership term in which this request was sent is over, so use the result only to update the state of
+            // the lock.
             (Phase::Following, _) if self.stopping => self.release_rest(now),
             _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
@@ -414,8 +415,8 @@ impl Machine {
         instructions.push(Instruction::Send { request, timeout: self.timeout(now) });
     }
 
-    /// Ends the release when its time limit has passed. If a stop was requested and no request or work is pending,
-    /// finishes the `Machine`.
+    /// Ends the release when the time limit of the release has passed. If a stop was requested and no request or work
+    /// is pending, finishes the `Machine`.
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()

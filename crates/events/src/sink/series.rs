@@ -90,8 +90,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Writes the given series. Makes one attempt for each series. If a series cannot be written, the sink writes it
-    /// again when the series is next due.
+    /// Writes the given series. Makes one attempt to write each series. If a series cannot be written, the sink writes
+    /// it again when the series is next due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {

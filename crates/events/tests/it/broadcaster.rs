@@ -69,7 +69,7 @@ fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadc
     broadcaster
 }
 
-/// Creates a broadcaster with one sink, and returns it with its metrics.
+/// Creates a broadcaster with one sink. Returns the broadcaster and its metrics.
 fn with_metrics(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, InMemoryProvider) {
     let memory = InMemoryProvider::new();
     (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
@@ -281,7 +281,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     record_event(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);
-    // The shutdown ends the pause.
+    // The shutdown ends the pause between two attempts.
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
     assert_eq!(tries(&server)["hello"], 2);
 }

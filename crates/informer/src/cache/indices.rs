@@ -171,8 +171,8 @@ impl<T: Object> Cache<T> {
             }
         }
         // Replace the list of indices by an equal list at another address, so that concurrent writers notice the
-        // change. Writers compare the addresses. Concurrent writers then repeat the preparations that they began while
-        // the index could still fail.
+        // change. Writers compare the addresses. A concurrent writer then prepares its write again if it began the
+        // preparation while the index could still fail.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -284,7 +284,8 @@ pub(crate) struct Index<T> {
     pub(crate) number: u32,
     /// The index function. `None` for the namespace index, and for every index after the end of the informer.
     function: Option<Function<T>>,
-    /// The stamp of the first commit at which the index contains all objects. `u64::MAX` if the index is not ready.
+    /// The number (stamp) of the first commit at which the index contains all objects. `u64::MAX` if the index is not
+    /// ready.
     ready: Arc<AtomicU64>,
     /// The first failure of the index function, if the function failed before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
@@ -349,13 +350,13 @@ impl<T: Object> Index<T> {
         self.function.is_some()
     }
 
-    /// Returns whether the index function reads objects, so that they must be decoded.
+    /// Returns whether the index function reads whole objects, so that the objects must be decoded for it.
     pub(crate) fn reads_objects(&self) -> bool {
         matches!(self.function, Some(Function::OfObject(_)))
     }
 
-    /// Calls the index function. Returns the panic of an index function as an error. Returns no values for an object
-    /// that cannot be decoded.
+    /// Calls the index function. If the index function panics, returns the panic as an error. Returns no values for an
+    /// object that cannot be decoded.
     pub(crate) fn values(&self, key: &ObjectKey, object: &Stored<T>) -> Result<Vec<String>, IndexFailed> {
         let called = match &self.function {
             None => return Ok(Vec::new()),

@@ -8,9 +8,8 @@ use tokio::sync::futures::Notified;
 /// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
 ///
 /// A write without waiting tasks costs only one atomic load. No wake-up is lost. A waiting task increments the count of
-/// waiting tasks *before* it reads the store. A writer reads the count *after* its commit. The task and the writer both
-/// take the same lock of the store between these two operations. So either the task sees the commit, or the writer sees
-/// the task.
+/// waiting tasks *before* it reads the store. A writer reads the count *after* its commit. Each of the two takes the
+/// same lock of the store between its two operations. So either the task sees the commit, or the writer sees the task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
@@ -28,12 +27,12 @@ impl Moved {
         }
     }
 
-    /// Wakes the waiting tasks although nothing was committed.
+    /// Wakes the waiting tasks, even if nothing was committed.
     pub(super) fn announce_end(&self) {
         self.notify.notify_waiters();
     }
 
-    /// Counts the caller as a waiting task until it drops the returned value.
+    /// Counts the caller as a waiting task until the returned value is dropped.
     pub(super) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)

@@ -10,8 +10,8 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The stamp of the last commit for which the history and the list of undecodable objects are complete. The history and
-/// the undecodable objects of a commit are recorded right after the commit becomes visible.
+/// The number (stamp) of the last commit for which the history and the list of undecodable objects are complete. The
+/// history and the undecodable objects of a commit are recorded right after the commit becomes visible.
 ///
 /// A write takes no lock if no reader waits for these records. No wake-up is lost. A waiting reader increments the
 /// count of waiting readers *before* it reads the stamp of the last commit. A writer reads the count *after* it has

@@ -70,8 +70,8 @@ impl Parts {
         }
     }
 
-    /// Records the progress of the source of a part. Returns the revision that the store has once the caller has stored
-    /// the list or change.
+    /// Records the progress of the source of a part. Returns the revision that the store will have after the caller has
+    /// stored the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -98,7 +98,7 @@ impl Parts {
     }
 
     /// Returns the newest revision that any part of the store has had so far. A new source must not start from an older
-    /// state. The result is empty if no source has delivered anything.
+    /// state. The result is empty until a source has delivered a list or a change.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
@@ -117,15 +117,15 @@ impl Parts {
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the lowest revision of all parts. The result is empty if a part of the store was not listed or if the
-    /// store has no parts.
+    /// Returns the lowest revision of all parts. The result is empty until all parts of the store have been listed, and
+    /// if the store has no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the highest revision of all parts. The result is empty if no part of the store was listed.
+    /// Returns the highest revision of all parts. The result is empty until a part of the store has been listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -154,7 +154,7 @@ impl Parts {
         }
     }
 
-    /// Returns whether all parts of the store have been listed.
+    /// Returns whether all parts of the store, such as all followed namespaces, have been listed.
     pub(crate) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.listed.is_some())
     }

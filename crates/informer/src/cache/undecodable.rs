@@ -13,8 +13,8 @@ use crate::stored::Stored;
 impl<T: Object> Cache<T> {
     /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
     /// cache if it cannot be decoded, or if an index function failed on it. The result covers all commits that readers
-    /// can already see. So the call may wait until the entries of the last commit are recorded. An object that is
-    /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
+    /// can already see. So the call may wait until the undecodable objects of the last commit are recorded. An object
+    /// that is [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.wait_for_notes();
         let found = self.found();

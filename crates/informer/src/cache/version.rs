@@ -39,7 +39,7 @@ pub(crate) fn advance(version: &mut String, revision: &str) {
     }
 }
 
-/// Sets `version` to `revision`, even if it is older, unless it is empty.
+/// Sets `version` to `revision`, unless `revision` is empty. An older `revision` is accepted, too.
 pub(crate) fn set(version: &mut String, revision: &str) {
     if !revision.is_empty() {
         version.clear();

@@ -21,7 +21,7 @@ pub(crate) struct WriteResult<T> {
 
 /// The result of replacing all objects of a cache.
 pub(crate) struct Replaced<T> {
-    /// The objects that are not in the list, ordered by key.
+    /// The previously cached objects that the list does not contain, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
     /// The objects of the list. Each object is paired with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,

@@ -15,8 +15,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If the first byte of a copy contains its maximum n, another number follows and is added to n. The following number
-//! has seven bits in each byte, the lowest bits first.
+//! If the first byte of a copy contains the largest n that the byte can represent, another number follows and is added
+//! to n. The following number has seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -130,7 +130,8 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
                 match fits(length)? {
                     length if length <= distance => text.extend_from_within(from..from + length),
                     _ if distance == 0 => return None,
-                    // The copy may overlap its own output, so copy in rounds.
+                    // The copied range may include bytes that this copy itself appends, so copy one byte after the
+                    // other.
                     length => (from..from + length).for_each(|at| text.push(text[at])),
                 }
             }

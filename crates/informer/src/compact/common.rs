@@ -15,7 +15,7 @@ pub(super) struct Common {
     metadata: OnceLock<Box<ObjectMeta>>,
 }
 
-/// All shared metadata in use.
+/// All shared metadata that objects currently use.
 #[derive(Default)]
 pub(super) struct Commons {
     hasher: DefaultHashBuilder,

@@ -19,8 +19,8 @@ pub(super) struct Dictionary {
     pub(super) recent: Recent,
 }
 
-/// A text that only grows. Each compressed object records how long the dictionary was when the object was compressed.
-/// The object is decompressed with that prefix of the dictionary.
+/// A text that grows only at its end. Each compressed object records how long the dictionary was when the object was
+/// compressed. The object is decompressed with that prefix of the dictionary.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
@@ -34,7 +34,7 @@ const MAX_LEN: usize = 32 << 10;
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
 /// The expected compression ratio. An object that is compressed with a lower ratio is added to the dictionary. For
-/// pods, a ratio of 8 adds about one object of each kind of pod. A ratio of 7 adds too few objects.
+/// pods, a ratio of 8 adds about one object of each kind of pod. With a ratio of 7, too few objects are added.
 const RATIO: usize = 8;
 
 /// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` has no access to
@@ -62,8 +62,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses `json`. Returns the compressed object and the length of the dictionary that was used. Decompression
-    /// needs the same text `before`.
+    /// Compresses `json`. Returns the compressed object and the length of the dictionary that was used. The compressed
+    /// object may refer to bytes of `before`, so decompression needs the same text.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();

@@ -15,8 +15,8 @@ use crate::stored::{Record, Source, Stored};
 /// An informer is idle if it has written nothing for this time.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits until the informer is idle. After this time, the check also runs between writes, for at most
-/// a tenth of the time.
+/// How long a check waits for the informer to become idle. After this time, the check also runs between writes, for at
+/// most a tenth of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The number of objects that are checked in one batch. Checking one batch takes a few milliseconds.

@@ -96,7 +96,8 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down and will drop this task as well.
+                // The runtime is shutting down. It has cancelled the task that decodes the batch, and will drop this
+                // task as well.
                 Err(_) => return Poll::Pending,
             }
         }

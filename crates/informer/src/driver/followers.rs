@@ -19,8 +19,8 @@ use crate::publisher::Publisher;
 /// The drivers of an informer of several namespaces. Each driver has its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// A function that creates a driver for one part of the store. The string argument of the function is the newest
-    /// revision that any other driver has received.
+    /// A function that creates a driver for one part of the store, such as one namespace. The string argument of the
+    /// function is the newest revision that any other driver has received.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
@@ -99,7 +99,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down and will drop this task as well.
+            // The runtime is shutting down. It has dropped the driver's task, and will drop this task as well.
             Err(_) => pending().await,
         }
     }

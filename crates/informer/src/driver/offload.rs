@@ -3,9 +3,9 @@
 //! A function is first sent to tokio's pool of blocking threads. Other code may block that pool for an arbitrarily long
 //! time. So a function that does not start within [`PATIENCE`] gets a new thread.
 //!
-//! All informers of a process share one limit. The maximum number of functions that run at the same time is the number
-//! of processors, or two if there is only one processor. A function that has waited for [`LONGEST_WAIT`] starts anyway.
-//! Otherwise user code that waits for another offloaded function could deadlock.
+//! All informers of a process share one limit. At most one function for each processor runs at the same time, or two
+//! functions if there is only one processor. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise
+//! user code that waits for another offloaded function could deadlock.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a function waits for a permit before it starts without one.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` on another thread and waits for its result. A panic of `work` is resumed here. If the future is dropped
-/// before `work` has started, `work` never runs.
+/// Runs `work` on another thread and waits for its result. If `work` panics, this function resumes the panic in its
+/// caller. If the future is dropped before `work` has started, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
@@ -58,7 +58,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down and will drop this task as well.
+        // The runtime is shutting down. It has dropped the offloaded function, and will drop this task as well.
         Err(_) => pending().await,
     }
 }
@@ -73,8 +73,8 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that runs once, on the first thread that is free. Dropping this value cancels the function if it has not
-/// started.
+/// A function that runs once, on the first thread that is free. Dropping this value cancels the function if the
+/// function has not started.
 struct Queued(Job);
 
 impl Queued {

@@ -51,7 +51,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// The number of objects of a page after which a list reports its progress.
+/// A list reports its progress each time it has received this many more objects of a page.
 const PROGRESS: usize = 100;
 
 enum Part<T> {

@@ -22,8 +22,9 @@ pub(crate) struct States {
 
 /// The state of an informer.
 ///
-/// The lock is held only to copy and replace reference counts. States are merged, cloned and dropped without the lock,
-/// because a state may contain a user's error. Tasks are also woken without the lock, because a waker is user code.
+/// The lock is held only while references to states are copied or replaced. States are merged, cloned and dropped
+/// without the lock, because a state may contain a user's error. Tasks are also woken without the lock, because a waker
+/// is user code.
 #[derive(Default)]
 pub(crate) struct Whole {
     inner: Mutex<Inner>,
@@ -44,7 +45,7 @@ struct Inner {
 }
 
 impl Whole {
-    /// Returns the handle for the driver of this part.
+    /// Returns the handle with which the driver of this part of the store reports its state.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
         self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }

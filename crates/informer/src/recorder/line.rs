@@ -104,7 +104,7 @@ struct TooLarge {
 /// The maximum length of a header line, in bytes.
 const LONGEST: u64 = 256;
 
-/// The prefix of the entry types for oversized objects.
+/// The entry type of an oversized object starts with this prefix.
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {

@@ -129,7 +129,7 @@ impl<W: Write + Seek> Writer<W> {
         self.flush()
     }
 
-    /// Returns the next line. Flushes the buffer before each wait for a line.
+    /// Returns the next line. If no line is ready, flushes the buffer before it waits for a line.
     fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
         match lines.try_recv() {
             Err(TryRecvError::Empty) => {
@@ -149,7 +149,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Ends the recording with an entry that gives the reason. This entry overwrites the last incomplete entry, so
-    /// there is space for it even on a full disk.
+    /// there is space for the new entry even on a full disk.
     fn give_up(&mut self, error: &io::Error) {
         let path = self.path.display();
         tracing::warn!(%path, %error, "cannot write the recording, which stops here");

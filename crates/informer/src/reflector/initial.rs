@@ -17,7 +17,7 @@ pub(super) struct Initial<T> {
     /// The objects in the order of the stream. If an object is deleted, the last object of the vector moves to its
     /// position. The same stream always yields the same order.
     objects: Vec<T>,
-    /// The hash of each object's key, with the position of the object.
+    /// For each object, the hash of its key and its position in `objects`.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
     /// The time at which the last new object arrived. If no object has arrived, this is the time at which the stream

@@ -91,7 +91,8 @@ impl<T: Object> Reflector<T> {
         }
         self.version_unavailable = false;
         self.list_succeeded();
-        // A successful list does not prove that watches work again, so keep a failure of the watch.
+        // A successful list does not prove that watches work again, so a failure of the watch stays the current
+        // failure.
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

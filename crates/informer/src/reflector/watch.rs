@@ -166,8 +166,8 @@ impl<T: Object> Reflector<T> {
     }
 
     /// Returns the time at which the watch counts as dead if no event arrives. `None` means that the watch never counts
-    /// as dead. The timeout also applies to the first watch of a server, before the first bookmark. If a server sends
-    /// no bookmarks, one or two watches are reopened unnecessarily.
+    /// as dead. The limit also applies to the first watch of a server, before the first bookmark. If a server sends no
+    /// bookmarks, one or two watches are reopened unnecessarily.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));

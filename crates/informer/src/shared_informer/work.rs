@@ -43,8 +43,8 @@ pub(super) struct Work<T> {
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is any source of the informer. Any source of the informer is suitable, because it
-    /// only determines the resource.
+    /// Prepares an informer. `one` is any source of the informer. It is used only to determine the resource, so any
+    /// source is suitable.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,

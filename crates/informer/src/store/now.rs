@@ -23,7 +23,7 @@ struct Pins {
 
 const CHUNK: usize = 1024;
 
-/// The position of the version's record in the store.
+/// The position of a record in the store.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) shard: u32,
@@ -44,8 +44,8 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of a commit stamp. Returns the versions that were kept for this pin. Other pins may still need
-    /// these versions, so the caller must pass them to `Store::settle`.
+    /// Removes one pin of a commit stamp. If it was the last pin of the stamp, returns the versions that were kept for
+    /// the stamp. Pins of other stamps may still need these versions, so the caller must pass them to `Store::settle`.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -55,8 +55,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Returns whether a pin needs the version. If a pin needs the version, the version is assigned to the newest such
-    /// pin, and [`unpin`](Self::unpin) returns the version.
+    /// Returns whether a pin needs the version. If a pin needs the version, the version is kept for the stamp of the
+    /// newest such pin. When the last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

@@ -10,8 +10,8 @@ pub(super) struct Table {
 
 const PARTS: usize = 16;
 
-/// A position, and half of the hash of its key. Half of the hash avoids most comparisons of keys. Half of the hash is
-/// sufficient for tables of this size.
+/// A position, together with half of the hash of the key at this position. Half of the hash avoids most comparisons of
+/// keys. Half of the hash is sufficient for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,

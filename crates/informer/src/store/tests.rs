@@ -127,7 +127,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin shows the state at its time, and that no other values are in memory.
+    /// Checks that each pin shows the state at the time when the pin was created, and that no other values are in
+    /// memory.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -213,7 +214,7 @@ proptest! {
         }
         model.pins.clear();
         model.check()?;
-        // After the last pin, the store tracks no pin and no superseded version.
+        // After the last pin is dropped, the store tracks no pins and no superseded versions.
         prop_assert!(model.store.now.lock().is_unpinned());
         prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
         model.take(Step::Replace(Vec::new()))?;
@@ -244,7 +245,7 @@ fn old_index_values_are_found_among_many_later_ones() {
 }
 
 /// Prints the longest critical sections of a shard with a quarter of a million objects. A quarter of a million objects
-/// in one shard corresponds to a million objects in four shards. Run it with
+/// in one shard corresponds to a million objects in four shards. Run this test with
 /// `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]

@@ -23,7 +23,8 @@ pub(crate) struct Replaced<V> {
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// A commit that is not visible yet: the versions that it supersedes, and the numbers of keys that it adds and removes.
+/// A commit that is not visible yet. It contains the versions that the commit supersedes, and the numbers of keys that
+/// the commit adds and removes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -138,7 +139,7 @@ impl<'a, V: Value> Writer<'a, V> {
         set_version(&mut self.store.now.lock().resource_version);
     }
 
-    /// Adds index values to the version that the commit `stamp` wrote, unless it was superseded.
+    /// Adds index values to the version that the commit `stamp` wrote, unless that version was superseded.
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
@@ -201,7 +202,7 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the keys in a page whose bits are not set. Returns `None` if there is no such page.
+    /// Returns the keys of a page's slots whose bits are not set. Returns `None` if there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

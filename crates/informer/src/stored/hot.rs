@@ -7,9 +7,9 @@ use super::record::{Cooled, Record};
 use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 
-/// The decoded objects of an informer. If the objects exceed the budget, a clock hand moves over them in rounds, as in
-/// the clock algorithm for page replacement. The hand removes each object that was not read since the previous round
-/// and that no reader uses.
+/// The decoded objects of an informer. If the objects exceed the budget, a clock hand moves over the objects in rounds,
+/// as in the clock algorithm for page replacement. The hand removes each object that was not read since the previous
+/// round and that no reader uses.
 pub(super) struct Hot<T> {
     limit: usize,
     ring: Mutex<Ring<T>>,

@@ -28,7 +28,7 @@ pub(crate) struct Record<T> {
     metadata_at: Range<u32>,
     generation: i64,
     is_terminating: bool,
-    /// One of [`UNCHECKED`], [`GOOD`] and [`BAD`].
+    /// Whether the object can be decoded: one of [`UNCHECKED`], [`GOOD`] and [`BAD`].
     quality: AtomicU8,
     /// Whether the object was read since the clock hand of the budget last passed it.
     pub(super) was_read: AtomicBool,
@@ -65,8 +65,8 @@ const GOOD: u8 = 1;
 const BAD: u8 = 2;
 
 thread_local! {
-    /// Whether this thread is decoding an object. If the object's `Deserialize` reads the cache, it must not wait for
-    /// another decoding thread, because that thread could wait for this one.
+    /// Whether this thread is decoding an object. If the object's `Deserialize` reads the cache, this thread must not
+    /// wait for another decoding thread, because the other thread could wait for this thread.
     static IS_DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -99,7 +99,8 @@ impl<T> Record<T> {
         })
     }
 
-    /// Decodes the object if it is not decoded yet, and returns it. Returns `None` if the object cannot be decoded.
+    /// Returns the object. Decodes the object first if it is not decoded yet. Returns `None` if the object cannot be
+    /// decoded.
     pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
         let mut slot = self.slot.lock();
         loop {

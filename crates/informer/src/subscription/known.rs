@@ -12,7 +12,7 @@ use super::queue::{KeyedChange, Queue};
 use crate::stored::{Readability, Stored};
 
 /// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units each time it is polled,
-/// so it decodes at most 16 objects. Decoding a whole pod takes up to 0.1 ms.
+/// so the task decodes at most 16 objects in one poll. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
 
 /// The keys whose objects could not be read when the queue delivered them. The subscriber has not received these

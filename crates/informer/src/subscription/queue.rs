@@ -23,7 +23,7 @@ use super::walk::{Entry, ReadPage, Walk};
 /// The queue between an informer and one subscriber.
 ///
 /// Each initial object is read from a snapshot when the subscriber requests it. So the cost of starting a subscription
-/// does not depend on the number of objects. Changes wait until the subscriber has read all initial objects. If the
+/// does not depend on the number of objects. Changes wait until the subscriber has read all initial objects. If a
 /// waiting change affects an initial object that was not delivered yet, the object is delivered in its newest state and
 /// the change is dropped. This rule does not apply to a subscriber that requested every change.
 pub(crate) struct Queue<T> {
@@ -49,9 +49,9 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// A state of an object, together with a hash of the object's uid. With the hash, the object's `Metadata`, which is
-/// user code, is not called under the lock of a queue. Two objects with the same name have the same hash with a
-/// probability of 1 in 2^64. If two hashes collide, the subscriber receives an update instead of a deletion and an
+/// A state of an object, together with a hash of the object's uid. Because the hash is stored, the object's `Metadata`,
+/// which is user code, is not called under the lock of a queue. Two objects with the same name have the same hash with
+/// a probability of 1 in 2^64. If two hashes collide, the subscriber receives an update instead of a deletion and an
 /// addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
@@ -97,7 +97,7 @@ struct Done<T> {
 }
 
 /// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both actions may run user code.
-/// This value performs the actions when it is dropped, and it must be dropped without locks of this crate.
+/// Dropping this value performs the actions. The value must be dropped while no lock of this crate is held.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -121,7 +121,7 @@ struct Reminder<T> {
     changed: HashSet<ObjectKey>,
 }
 
-/// The key of an object, and a change of the object.
+/// A change of an object, together with the object's key.
 pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 
 /// The result of removing an event from the queue.
@@ -434,7 +434,8 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the pages that were read by walks over the store, so that they can be dropped without the lock.
+    /// Collects the pages of the store that the sequences of objects have read, so that the pages can be dropped
+    /// without the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));

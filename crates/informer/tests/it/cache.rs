@@ -262,8 +262,8 @@ fn readers_never_see_a_partial_replacement() {
     }
 }
 
-/// Returns the content of an indexer that indexes words. The content is its objects, the objects with the word "a", and
-/// the number of words.
+/// Returns the content of an indexer that indexes words: all objects, the objects with the word "a", and the number of
+/// words.
 fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
     let states = |mut pods: Vec<Arc<Pod>>| {
         pods.sort_by_key(|pod| pod.metadata.name.clone());

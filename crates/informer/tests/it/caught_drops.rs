@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{Pod, failure, key, pod, pods, settle};
 
-/// An object that panics when it is dropped, if its name starts with `bad`.
+/// An object whose `Drop` panics if the object's name starts with `bad`.
 #[derive(Deserialize)]
 struct Bomb {
     metadata: ObjectMeta,

@@ -108,8 +108,8 @@ fn check(source: &Collection<Pod>, choice: &Choice, informer: &SharedInformer<Po
     Ok(())
 }
 
-/// Receives up to `many` events and applies them. Checks that each event starts from the state that the previous event
-/// of the same object has led to.
+/// Receives up to `many` events and applies them. Checks that each event fits the state of its object after the
+/// previous events.
 fn take(
     events: &mut Subscription<Pod>,
     known: &mut BTreeMap<ObjectKey, Arc<Pod>>,

@@ -37,8 +37,8 @@ fn received<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     Ok(number)
 }
 
-/// Returns the recorded calls for all numbers from `first` on. Each test uses its own range of numbers, because all
-/// tests use the same record of calls.
+/// Returns the recorded decodes of the objects whose number is at least `first`. Each test uses its own range of
+/// numbers, because all tests share one record of decodes.
 fn decoded_from(first: usize) -> Vec<(ThreadId, usize)> {
     let decoded = DECODED.lock().unwrap();
     decoded.iter().filter(|(_, number)| (first..first + 100_000).contains(number)).copied().collect()

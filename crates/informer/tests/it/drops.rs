@@ -123,7 +123,7 @@ async fn abandoned_list_is_dropped_off_the_runtime() {
     };
     // A list is abandoned at its second page, in the middle of a page, or as an unfinished stream.
     let refused = || Outcome::refused(403, Reason::Forbidden);
-    // `after` counts the metadata of the page as its first item.
+    // The metadata of the page counts as the first of the `after` items.
     let breaks = |after, how| Outcome::Breaks { after, how };
     let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
     let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };

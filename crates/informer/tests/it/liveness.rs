@@ -12,7 +12,8 @@ use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns a reflector whose watch has received bookmarks. `seconds` are the times between these bookmarks.
+/// Returns a reflector whose watch has received bookmarks. `seconds` contains the times between these bookmarks, in
+/// seconds.
 fn with_bookmarks(seconds: &[u32]) -> Rig {
     let mut rig = Rig::watching(5);
     for &pause in seconds {
@@ -144,7 +145,7 @@ fn f19_watch_timeout_is_at_least_5_minutes() {
     }
 }
 
-/// The timeout also applies to the first watch.
+/// The limit for silent watches also applies to the first watch.
 #[tokio::test(start_paused = true)]
 async fn half_open_watch_is_reopened_after_90_seconds() {
     for bookmarks in [0, 1, 3] {

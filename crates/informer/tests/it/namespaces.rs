@@ -225,8 +225,8 @@ async fn removing_a_namespace_ends_waits_for_it() {
     assert_eq!(held(&informer), "a");
 }
 
-/// The new namespace has never seen the older state. The driver of the new namespace starts from the revision of the
-/// other namespaces.
+/// The list of the new namespace has an older revision than the other namespaces, as after a restore of the server. The
+/// driver of the new namespace starts from the revision of the other namespaces.
 #[tokio::test(start_paused = true)]
 async fn added_namespace_accepts_a_restored_server() {
     let source = |namespace: Option<&str>| {
@@ -338,7 +338,7 @@ async fn overlay_keeps_a_write_to_an_added_namespace() {
     assert_eq!(held(&informer), "abc");
 }
 
-/// The wait also includes the slow deletion of the objects.
+/// The wait ends only after the slow deletion of the objects.
 #[tokio::test(start_paused = true)]
 async fn wait_after_namespace_removal_finds_no_objects() {
     let source: Collection<Pod> = (0..20_000).map(|number| pod("a", &number.to_string())).collect();

@@ -1,5 +1,5 @@
-//! Tests that the cache always equals the source at some revision, and that the events of a subscriber lead to the
-//! content of the cache.
+//! Tests that the cache always equals the source at some revision, and that a subscriber that applies all its events
+//! gets the content of the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Recorded {
                     "the cache has {cached:?}, but at revision {revision} the source has {pod:?}"
                 ),
                 None => {
-                    // If such an object cannot be decoded, reads may return any earlier state that can be decoded.
+                    // Reads of an undecodable object may return any earlier state of the object that can be decoded.
                     let is_one = |cached: &Pod, pod: &Pod| match self.decode {
                         DecodePolicy::OnRead => cached.metadata == pod.metadata,
                         _ => self.shapes.is_one_of(cached, pod),

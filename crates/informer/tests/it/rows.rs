@@ -1,4 +1,5 @@
-//! Client-go's cases for its reflector. The cases are the rows of ../ROWS.md that no other test contains.
+//! The test cases that client-go has for its reflector. These test cases are the rows of ../ROWS.md that no other test
+//! contains.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

@@ -140,7 +140,7 @@ async fn listener_with_a_backlog_yields() {
     assert!((1..=128).contains(&most), "{most} events without a yield");
 }
 
-/// The program may use all threads of tokio's pool for blocking work itself.
+/// The program itself may use all threads of tokio's pool for blocking work.
 #[test]
 fn full_blocking_pool_does_not_stop_informers() {
     let mut builder = tokio::runtime::Builder::new_multi_thread();

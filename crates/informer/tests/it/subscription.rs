@@ -48,7 +48,7 @@ impl Resource for Watched {
 }
 
 thread_local! {
-    /// The informer that objects read when their metadata is read, or when they are dropped.
+    /// The informer that an object reads when the object is dropped or its metadata is read.
     static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
 }
 

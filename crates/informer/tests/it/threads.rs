@@ -128,12 +128,12 @@ fn nothing_is_delivered_after_the_end() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The list is now in the cache, and its notifications follow.
+    // The list is now in the cache. After that, the informer notifies its subscribers.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }
 
-/// Waits for a condition that either becomes true soon or never does.
+/// Waits for a condition that either becomes true soon or never becomes true.
 #[track_caller]
 fn until(mut check: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();

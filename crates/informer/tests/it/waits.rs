@@ -10,8 +10,8 @@ use pintle_testing::{Break, Collection, Outcome};
 use crate::namespaces::{held, informer, long, pod, received, set, synced_with_a_and_b};
 use crate::support::{Pod, key, pod_at};
 
-/// If a namespace is removed and added again, its objects may be deleted and listed again. The wait includes these
-/// steps.
+/// If a namespace is removed and added again, its objects may be deleted and listed again. The wait ends only after the
+/// new list.
 #[tokio::test(start_paused = true)]
 async fn wait_for_a_readded_namespace_sees_its_objects() {
     for moment in 0..30 {

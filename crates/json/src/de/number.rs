@@ -10,10 +10,10 @@ use serde_json::Number;
 
 /// The result of reading a map in `visit_map`. The map represents either a number or an object.
 ///
-/// If the feature `arbitrary_precision` of `serde_json` is enabled, it passes a number as a map with one special key. The value of the key
-/// is the text of the number. Any crate can enable this feature for the whole build. In such a build, an object with the special key is
-/// read as a number or causes an error, because `serde_json` treats every such object as a number. In a build without the feature, an
-/// object with this key is an ordinary object.
+/// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number as a map with one special key. The value of the key is the
+/// text of the number. Any crate can enable this feature for the whole build. In such a build, `serde_json` treats every object with the
+/// special key as a number. So such an object is read as a number or causes an error. In a build without the feature, an object with this
+/// key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -45,7 +45,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     ///
     /// # Errors
     ///
-    /// Returns an error if [`of`](Self::of) returns an error.
+    /// Returns an error in the same cases as [`of`](Self::of).
     pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
         let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {
@@ -58,7 +58,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map. The first key of the map can already have been read.
+/// The members of a map. The first key of the map may have been read already.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

@@ -1,9 +1,9 @@
-//! The entry of one key.
+//! The entry of one key in a map.
 
 use super::{Map, MapLayout, find};
 use crate::{Json, Text};
 
-/// The place of one key in a [`Map`], with or without a value. Returned by [`Map::entry`].
+/// The entry of one key in a [`Map`]. The key may have no value yet. Returned by [`Map::entry`].
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,

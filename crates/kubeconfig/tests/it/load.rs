@@ -216,7 +216,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// Without quotes, kubectl reads `yes` as a boolean. Without the quotes, kubectl would therefore reject the whole file.
+/// Without quotes, kubectl would read `yes` as a boolean, and would therefore reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();

@@ -42,7 +42,7 @@ fn current_context_is_used_unless_overridden() {
     assert!(matches!(error, Error::NoContext { .. }), "{error:?}");
 }
 
-/// For such a server, client-go uses http and silently drops the token.
+/// If the server has no scheme, client-go uses http and silently drops the token.
 #[test]
 fn server_without_scheme_is_rejected_with_credentials() {
     for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
@@ -202,7 +202,7 @@ fn credentials_and_ca_are_used_only_with_https() {
     assert_eq!(used.impersonate.unwrap().user, "other");
     assert_eq!(used.proxy_url.as_deref(), Some("http://p"));
 
-    // For this server, client-go silently drops the CA certificate.
+    // This server has no scheme, so client-go silently drops the CA certificate.
     let bare = config("server: 'eu:6443', certificate-authority-data: aGk=", user);
     let error = bare.client_config(&Overrides::default()).unwrap_err().to_string();
     assert!(error.contains("https://eu:6443"), "{error}");

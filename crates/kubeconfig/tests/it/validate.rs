@@ -1,4 +1,4 @@
-//! Tests of validation. Each problem contains its field.
+//! Tests of validation. The tests check that each problem contains the path of its field.
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 

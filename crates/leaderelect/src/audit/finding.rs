@@ -15,7 +15,7 @@ pub enum Finding {
         /// The number of times that the holder has changed, according to the record.
         transitions: i32,
         /// The observed time without a leader before this leadership term began. If the last holder did not release the
-        /// lock, this duration is counted from the holder's last renewal. `None` if it is unknown.
+        /// lock, this duration is counted from the holder's last renewal. `None` if this time is unknown.
         gap: Option<Duration>,
     },
     /// A term ended.

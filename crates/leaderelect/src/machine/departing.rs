@@ -53,8 +53,8 @@ impl Machine {
     /// Returns the queued request with its times set to the current time.
     fn renewed_request(&mut self, request: LockRequest, purpose: Purpose, now: Now) -> LockRequest {
         match (request, purpose) {
-            // Create the renewal request again, because a watch event may have made a read necessary before the
-            // renewal.
+            // Create the renewal request again. A watch event that arrived while the request was in the queue may
+            // require a read before the renewal.
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);

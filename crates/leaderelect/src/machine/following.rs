@@ -1,4 +1,5 @@
-//! The machine as a candidate. A candidate reads the lock, and takes the lock when no other contender can lead.
+//! The `Machine` while it is a candidate. A candidate reads the lock, and takes the lock when no other contender can
+//! lead.
 
 use std::time::Duration;
 
@@ -56,8 +57,8 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                // In a coordinated election, a candidate must not take over an expired lock. The later time is the safe
-                // choice.
+                // In a coordinated election, a candidate must not take over an expired lock. Use the later time,
+                // because the lock may have expired since the read was sent.
                 let looked_at = if self.config.coordinated { now } else { sent.at }.monotonic;
                 let transitions = self.takeover(&found, looked_at);
                 self.forget_undone(&found);
@@ -84,8 +85,8 @@ impl Machine {
     }
 
     /// Processes the result of a write that a candidate sent. `overtaken` means that a lock of another contender
-    /// existed while the write was in flight. The leader that held that lock may not have observed its deletion yet. If
-    /// this write created the lock, the leadership term therefore does not start immediately.
+    /// existed while the write was in flight. The leader that held that lock may not have observed the deletion of the
+    /// lock yet. If this write created the lock, the leadership term therefore does not start immediately.
     pub(super) fn contended(
         &mut self,
         write: Doubt,

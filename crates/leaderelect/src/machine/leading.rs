@@ -1,5 +1,5 @@
-//! The machine as the leader. A leading `Machine` renews the leadership term. If the observed lock shows that another
-//! contender may lead, the `Machine` ends the leadership term.
+//! The `Machine` while it is the leader. A leading `Machine` renews the leadership term. If the observed lock shows
+//! that another contender may lead, the `Machine` ends the leadership term.
 
 use std::time::Duration;
 

@@ -34,7 +34,8 @@ fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
     (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// Polls the queue until it returns an event or is empty. Returns how many polls were deferred.
+/// Polls the queue until it returns an event or is empty. Returns the number of polls that returned `Pending` and woke
+/// their own task.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);

@@ -29,7 +29,7 @@ impl Tape {
 /// The history of the source's objects, and the state of the open watch.
 pub(crate) struct Replicas {
     pub(crate) tape: Tape,
-    /// The change of each revision, and the number of the changed pod. Revisions start at 1.
+    /// For each revision, the change that was made and the number of the changed pod. Revisions start at 1.
     log: Vec<(WatchEvent<()>, usize)>,
     compacted: usize,
     watch: Option<Stream>,
@@ -40,7 +40,7 @@ struct Stream {
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,
-    /// The server of the watch lags by this number of revisions.
+    /// The number of revisions by which the server that serves the watch lags.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }

@@ -30,7 +30,7 @@ struct Inner {
     /// The shape that a watch sent last, by name and version. 0 is the original shape.
     received: BTreeMap<(String, String), usize>,
     made: usize,
-    /// The number of next events that are repeated in another shape.
+    /// The number of following events that the watch repeats in another shape.
     echoes: usize,
 }
 
@@ -53,8 +53,8 @@ impl Shapes {
         self.0.lock().unwrap().echoes += 1;
     }
 
-    /// Returns whether the shape of `seen` has been a shape of this version of `pod` since a watch last sent this
-    /// version.
+    /// Returns whether `seen` is this version of `pod`, in the shape that a watch last sent for this version or in a
+    /// later shape.
     pub(crate) fn is_one_of(&self, seen: &Pod, pod: &Pod) -> bool {
         let inner = self.0.lock().unwrap();
         let version = (pod.metadata.name.clone(), pod.metadata.resource_version.clone());
@@ -101,7 +101,7 @@ impl Inner {
     }
 }
 
-/// Returns the JSON of a pod, its name and its version.
+/// Returns the JSON, the name and the version of a pod.
 fn parts(object: &RawObject) -> Option<(Value, String, String)> {
     let RawObject::Json(bytes) = object else { return None };
     let json: Value = serde_json::from_slice(bytes).ok()?;
