@@ -21,7 +21,7 @@ const DEPENDENCY: &str = "pintle = { path = \"..\"";
 /// length is limited.
 const LONGEST: usize = 50;
 
-/// Names that a project must not have: names that the compiler does not accept, and the names of the crates that a project uses.
+/// Names that the compiler or cargo does not accept, and the names of the crates that a project uses.
 const TAKEN: &[&str] = &[
     "abstract",
     "alloc",
@@ -31,14 +31,17 @@ const TAKEN: &[&str] = &[
     "become",
     "box",
     "break",
+    "build",
     "const",
     "continue",
     "core",
     "crate",
+    "deps",
     "do",
     "dyn",
     "else",
     "enum",
+    "examples",
     "extern",
     "false",
     "final",
@@ -48,6 +51,7 @@ const TAKEN: &[&str] = &[
     "if",
     "impl",
     "in",
+    "incremental",
     "k8s-openapi",
     "let",
     "loop",
@@ -224,6 +228,10 @@ mod tests {
             ("tokio", "taken"),
             ("async", "taken"),
             (&long, "at most 50"),
+            ("build", "taken"),
+            ("deps", "taken"),
+            ("examples", "taken"),
+            ("incremental", "taken"),
         ] {
             let error = check_name(name).unwrap_err().to_string();
             assert!(error.contains(advice), "{name:?}: {error}");

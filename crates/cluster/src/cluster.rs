@@ -19,6 +19,9 @@ use serde::de::DeserializeOwned;
 
 use crate::{ClusterConfig, Error};
 
+/// How long a shutdown writes pending Events.
+const EVENTS: Duration = Duration::from_secs(5);
+
 /// A connection to a cluster. Creates clients, informers, recorders and electors for one cluster.
 ///
 /// Start with this type, because a `Cluster` combines the types of the other crates. All users of a `Cluster` share one
@@ -296,17 +299,26 @@ impl Cluster {
     }
 
     /// Stops the informers and the Event broadcaster of this cluster, for all of its clones. The method writes pending
-    /// Events for at most 5 s. If this is the last clone of the cluster, the embedded server also stops.
+    /// Events for at most 5 s, or for the time limit of [`shutdown_within`](Self::shutdown_within). If this is the last clone of the cluster, the embedded server also stops.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, all components that still run stop when the last clone of the cluster is dropped.
     pub async fn shutdown(self) {
-        const EVENTS: Duration = Duration::from_secs(5);
+        self.shutdown_within(EVENTS).await;
+    }
+
+    /// Stops this cluster like [`shutdown`](Self::shutdown), but writes pending Events for at most `limit`, and for at
+    /// most 5 s. Use this method if a shutdown has a deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, all components that still run stop when the last clone of the cluster is dropped.
+    pub async fn shutdown_within(self, limit: Duration) {
         self.inner.informers.shutdown().await;
         let events = std::mem::replace(&mut *self.events(), Events::Closed);
         if let Events::Open(Some(events)) = events {
-            events.shutdown(EVENTS).await;
+            events.shutdown(limit.min(EVENTS)).await;
         }
         #[cfg(feature = "apiserver")]
         if let Some(Inner { server: Some(server), .. }) = Arc::into_inner(self.inner) {

@@ -215,6 +215,12 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
 }
 
+/// Returns whether the server accepts the kind. In lower case, a kind is a DNS label that begins with a letter.
+pub(crate) fn is_kind(kind: &str) -> bool {
+    let label = kind.to_lowercase();
+    is_label(&label) && label.len() <= 63 && label.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
 fn checked_group(group: LitStr) -> Result<LitStr> {
     let text = group.value();
     match text.contains('.') && text.split('.').all(is_label) {

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::{Data, DeriveInput, Error, Fields, LitStr, Result};
 
-use crate::attributes::{Attributes, Column, Scale};
+use crate::attributes::{Attributes, Column, Scale, is_kind};
 use crate::plural::plural;
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -13,6 +13,12 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = Attributes::read(input)?;
     let name = &input.ident;
     let kind = attributes.kind.as_ref().map_or_else(|| name.unraw().to_string(), LitStr::value);
+    if !is_kind(&kind) {
+        let span = attributes.kind.as_ref().map_or_else(|| name.span(), LitStr::span);
+        let advice =
+            "a kind has ASCII letters and digits and begins with a letter; set #[resource(kind = \"Website\")]";
+        return Err(Error::new(span, advice));
+    }
     let plural = attributes.plural.as_ref().map_or_else(|| plural(&kind), LitStr::value);
     let api_version = format!("{}/{}", attributes.group.value(), attributes.version.value());
     let scope = if attributes.cluster { quote!(Cluster) } else { quote!(Namespaced) };
@@ -136,6 +142,14 @@ mod tests {
             (
                 format!("#[resource(group = \"e.com\", version = \"v1\", short(\"WS\"))] {body}"),
                 "a name for kubectl is a DNS label",
+            ),
+            (
+                format!("#[resource(group = \"e.com\", version = \"v1\", kind = \"web site\")] {body}"),
+                "a kind has ASCII letters and digits",
+            ),
+            (
+                "#[resource(group = \"e.com\", version = \"v1\")] struct A_B { metadata: ObjectMeta }".to_owned(),
+                "a kind has ASCII letters and digits",
             ),
             (format!("#[resource(rule(\"a\", \"b\", \"c\"))] {body}"), "a rule has a CEL expression and a message"),
             ("struct A { spec: u32 }".to_owned(), "a resource has a field `metadata: ObjectMeta`"),

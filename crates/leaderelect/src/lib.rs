@@ -108,7 +108,7 @@ pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use resource_lock::{LockKind, LockObject, ResourceLock, UnknownLockKind};
 pub use shards::{OfShard, SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig, ShardsStatus};
-pub use status::{ElectionStatus, RenewalOverdue};
+pub use status::{ElectionStatus, LockUnavailable, RenewalOverdue};
 pub use term::{EndReason, Term, TermEnd};
 pub use token::{InvalidToken, StaleToken, TOKEN_ANNOTATION, Token};
 

@@ -44,6 +44,27 @@ pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
     /// The leadership term whose work still runs or may still run.
     pub(crate) term: Option<Leadership>,
+    /// Reads fail since the last successful read.
+    pub(crate) read_outage: Option<Outage>,
+    /// Writes fail since the last successful write, and the lock has not changed in the meantime.
+    pub(crate) write_outage: Option<Outage>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Outage {
+    /// The time of the first failure, on the monotonic clock.
+    pub(crate) since: Duration,
+    /// The last error.
+    pub(crate) error: String,
+}
+
+impl Outage {
+    /// Adds a failure. Returns whether it is the first failure.
+    pub(crate) fn add(outage: &mut Option<Self>, now: Duration, error: String) -> bool {
+        let is_first = outage.is_none();
+        outage.get_or_insert_with(|| Self { since: now, error: String::new() }).error = error;
+        is_first
+    }
 }
 
 impl ElectionStatus {
@@ -72,6 +93,33 @@ impl ElectionStatus {
     /// work runs.
     pub fn leadership(&self) -> Option<Leadership> {
         self.observed.borrow().term.clone()
+    }
+
+    /// Returns the last error of the requests for the lock. Returns `None` if the last read and the last write have
+    /// succeeded, or if another contender has changed the lock after a failed write.
+    pub fn last_error(&self) -> Option<String> {
+        self.outage().map(|outage| outage.error)
+    }
+
+    /// Returns an error if this elector could not read or write the lock for longer than the lease duration. Until a
+    /// request succeeds, the elector cannot lead. Use this method for a readiness probe.
+    ///
+    /// # Errors
+    ///
+    /// [`LockUnavailable`], for example if the server forbids the requests.
+    pub fn check_lock(&self) -> Result<(), LockUnavailable> {
+        let Some(Outage { since, error }) = self.outage() else { return Ok(()) };
+        let age = self.clocks.now().monotonic.saturating_sub(since);
+        match age > self.lease_duration {
+            true => Err(LockUnavailable { lock: self.lock.clone(), age, error }),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the outage that began first.
+    fn outage(&self) -> Option<Outage> {
+        let observed = self.observed.borrow();
+        [&observed.read_outage, &observed.write_outage].into_iter().flatten().min_by_key(|one| one.since).cloned()
     }
 
     /// Waits until this status changes. Returns `false` if the elector was dropped.
@@ -110,4 +158,16 @@ pub struct RenewalOverdue {
     pub lock: ObjectKey,
     /// The time since the last confirmed renewal.
     pub age: Duration,
+}
+
+/// The error of [`ElectionStatus::check_lock`]. The error means that this elector cannot use the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("leader election by {lock}: cannot read or write the lock for {} s: {error}", age.as_secs())]
+pub struct LockUnavailable {
+    /// The lock.
+    pub lock: ObjectKey,
+    /// The time since the first failure.
+    pub age: Duration,
+    /// The last error.
+    pub error: String,
 }

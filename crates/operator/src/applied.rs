@@ -4,7 +4,7 @@
 //! remembers the last apply of each child and compares it with the cached object.
 
 use std::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pintle_meta::{Object, ObjectKey};
@@ -20,6 +20,8 @@ pub(crate) type Target = (TypeId, ObjectKey, bool);
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
+    /// The condition types of the last applied status, and the uid of the object.
+    conditions: (String, BTreeSet<String>),
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ struct Last {
     uid: String,
     /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
     version: String,
+    /// The fields that the server has stored with other values than the applied ones, and the digests of the stored
+    /// values. For example, the server normalises quantities, or another writer has added an item to a list. Applying
+    /// such a field again changes nothing.
+    differences: HashMap<Vec<String>, Option<u64>>,
     contention: Contention,
 }
 
@@ -60,83 +66,122 @@ impl Applied {
             return Comparison::Current;
         }
         let Some(encoded) = encode() else { return Comparison::Changed };
-        let mut path = Vec::new();
-        if contains(&encoded, configuration, &mut path) {
-            last.version = live.resource_version().into();
-            return Comparison::Current;
+        let mut overwritten = None;
+        visit_differences(&encoded, configuration, &mut |path, live| {
+            let is_known = last.differences.get(path) == Some(&live.map(digest));
+            if !is_known {
+                overwritten.get_or_insert_with(|| path.to_vec());
+            }
+        });
+        match overwritten {
+            Some(path) => Comparison::Overwritten(path),
+            None => {
+                last.version = live.resource_version().into();
+                Comparison::Current
+            }
         }
-        Comparison::Overwritten(path)
     }
 
-    /// Counts one more apply of an overwritten field. If it is time to report the overwritten field, returns the number
-    /// of such applies within the last minute.
+    /// Returns whether a report would be due if the next apply reverted an overwritten field.
+    pub(crate) fn is_report_due(&self, target: &Target, now: Instant) -> bool {
+        self.by_target.get(target).is_some_and(|last| last.contention.is_due(now))
+    }
+
+    /// Counts one more apply that reverted an overwritten field. If a report of the overwritten field is due, returns
+    /// the number of such applies within the last minute.
     pub(crate) fn revert(&mut self, target: &Target, now: Instant) -> Option<usize> {
         self.by_target.get_mut(target)?.contention.revert(now)
     }
 
-    /// Remembers a successful apply.
-    pub(crate) fn remember(&mut self, target: Target, configuration: &Value, stored: &impl Object) {
+    /// Returns the condition types that the field manager has applied to the object with this uid.
+    pub(crate) fn own_conditions(&self, uid: &str) -> BTreeSet<String> {
+        if self.conditions.0 == uid { self.conditions.1.clone() } else { BTreeSet::new() }
+    }
+
+    pub(crate) fn remember_conditions(&mut self, uid: &str, types: BTreeSet<String>) {
+        self.conditions = (uid.into(), types);
+    }
+
+    /// Remembers a successful apply. `encoded` is the stored object.
+    pub(crate) fn remember(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
+        let mut differences = HashMap::new();
+        visit_differences(encoded, configuration, &mut |path, stored| {
+            differences.insert(path.to_vec(), stored.map(digest));
+        });
         let last = Last {
             configuration: digest(configuration),
             uid: stored.uid().into(),
             version: stored.resource_version().into(),
+            differences,
             contention,
         };
         self.by_target.insert(target, last);
     }
+
+    /// Forgets a deleted object.
+    pub(crate) fn forget(&mut self, target: &Target) {
+        self.by_target.remove(target);
+    }
 }
 
-fn digest(configuration: &Value) -> u64 {
+fn digest(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    configuration.to_string().hash(&mut hasher);
+    value.to_string().hash(&mut hasher);
     hasher.finish()
 }
 
 /// The members that identify the type of an object. The live object may lack these members.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
+/// The list whose items the server merges by their types.
+const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
-/// Returns whether `live` has all fields of `applied` with the same values. If the result is false, `path` is the path
-/// of a field that is missing or has another value.
-fn contains(live: &Value, applied: &Value, path: &mut Vec<String>) -> bool {
-    match (live, applied) {
-        (Value::Object(live), Value::Object(applied)) => applied
+/// The function that receives the path of a field that differs, and the live value of this field.
+type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
+
+/// Calls `visit` for each field of `applied` that `live` lacks or has with another value.
+fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
+    let mut path = Vec::new();
+    match applied {
+        Value::Object(fields) => fields
             .iter()
             .filter(|(name, _)| !IDENTITY.contains(&name.as_str()))
-            .all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path))),
-        _ => has_field(Some(live), applied, path),
+            .for_each(|(name, field)| at(name, &mut path, |path| visit_field(live.get(name), field, path, visit))),
+        _ => visit_field(Some(live), applied, &mut path, visit),
     }
 }
 
-fn has_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>) -> bool {
+fn visit_field(live: Option<&Value>, applied: &Value, path: &mut Vec<String>, visit: &mut Visit<'_>) {
     match (live, applied) {
-        (Some(Value::Object(live)), Value::Object(applied)) => {
-            applied.iter().all(|(name, field)| at(name, path, |path| has_field(live.get(name), field, path)))
+        (Some(Value::Object(live)), Value::Object(applied)) => applied
+            .iter()
+            .for_each(|(name, field)| at(name, path, |path| visit_field(live.get(name), field, path, visit))),
+        (Some(Value::Array(live)), Value::Array(applied)) if *path == CONDITIONS => {
+            for (index, item) in applied.iter().enumerate() {
+                let found = live.iter().find(|live| live["type"] == item["type"]);
+                at(&index.to_string(), path, |path| visit_field(found, item, path, visit));
+            }
         }
         // Defaults may add fields to the items of a list. If the number of items differs, another manager may have
-        // added items, so only the server can decide whether the apply would change anything.
-        (Some(Value::Array(live)), Value::Array(applied)) => {
-            let mut pairs = live.iter().zip(applied).enumerate();
-            live.len() == applied.len()
-                && pairs
-                    .all(|(index, (live, item))| at(&index.to_string(), path, |path| has_field(Some(live), item, path)))
+        // added items, so the server must decide.
+        (Some(Value::Array(live)), Value::Array(applied)) if live.len() == applied.len() => {
+            for (index, (live, item)) in live.iter().zip(applied).enumerate() {
+                at(&index.to_string(), path, |path| visit_field(Some(live), item, path, visit));
+            }
         }
-        (Some(live), applied) => live == applied,
         // A type may omit empty maps and lists when it is serialized.
-        (None, Value::Object(applied)) => applied.is_empty(),
-        (None, Value::Array(applied)) => applied.is_empty(),
-        (None, _) => false,
+        (None, Value::Object(applied)) if applied.is_empty() => {}
+        (None, Value::Array(applied)) if applied.is_empty() => {}
+        (Some(live), applied) if live == applied => {}
+        _ => visit(path, live),
     }
 }
 
-/// Calls `check` with `name` added to the path. If the check fails, `name` stays in the path.
-fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>) -> bool) -> bool {
+/// Calls `check` with `name` added to the path.
+fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) {
     path.push(name.to_owned());
-    let is_ok = check(path);
-    if is_ok {
-        path.pop();
-    }
-    is_ok
+    check(path);
+    path.pop();
 }
 
 #[cfg(test)]
@@ -171,9 +216,9 @@ mod tests {
             (json!({"x": {}}), json!({"x": {"kind": "ConfigMap"}}), false),
             (json!({"a": "1"}), json!({"a": 1}), false),
         ] {
-            let mut path = Vec::new();
-            assert_eq!(contains(&live, &applied, &mut path), expected, "{live} {applied}");
-            assert!(!expected || path.is_empty(), "{path:?}");
+            let mut differences = 0;
+            visit_differences(&live, &applied, &mut |_, _| differences += 1);
+            assert_eq!(differences == 0, expected, "{live} {applied}");
         }
     }
 
@@ -181,11 +226,55 @@ mod tests {
     fn overwritten_field_is_named() {
         let mut applied = Applied::default();
         let configuration = json!({"spec": {"ports": [{"name": "web", "port": 80}]}});
-        applied.remember(target(), &configuration, &object("1", "u"));
+        applied.remember(target(), &configuration, &object("1", "u"), &configuration);
         let live = json!({"spec": {"ports": [{"name": "web", "port": 81}]}});
         let comparison = applied.compare(&target(), &configuration, &object("2", "u"), || Some(live));
         let path = ["spec", "ports", "0", "port"].map(str::to_owned).to_vec();
         assert_eq!(comparison, Comparison::Overwritten(path));
+    }
+
+    #[test]
+    fn fields_that_the_server_changes_are_current() {
+        let mut applied = Applied::default();
+        let configuration = json!({"cpu": "1000m", "stringData": {"a": "b"}, "owners": [1], "image": "x"});
+        let stored = json!({"cpu": "1", "data": {"a": "Yg=="}, "owners": [1, 2], "image": "x"});
+        applied.remember(target(), &configuration, &object("1", "u"), &stored);
+        let mut live = stored.clone();
+        live["replicas"] = json!(3);
+        let mut compare = |version, live: &Value| {
+            applied.compare(&target(), &configuration, &object(version, "u"), || Some(live.clone()))
+        };
+        assert_eq!(compare("2", &live), Comparison::Current);
+        for (field, value) in [("cpu", json!("2")), ("owners", json!([1, 3])), ("image", json!("y"))] {
+            let mut live = live.clone();
+            live[field] = value;
+            assert_eq!(compare("3", &live), Comparison::Overwritten(vec![field.to_owned()]));
+        }
+    }
+
+    #[test]
+    fn conditions_are_compared_by_type() {
+        let mut applied = Applied::default();
+        let status = |conditions: Value| json!({"status": {"conditions": conditions}});
+        let configuration = status(json!([{"type": "Own", "status": "True"}]));
+        applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        let mut compare = |version, live: Value| {
+            applied.compare(&target(), &configuration, &object(version, "u"), || Some(status(live)))
+        };
+        let other = json!({"type": "Other", "status": "True"});
+        assert_eq!(compare("2", json!([other, {"type": "Own", "status": "True"}])), Comparison::Current);
+        let path = ["status", "conditions", "0", "status"].map(str::to_owned).to_vec();
+        assert_eq!(compare("3", json!([other, {"type": "Own", "status": "False"}])), Comparison::Overwritten(path));
+        let path = ["status", "conditions", "0"].map(str::to_owned).to_vec();
+        assert_eq!(compare("4", json!([other])), Comparison::Overwritten(path));
+    }
+
+    #[test]
+    fn deleted_object_is_forgotten() {
+        let mut applied = Applied::default();
+        applied.remember(target(), &json!({}), &object("1", "u"), &json!({}));
+        applied.forget(&target());
+        assert!(applied.by_target.is_empty());
     }
 
     #[test]
@@ -200,7 +289,7 @@ mod tests {
             !is_current(&mut applied, &configuration, &object("1", "u"), same.clone()),
             "nothing was applied before"
         );
-        applied.remember(target(), &configuration, &object("1", "u"));
+        applied.remember(target(), &configuration, &object("1", "u"), &configuration);
         assert!(is_current(&mut applied, &configuration, &object("1", "u"), Value::Null), "same version: not compared");
         assert!(is_current(&mut applied, &configuration, &object("2", "u"), same.clone()), "another field was changed");
         assert!(

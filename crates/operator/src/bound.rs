@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_controller::{Action, Cleanup, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer};
 use pintle_events::EventRecorder;
-use pintle_meta::{ObjectKey, Resource, WriteOptions};
+use pintle_meta::{Metadata, ObjectKey, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +17,10 @@ use crate::applied::Applied;
 use crate::caches::{Cached, Caches};
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 
-/// The data that all calls of one controller's reconciler share.
+/// How often the controller reads an object that has its finalizer but is no longer selected.
+const RECHECK: Duration = Duration::from_secs(60);
+
+/// The data that all calls of one controller share.
 pub(crate) struct Shared<K: Resource> {
     pub(crate) name: String,
     pub(crate) field_manager: String,
@@ -25,6 +29,8 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) recorder: EventRecorder,
     /// Each reconciled object's key, with the last applies of this object's children and status.
     pub(crate) applied: Mutex<HashMap<ObjectKey, Arc<Mutex<Applied>>>>,
+    /// Whether the cache has only objects with certain labels.
+    pub(crate) is_selective: bool,
     pub(crate) functions: Functions<K>,
 }
 
@@ -46,7 +52,7 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.shared.functions;
         let Some(object) = self.objects.get(&request.key) else {
-            return self.gone(request).await;
+            return self.absent(request).await;
         };
         let context = |object: &Arc<K>| Context::new(self.shared.clone(), request.clone(), Some(object.clone()));
         if !object.metadata().is_terminating() {
@@ -54,26 +60,63 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
             let context = context(&object);
             return functions.reconciler.reconcile(object, context).await;
         }
-        let Some(finalizer) = self.present_finalizer(&*object) else { return Ok(Action::await_change()) };
+        self.clean_up(object, request).await
+    }
+}
+
+impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
+    /// Calls the cleanup of an object that is being deleted, if the object has the finalizer of this controller. Removes
+    /// the finalizer when the cleanup is done.
+    async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
+        let functions = &self.shared.functions;
+        let Some(finalizer) = self.present_finalizer(object.metadata()) else { return Ok(Action::await_change()) };
+        let key = request.key.clone();
+        let context = Context::new(self.shared.clone(), request, Some(object.clone()));
         let cleanup = match &functions.cleanup {
-            Some(cleanup) => cleanup(object.clone(), context(&object)),
-            None => functions.reconciler.cleanup(object.clone(), context(&object)),
+            Some(cleanup) => cleanup(object.clone(), context),
+            None => functions.reconciler.cleanup(object.clone(), context),
         };
         match cleanup.await? {
             Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
             Cleanup::Done => {
                 if let Some(stored) = remove_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
-                    self.objects.objects.wrote(stored);
+                    // The watch does not deliver an object that the cache does not select.
+                    if self.objects.get(&key).is_some() {
+                        self.objects.objects.wrote(stored);
+                    }
                 }
                 Ok(Action::await_change())
             }
         }
     }
-}
 
-impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
-    /// Adds the controller's finalizer, if any, to the object before the reconciler is called. Returns the object that
-    /// the server stored.
+    /// Handles a key without a cached object. If the cache has only objects with certain labels, the object may exist.
+    async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
+        if !self.shared.is_selective {
+            return self.gone(request).await;
+        }
+        let stored = match self.api().metadata_only().get(&request.key).await {
+            Ok(stored) => stored,
+            Err(error) if error.is_not_found() => return self.gone(request).await,
+            Err(error) => return Err(error.into()),
+        };
+        self.shared.applied().remove(&request.key);
+        if self.present_finalizer(&stored.metadata).is_none() {
+            return Ok(Action::await_change());
+        }
+        if !stored.metadata.is_terminating() {
+            // No watch reports the deletion of this object.
+            return Ok(Action::requeue_after(RECHECK));
+        }
+        match self.api().get(&request.key).await {
+            Ok(object) => self.clean_up(Arc::new(object), request).await,
+            Err(error) if error.is_not_found() => self.gone(request).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adds the finalizer before the first effect, if the controller has one. Returns the object that the server
+    /// stored.
     async fn add_finalizer(&self, object: Arc<K>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.shared.functions.finalizer else { return Ok(object) };
         match add_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
@@ -104,10 +147,10 @@ impl<K: Resource> Bound<K> {
         Ok(Action::await_change())
     }
 
-    /// Returns the name of this controller's finalizer if the object has this finalizer.
-    fn present_finalizer(&self, object: &K) -> Option<&str> {
+    /// Returns the finalizer of this controller if the object has this finalizer.
+    fn present_finalizer(&self, metadata: &dyn Metadata) -> Option<&str> {
         let name = self.shared.functions.finalizer.as_deref()?;
-        object.metadata().finalizers().iter().any(|present| present == name).then_some(name)
+        metadata.finalizers().iter().any(|present| present == name).then_some(name)
     }
 
     fn write_options(&self) -> WriteOptions {

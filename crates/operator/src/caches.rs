@@ -1,7 +1,7 @@
 //! The caches of a controller, by type.
 
 use std::any::{Any, TypeId, type_name};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ const OWNERS: &str = "pintle-operator/owners";
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// The types whose changes trigger a reconciliation of the owner.
+    owned: HashSet<TypeId>,
 }
 
 /// The cache of one kind. Reads include the writes of this controller.
@@ -43,7 +45,7 @@ pub(crate) struct Selection {
 
 impl Caches {
     pub(crate) fn new(controller: &str) -> Self {
-        Self { controller: controller.into(), by_type: HashMap::new() }
+        Self { controller: controller.into(), by_type: HashMap::new(), owned: HashSet::new() }
     }
 
     /// Returns the cache of `T`. The first call starts the informer of `T`.
@@ -75,7 +77,7 @@ impl Caches {
     pub(crate) fn get<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.by_type.get(&TypeId::of::<T>()).and_then(|cached| cached.downcast_ref());
         cached.ok_or_else(|| {
-            let name = type_name::<T>().rsplit("::").next().unwrap_or_default();
+            let name = short_name::<T>();
             let controller = &self.controller;
             ReconcileError::terminal(format!(
                 "controller {controller:?} does not cache {name}: add `.owns::<{name}>()` to the controller if it creates these objects, \
@@ -83,12 +85,37 @@ impl Caches {
             ))
         })
     }
+
+    /// Marks `T` as owned, and adds the index of its objects by owner.
+    pub(crate) fn own<T: Object>(&mut self, cached: &Cached<T>) {
+        cached.index_owners();
+        self.owned.insert(TypeId::of::<T>());
+    }
+
+    /// Returns the cache of the owned type `T`. If the controller does not own `T`, returns an error that explains how
+    /// to declare it. Without the declaration, the controller would not notice that a child was deleted.
+    pub(crate) fn get_owned<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
+        let cached = self.get::<T>()?;
+        if !self.owned.contains(&TypeId::of::<T>()) {
+            let (controller, name) = (&self.controller, short_name::<T>());
+            return Err(ReconcileError::terminal(format!(
+                "controller {controller:?} caches {name} but does not own it: add `.owns::<{name}>()` to the controller, \
+                 or write the object with `apply_unowned`"
+            )));
+        }
+        Ok(cached)
+    }
+}
+
+/// Returns the name of a type without its module.
+fn short_name<T>() -> &'static str {
+    type_name::<T>().rsplit("::").next().unwrap_or_default()
 }
 
 impl<T: Object> Cached<T> {
     /// Adds the index of objects by owner. If another controller of this kind has already added the index, the index is
     /// shared.
-    pub(crate) fn index_owners(&self) {
+    fn index_owners(&self) {
         let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
         match self.informer.add_index(OWNERS, owners) {
             Ok(()) | Err(AddIndexError::Exists { .. }) => {}

@@ -23,6 +23,26 @@ pub(crate) fn of_child<T: Resource + Serialize>(
     namespace: Option<&str>,
     owner: Option<&OwnerReference>,
 ) -> Result<(ObjectKey, Value), ReconcileError> {
+    configure(child, namespace, owner, &["name"])
+}
+
+/// Returns the configuration for creating `child`, like [`of_child`]. If the child has a `generateName` instead of a
+/// name, the returned key has this prefix as the name.
+pub(crate) fn of_new_child<T: Resource + Serialize>(
+    child: &T,
+    namespace: Option<&str>,
+    owner: &OwnerReference,
+) -> Result<(ObjectKey, Value), ReconcileError> {
+    configure(child, namespace, Some(owner), &["name", "generateName"])
+}
+
+/// Returns the configuration of `child` and its key. The first of the members in `names` that is not empty is the name.
+fn configure<T: Resource + Serialize>(
+    child: &T,
+    namespace: Option<&str>,
+    owner: Option<&OwnerReference>,
+    names: &[&str],
+) -> Result<(ObjectKey, Value), ReconcileError> {
     let kind = T::KIND;
     let mut configuration = match serde_json::to_value(child) {
         Ok(Value::Object(members)) => members,
@@ -36,7 +56,7 @@ pub(crate) fn of_child<T: Resource + Serialize>(
         return Err(ReconcileError::terminal(format!("{kind} to apply has no metadata")));
     };
     SERVER_FIELDS.iter().for_each(|field| _ = metadata.remove(*field));
-    let key = key_of::<T>(metadata, namespace)?;
+    let key = key_of::<T>(metadata, namespace, names)?;
     if let Some(owner) = owner {
         check_owner::<T>(&key, namespace, owner)?;
         add_owner(metadata, owner)?;
@@ -78,15 +98,15 @@ fn remove_nulls_below(value: &mut Value) {
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,
+    names: &[&str],
 ) -> Result<ObjectKey, ReconcileError> {
     let kind = T::KIND;
     let text = |metadata: &Map<String, Value>, name: &str| {
         metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let name = text(metadata, "name");
-    if name.is_empty() {
-        return Err(ReconcileError::terminal(format!("{kind} to apply has no name; set `metadata.name`")));
-    }
+    let name = names.iter().map(|member| text(metadata, member)).find(|name| !name.is_empty());
+    let name =
+        name.ok_or_else(|| ReconcileError::terminal(format!("{kind} to apply has no name; set `metadata.name`")))?;
     if T::Scope::SCOPE == Scope::Cluster {
         metadata.remove("namespace");
         return Ok(ObjectKey::cluster(&name));
@@ -166,6 +186,16 @@ mod tests {
         let owner = json!({"apiVersion": "", "kind": "Website", "name": "blog", "uid": "u"});
         let metadata = json!({"name": "web", "namespace": "team-a", "ownerReferences": [owner]});
         assert_eq!(configuration, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    }
+
+    #[test]
+    fn only_a_new_child_can_have_a_generated_name() {
+        let metadata = ObjectMeta { generate_name: "job-".into(), ..ObjectMeta::new("", "") };
+        let child = ConfigMap { metadata, data: None };
+        let (key, configuration) = of_new_child(&child, Some("team-a"), &owner()).unwrap();
+        assert_eq!(key, ObjectKey::new("team-a", "job-"));
+        assert_eq!(configuration["metadata"]["generateName"], "job-");
+        assert!(of_child(&child, Some("team-a"), Some(&owner())).unwrap_err().to_string().contains("has no name"));
     }
 
     #[test]

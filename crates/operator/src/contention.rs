@@ -19,7 +19,12 @@ pub(crate) struct Contention {
 }
 
 impl Contention {
-    /// Counts a revert. If it is time for a report, returns the number of reverts within the last minute.
+    /// Returns whether [`revert`](Self::revert) would report one more revert.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.clone().revert(now).is_some()
+    }
+
+    /// Counts a revert. If a report is due, returns the number of reverts within the last minute.
     pub(crate) fn revert(&mut self, now: Instant) -> Option<usize> {
         self.reverts.push_back(now);
         while self.reverts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {

@@ -15,6 +15,7 @@ use pintle_meta::{ObjectKey, OwnerReference, Resource};
 
 use crate::applied::Applied;
 use crate::bound::Shared;
+use crate::own_conditions;
 
 /// The context in which an object of type `K` is reconciled. The context has methods for cached reads, writes,
 /// conditions and Events.
@@ -74,6 +75,7 @@ struct Call<K> {
     /// The last applies of the reconciled object's children and status. The cell is filled at the first use, because
     /// most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
+    conditions: Mutex<own_conditions::Used>,
 }
 
 impl<K: Resource> Clone for Context<K> {
@@ -84,7 +86,8 @@ impl<K: Resource> Clone for Context<K> {
 
 impl<K: Resource> Context<K> {
     pub(crate) fn new(shared: Arc<Shared<K>>, request: ReconcileRequest, object: Option<Arc<K>>) -> Self {
-        Self { shared, call: Arc::new(Call { request, object, applied: OnceLock::new() }) }
+        let call = Call { request, object, applied: OnceLock::new(), conditions: Mutex::default() };
+        Self { shared, call: Arc::new(call) }
     }
 
     /// Returns the key of the reconciled object.

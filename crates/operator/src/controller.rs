@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::bound::{Bound, Functions, Shared};
 use crate::caches::{Caches, Selection};
 use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
-use crate::{Context, Result};
+use crate::{Context, OperatorError, Result, names};
 
 /// A controller for objects of type `K`. The controller needs no cluster until a [`Manager`](crate::Manager) runs it.
 ///
@@ -79,6 +79,8 @@ pub struct ControllerBuilder<K: Resource> {
     finalizer: Option<String>,
     cleanup: Option<CleanupFn<K>>,
     gone: Option<GoneFn<K>>,
+    /// The reason why the finalizer cannot be used.
+    problem: Option<String>,
 }
 
 type Filter<K> = Box<dyn FnOnce(Kind<K>) -> Kind<K> + Send>;
@@ -107,12 +109,19 @@ impl<K: Resource> Controller<K> {
             finalizer: None,
             cleanup: None,
             gone: None,
+            problem: None,
         }
     }
 
     /// Returns the name of the controller.
     pub fn name(&self) -> &str {
         &self.builder.name
+    }
+
+    /// Returns the fault that prevents a start of this controller.
+    pub(crate) fn fault(&self) -> Option<OperatorError> {
+        let (controller, problem) = (self.builder.name.clone(), self.builder.problem.clone()?);
+        Some(OperatorError::Controller { controller, problem })
     }
 }
 
@@ -139,6 +148,11 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Reconciles only objects whose labels match `selector`. The selector does not apply to objects of other kinds.
+    ///
+    /// An object that loses the labels still exists, so [`gone`](Self::gone) is not called for it. If such an object has
+    /// the controller's [finalizer](Self::finalizer), the controller reads the object every minute. When the object is
+    /// being deleted, the controller cleans up after it and removes the finalizer. A restarted process does not know
+    /// such objects. Controllers with different selectors need different finalizers.
     pub fn labels(mut self, selector: LabelSelector) -> Self {
         self.selection.labels = selector;
         self
@@ -167,12 +181,12 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Caches the objects of type `T`. When one of these objects changes, the controller reconciles the object's
-    /// controller owner. The controller needs this declaration to [`apply`](Context::apply) or
-    /// [`create`](Context::create) such objects.
+    /// controller owner. A controller needs this declaration to [`apply`](Context::apply) or
+    /// [`create`](Context::create) such objects. [`watches`](Self::watches) and [`reads`](Self::reads) are not enough.
     pub fn owns<T: Resource + DeserializeOwned>(mut self) -> Self {
         self.steps.push(Box::new(|engine, binding| {
             let children = binding.caches.open::<T>(binding.cluster, &binding.others());
-            children.index_owners();
+            binding.caches.own(&children);
             engine.owns(&children.informer)
         }));
         self
@@ -208,15 +222,26 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Adds the finalizer to each object before the object is first reconciled. Calls [`Reconciler::cleanup`] before
-    /// the object is deleted.
+    /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
+    /// object is deleted. The finalizer is a qualified name such as `example.com/dns`. A controller has at most one
+    /// finalizer. If it has a second or an invalid one, the manager does not start.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
-        self.finalizer = Some(finalizer.into());
+        let finalizer = finalizer.into();
+        if !names::is_qualified(&finalizer) {
+            let problem = format!("{finalizer:?} is not a finalizer; use a qualified name such as \"example.com/dns\"");
+            self.problem.get_or_insert(problem);
+        }
+        if let Some(first) = &self.finalizer {
+            let advice = "call both cleanups in one function, or use two controllers with different names";
+            self.problem.get_or_insert(format!("it has the finalizers {first:?} and {finalizer:?}; {advice}"));
+        }
+        self.finalizer = Some(finalizer);
         self
     }
 
-    /// Adds the finalizer to each object before the object is first reconciled. Before the object is deleted, calls
-    /// `cleanup` until it returns [`Cleanup::Done`]. `cleanup` must be idempotent.
+    /// Adds the finalizer to each object before its first reconciliation. Before the object is deleted, calls `cleanup`
+    /// until it returns [`Cleanup::Done`]. `cleanup` must be idempotent. For the rules of the finalizer, see
+    /// [`finalizer`](Self::finalizer).
     pub fn cleanup<Fut>(
         self,
         finalizer: impl Into<String>,
@@ -264,6 +289,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
         let Self { builder, functions } = self;
         let ControllerBuilder { name, field_manager, selection, filter, mut config, concurrency, steps, .. } = builder;
         let cluster = &surroundings.cluster;
+        let is_selective = !selection.labels.is_everything();
         let mut caches = Caches::new(&name);
         let objects = caches.open::<K>(cluster, &selection);
         config.metrics = config.metrics.or_else(|| Some(surroundings.metrics.clone()));
@@ -282,6 +308,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
             name,
             caches,
             applied: Default::default(),
+            is_selective,
             functions,
         };
         engine.reconciler(Bound { shared: Arc::new(shared), objects })

@@ -12,6 +12,20 @@ pub enum OperatorError {
     /// The cluster cannot be used, or the configuration of the leader election is invalid.
     #[error(transparent)]
     Cluster(#[from] pintle_cluster::Error),
+    /// A controller cannot work. For example, it has two finalizers.
+    #[error("the controller {controller:?} cannot start: {problem}")]
+    Controller {
+        /// The name of the controller.
+        controller: String,
+        /// The fault, and how to correct it.
+        problem: String,
+    },
+    /// The name of the manager cannot be the name of a Lease.
+    #[error(
+        "the manager {0:?} cannot use leader election: a Lease cannot have this name; \
+         use lower case letters, digits, '-' and '.', and begin and end with a letter or digit"
+    )]
+    LeaseName(String),
     /// A CustomResourceDefinition, or the configuration of webhooks, cannot be installed.
     #[error("cannot install the {kind} {name:?}: {cause}")]
     Install {

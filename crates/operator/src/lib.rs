@@ -42,10 +42,11 @@
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
 //! - A write through the context is sent only while this replica leads. If the leadership term ends, a write in flight
 //!   is dropped.
-//! - The finalizer of a controller is stored in the object before the reconciler is called for this object. The
-//!   finalizer is removed after the cleanup is complete.
-//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If stopping takes longer, the error of
-//!   the manager names the keys whose reconciliation has not finished.
+//! - [`Context::apply_status`] applies only the conditions of its own field manager. It never reverts the condition of
+//!   another writer to an old value.
+//! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
+//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If this time is exceeded, the error of
+//!   the manager names the unfinished keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -62,6 +63,8 @@ mod install;
 mod leader_service;
 mod logging;
 mod manager;
+mod names;
+mod own_conditions;
 mod reconciler;
 mod serve;
 mod signal;

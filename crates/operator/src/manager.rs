@@ -95,6 +95,8 @@ pub struct Manager {
     #[cfg(feature = "webhook")]
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
+    /// The first fault of a controller that was found before the start.
+    fault: Option<OperatorError>,
 }
 
 /// A function that adds a controller to the underlying `pintle_controller::Manager`.
@@ -159,6 +161,7 @@ impl Manager {
             #[cfg(feature = "webhook")]
             webhooks: None,
             config: ManagerConfig::default(),
+            fault: None,
         }
     }
 
@@ -173,7 +176,8 @@ impl Manager {
         &self.metrics
     }
 
-    /// Runs the controllers only on the leader. The Lease has the name of the manager. The Lease is in the namespace of
+    /// Runs the controllers only on the leader. The Lease has the name of the manager, so the name must be a DNS
+    /// subdomain. The Lease is in the namespace of
     /// the cluster configuration. In a pod, this is the pod's namespace. The lease duration is 15 s, the renew deadline
     /// 10 s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
@@ -192,7 +196,7 @@ impl Manager {
     /// | path | response |
     /// |---|---|
     /// | `/healthz`, `/livez` | 200, or 500 if this replica leads and hangs, or a [check](Self::liveness) fails |
-    /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons |
+    /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons, also if the Lease cannot be used for longer than the lease duration |
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
     /// | `/debug`, `/debug.json` | a page for people, and its data: see [`debug`](Self::debug) |
     ///
@@ -249,6 +253,7 @@ impl Manager {
     where
         K: Resource + Serialize + DeserializeOwned,
     {
+        self.fault = self.fault.or_else(|| controller.fault());
         self.controllers.push(Box::new(|engine, surroundings| engine.controller(controller.bind(surroundings))));
         self
     }
@@ -311,7 +316,7 @@ impl Manager {
         self
     }
 
-    /// Sets the time limit for stopping all parts of the manager. The default is 25 s, which is less than the 30 s that
+    /// Sets the time limit for stopping all parts of the manager, including the writes of pending Events. The default is 25 s, which is less than the 30 s that
     /// Kubernetes gives a pod to stop. See [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.config.graceful_shutdown_timeout = timeout;

@@ -80,7 +80,8 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
 
     /// Handles an object that no longer exists. Implement this method to clean up state in memory. For reliable
     /// cleanup, use a finalizer. The method may be called several times for one deletion, and for keys that never
-    /// existed. The default implementation does nothing.
+    /// existed. If the controller [selects by labels](crate::ControllerBuilder::labels), it first checks on the server
+    /// that the object does not exist. The default implementation does nothing.
     ///
     /// # Errors
     ///

@@ -78,7 +78,8 @@ impl ManagerStatus {
     /// ready while
     ///
     /// - a cache has not synced, or its informer has stopped,
-    /// - the lists and watches of a cache have failed for 2 minutes, so that the cache is not up to date, or
+    /// - the lists and watches of a cache have failed for 2 minutes, so that the cache is not up to date,
+    /// - the replica could not read or write the lock of the election for longer than the lease duration, or
     /// - a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.all();
@@ -90,7 +91,11 @@ impl ManagerStatus {
             let problem = (!problems.is_empty()).then(|| problems.join("; "));
             HealthCheck { name: controller.name().into(), problem }
         });
-        Health { checks: checks.collect() }
+        let election = self.election().map(|election| HealthCheck {
+            name: "leaderElection".into(),
+            problem: election.check_lock().err().map(|unavailable| unavailable.to_string()),
+        });
+        Health { checks: checks.chain(election).collect() }
     }
 
     /// Returns the status of the election, if there is one.

@@ -73,7 +73,7 @@ async fn service_answers_probes_and_scrapes_from_the_status() {
     assert!(answer.starts_with("HTTP/1.0 500 ") && answer.contains("you may not list this"), "{answer}");
     sites.faults().heal();
     pass(60.0).await;
-    assert!(ask("/readyz").await.ends_with("\r\n[+]site ok\ncheck passed\n"));
+    assert!(ask("/readyz").await.ends_with("\r\n[+]site ok\n[+]leaderElection ok\ncheck passed\n"));
     assert!(ask("/healthz").await.contains("[+]leaderElection ok"));
     let metrics = ask("/metrics").await;
     for sample in ["leader_election_master_status{name=\"lock\"} 1", "controller=\"site\",result=\"success\"} 1"] {

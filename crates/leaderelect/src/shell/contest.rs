@@ -16,7 +16,7 @@ use crate::leadership::TermHandle;
 use crate::lock::{Lock, LockEvent, LockSnapshot};
 use crate::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
-use crate::status::Observed;
+use crate::status::{Observed, Outage};
 use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Now, Version};
 
 /// The messages from a `Contest` to the elector that runs the leader's work, in order.
@@ -157,7 +157,10 @@ impl<L: Lock> Contest<L> {
                 }
                 Instruction::NewLeader(identity) => {
                     tracing::info!(lock = %self.name, leader = identity, "another leader");
-                    self.observed.send_modify(|observed| observed.leader = Some(identity.clone()));
+                    self.observed.send_modify(|observed| {
+                        observed.leader = Some(identity.clone());
+                        observed.write_outage = None;
+                    });
                     self.notify(Notice::NewLeader(identity));
                 }
                 Instruction::StartLeading { term, deadline } => {
@@ -251,14 +254,19 @@ impl<L: Lock> Contest<L> {
         let failure = match answer {
             Answer::Read(Ok(found)) => {
                 self.read_trouble.clear();
+                self.observed.send_if_modified(|observed| observed.read_outage.take().is_some());
                 return Signal::Read(Ok(found.map(|locked| {
                     let version = locked.state.version.clone();
+                    if self.object.as_ref().is_some_and(|(known, _)| *known != version) {
+                        self.end_write_outage();
+                    }
                     self.object = Some((version, Arc::new(locked.object)));
                     locked.state
                 })));
             }
             Answer::Written(Ok(locked)) => {
                 self.write_trouble.clear();
+                self.end_write_outage();
                 let version = locked.state.version;
                 self.object = Some((version.clone(), Arc::new(locked.object)));
                 return Signal::Written(Ok(version));
@@ -287,8 +295,18 @@ impl<L: Lock> Contest<L> {
     pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
         let known = self.hinted.as_ref().map(|(version, _)| version);
         if object.as_ref().is_some_and(|(hinted, _)| known.is_none_or(|known| hinted.is_before(known) != Some(true))) {
+            if let (Some((new, _)), Some(known)) = (&object, known)
+                && new != known
+            {
+                self.end_write_outage();
+            }
             self.hinted = object;
         }
+    }
+
+    /// Forgets failed writes, because the lock has changed since. This contender may never need to write again.
+    fn end_write_outage(&self) {
+        self.observed.send_if_modified(|observed| observed.write_outage.take().is_some());
     }
 
     fn failure(&mut self, error: &ApiError) -> Failure {
@@ -312,6 +330,11 @@ impl<L: Lock> Contest<L> {
             true => tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock"),
             false => tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock"),
         }
+        let (reads, now, error) = (self.reads, self.clocks.now().monotonic, error.to_string());
+        self.observed.send_if_modified(|observed| {
+            let outage = if reads { &mut observed.read_outage } else { &mut observed.write_outage };
+            Outage::add(outage, now, error)
+        });
     }
 
     fn with_term(&self, change: impl FnOnce(&TermHandle)) {

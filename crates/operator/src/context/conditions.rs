@@ -1,16 +1,22 @@
 //! The methods of a context that return conditions.
 
-use pintle_meta::{Condition, ConditionStatus, Conditions, Resource, Time};
+use std::collections::BTreeSet;
+use std::sync::{MutexGuard, PoisonError};
+
+use pintle_meta::{Condition, ConditionStatus, Conditions, Object, Resource, Time};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Context;
+use crate::{Result, own_conditions};
 
 /// The condition type for an object that has reached its desired state.
 const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
     /// Returns the conditions of the reconciled object after setting `Ready` to true. All other conditions are
-    /// unchanged. `reason` is one word in upper camel case.
+    /// unchanged. `reason` is one word in upper camel case. [`apply_status`](Self::apply_status) leaves out the
+    /// conditions of other field managers.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
@@ -46,6 +52,7 @@ impl<K: Resource + Serialize> Context<K> {
         reason: &str,
         message: impl Into<String>,
     ) {
+        self.used_conditions().set.insert(condition_type.to_owned());
         let generation = self.call.object.as_ref().map(|object| object.metadata().generation());
         let condition = Condition {
             condition_type: condition_type.into(),
@@ -58,25 +65,69 @@ impl<K: Resource + Serialize> Context<K> {
         conditions.set(condition, Time::now());
     }
 
-    /// Returns the conditions in `status.conditions` of the reconciled object. The result includes the conditions that
-    /// this controller has just written.
+    /// Returns the conditions in `status.conditions` of the reconciled object, including the last writes of this
+    /// controller.
     pub fn conditions(&self) -> Conditions {
-        #[derive(Deserialize)]
-        struct WithStatus {
-            #[serde(default)]
-            status: Option<Status>,
-        }
-        #[derive(Deserialize)]
-        struct Status {
-            #[serde(default)]
-            conditions: Conditions,
-        }
         let newest = self.shared.caches.get::<K>().ok().and_then(|cached| cached.get(self.key()));
         let object = newest.as_ref().or(self.call.object.as_ref());
-        let read = object.and_then(|object| {
-            let value = serde_json::to_value(&**object).ok()?;
-            WithStatus::deserialize(value).ok()?.status
-        });
-        read.map(|status| status.conditions).unwrap_or_default()
+        let conditions = object.map(|object| conditions_of(&**object)).unwrap_or_default();
+        self.add_read_conditions(&conditions);
+        conditions
     }
+
+    /// Removes the conditions of other field managers from the configuration of a status. Returns whether there are
+    /// conditions whose field manager this process does not know.
+    pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
+        let own = &self.used_conditions().set | own;
+        if own_conditions::types(configuration).is_subset(&own) {
+            return false;
+        }
+        self.call.object.as_deref().into_iter().chain([live]).for_each(|read| {
+            self.add_read_conditions(&conditions_of(read));
+        });
+        own_conditions::remove_others(configuration, &own, &self.used_conditions().read)
+    }
+
+    /// Reads from the server which of the conditions in `configuration` this field manager has set. The cache has no
+    /// `managedFields`.
+    pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
+        let object = match self.read_raw::<K>(self.key()).await {
+            Ok(object) => object,
+            Err(error) if error.is_not_found() => return Err(self.gone()),
+            Err(error) => return Err(error.into()),
+        };
+        let own = own_conditions::types_of_manager(&object, self.field_manager());
+        Ok(own.unwrap_or_else(|| own_conditions::types(configuration)))
+    }
+
+    fn add_read_conditions(&self, conditions: &Conditions) {
+        let read = &mut self.used_conditions().read;
+        for condition in &conditions.0 {
+            if !read.contains(condition) {
+                read.push(condition.clone());
+            }
+        }
+    }
+
+    fn used_conditions(&self) -> MutexGuard<'_, own_conditions::Used> {
+        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        self.call.conditions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the conditions in the status of `object`. If they cannot be read, there are none.
+fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
+    #[derive(Deserialize)]
+    struct WithStatus {
+        #[serde(default)]
+        status: Option<Status>,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        #[serde(default)]
+        conditions: Conditions,
+    }
+    let value = serde_json::to_value(object).ok();
+    let read = value.and_then(|value| WithStatus::deserialize(value).ok()?.status);
+    read.map(|status| status.conditions).unwrap_or_default()
 }

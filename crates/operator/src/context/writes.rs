@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::Context;
 use crate::applied::{Comparison, Target};
-use crate::{Result, configuration, contention};
+use crate::caches::Cached;
+use crate::{Result, configuration, contention, own_conditions};
 
 impl<K: Resource> Context<K> {
     /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
@@ -23,14 +24,15 @@ impl<K: Resource> Context<K> {
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
     /// repeatedly, a log line and an Event name the writer and the field. No request is sent if `child` equals the last
-    /// apply of this process and the cached object still has all fields of `child`. After the process starts, each
-    /// child is therefore applied at least once.
+    /// apply of this process and the cached object still has all fields as the server stored them for this apply. The
+    /// stored value may differ from the value in `child`, for example `1` instead of `1000m` for a quantity. So each
+    /// child is applied once after the process starts.
     ///
     /// # Errors
     ///
-    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) the kind `T`, or the child
-    ///   has no name. The same error is returned if the reconciled object cannot own the child. A namespaced object can
-    ///   own only objects of its namespace. For other objects, see [`apply_unowned`](Self::apply_unowned).
+    /// - A terminal error if the controller does not [own](crate::ControllerBuilder::owns) `T`, if the child has no
+    ///   name, or if the reconciled object cannot own the child. A namespaced object can own only objects of its
+    ///   namespace, and no object can own itself. For other objects, see [`apply_unowned`](Self::apply_unowned).
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - An error if another object controls the child, or if the owner no longer exists. Before a child is created,
     ///   one request checks that the owner exists.
@@ -50,12 +52,13 @@ impl<K: Resource> Context<K> {
     }
 
     /// Applies an object like [`apply`](Self::apply), but without an owner reference. Kubernetes does not delete such
-    /// an object together with the reconciled object. Delete the applied object in a
-    /// [cleanup](crate::ControllerBuilder::cleanup).
+    /// an object together with the reconciled object, so delete it in a [cleanup](crate::ControllerBuilder::cleanup).
+    /// The controller must cache `T`, but does not need to own it. The object can be the reconciled object itself.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`apply`](Self::apply).
+    /// Returns a terminal error if the controller does not cache `T` or the object has no name. Otherwise, returns the
+    /// same errors as [`apply`](Self::apply), except for the errors about the owner.
     ///
     /// # Cancel safety
     ///
@@ -72,15 +75,19 @@ impl<K: Resource> Context<K> {
     where
         T: Resource + Serialize + DeserializeOwned,
     {
-        let cached = self.shared.caches.get::<T>()?;
         let (key, configuration) = configuration::of_child(child, self.key().namespace(), owner)?;
+        let cached = match owner {
+            Some(_) => self.cache_of_child::<T>(&key)?,
+            None => self.shared.caches.get::<T>()?,
+        };
         let target = (TypeId::of::<T>(), key, false);
         let live = cached.get(&target.1);
+        let mut overwritten = None;
         if let Some(live) = &live {
             match self.compare(&target, &configuration, &**live) {
                 Comparison::Current => return Ok(live.clone()),
                 Comparison::Changed => {}
-                Comparison::Overwritten(path) => self.report_contention::<T>(&target, &path).await,
+                Comparison::Overwritten(path) => overwritten = Some(self.overwritten::<T>(&target, path).await),
             }
         }
         match (&live, owner) {
@@ -97,8 +104,23 @@ impl<K: Resource> Context<K> {
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
         cached.objects.wrote(stored.clone());
+        if let (Some(live), Some(overwritten)) = (&live, overwritten) {
+            self.count_revert(&target, &overwritten, &**live, &*stored);
+        }
         self.remember(target, patch, &*stored);
         Ok(stored)
+    }
+
+    /// Returns the cache for a child with this key. The error is terminal if the controller does not own `T`, or if the
+    /// child is the reconciled object.
+    fn cache_of_child<T: Resource>(&self, key: &ObjectKey) -> Result<&Cached<T>> {
+        if key == self.key() && (T::API_VERSION, T::KIND) == (K::API_VERSION, K::KIND) {
+            return Err(ReconcileError::terminal(format!(
+                "{} {key:?} cannot own itself; use `apply_unowned` to apply fields of the reconciled object",
+                K::KIND
+            )));
+        }
+        self.shared.caches.get_owned::<T>()
     }
 
     /// Checks on the server that the owner of a child still exists, before the child is created. The cache may still
@@ -113,15 +135,15 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Records that this process has sent an apply. The record does not contain the uid of the object, because the uid
-    /// is only a precondition of the request.
-    fn remember<T: Resource>(&self, target: Target, mut patch: Patch, stored: &T) {
+    /// Remembers an apply without the uid of its object, because the uid is only a precondition of the request.
+    fn remember<T: Resource + Serialize>(&self, target: Target, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
         {
             metadata.remove("uid");
         }
-        self.applied(|applied| applied.remember(target, patch.body(), stored));
+        let encoded = encode(stored).unwrap_or_default();
+        self.applied(|applied| applied.remember(target, patch.body(), stored, &encoded));
     }
 
     /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
@@ -130,9 +152,16 @@ impl<K: Resource> Context<K> {
     /// Build the conditions with [`ready`](Self::ready), [`not_ready`](Self::not_ready) or
     /// [`conditions`](Self::conditions), which keep the transition times.
     ///
+    /// Of `status.conditions`, the method applies only the conditions of this field manager: the conditions that this
+    /// reconciliation has set or changed, and those that the field manager has set before. Conditions of other field
+    /// managers that were only read are left out. Their cached values may be old, and an apply would force them. If
+    /// other field managers have set conditions, each change of the status needs one more request, which reads the
+    /// `managedFields`. If the schema makes the list of conditions atomic, the method applies all conditions.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the object no longer exists, the leadership term has ended, or the request fails.
+    /// Returns a terminal error if the resource has no status subresource. Returns an error if the object no longer
+    /// exists, the leadership term has ended, or the request fails.
     ///
     /// # Cancel safety
     ///
@@ -142,31 +171,49 @@ impl<K: Resource> Context<K> {
     where
         K: Serialize + DeserializeOwned,
     {
-        let configuration = configuration::of_status::<K>(self.key(), &status)?;
+        let all = configuration::of_status::<K>(self.key(), &status)?;
         let target = (TypeId::of::<K>(), self.key().clone(), true);
         let cached = self.shared.caches.get::<K>()?;
         let Some(live) = cached.get(&target.1) else { return Err(self.gone()) };
+        let mut configuration = all.clone();
+        let known = self.applied(|applied| applied.own_conditions(live.uid()));
+        let has_others = self.remove_others_conditions(&mut configuration, &live, &known);
+        let mut overwritten = None;
         match self.compare(&target, &configuration, &*live) {
             Comparison::Current => return Ok(live),
             Comparison::Changed => {}
-            Comparison::Overwritten(path) => self.report_contention::<K>(&target, &path).await,
+            Comparison::Overwritten(path) => overwritten = Some(self.overwritten::<K>(&target, path).await),
         }
+        if has_others {
+            let own = self.read_own_conditions(&all).await?;
+            configuration = all;
+            self.remove_others_conditions(&mut configuration, &live, &own);
+        }
+        let types = own_conditions::types(&configuration);
         let api = self.cluster().api::<K>();
         let mut patch = Patch::Apply(configuration);
         if let Patch::Apply(body) = &mut patch {
             // Without the uid, a re-created object would get the status of the old object.
             body["metadata"]["uid"] = live.uid().into();
         }
-        let stored = self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await?;
-        let stored = Arc::new(stored);
+        let stored = match self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await {
+            Ok(stored) => Arc::new(stored),
+            Err(error) if is_not_found(&error) => return Err(self.missing_status(live.uid()).await),
+            Err(error) => return Err(error),
+        };
         cached.objects.wrote(stored.clone());
+        if let Some(overwritten) = overwritten {
+            self.count_revert(&target, &overwritten, &*live, &*stored);
+        }
+        self.applied(|applied| applied.remember_conditions(stored.uid(), types));
         self.remember(target, patch, &*stored);
         Ok(stored)
     }
 
-    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference.
-    /// If the child has no namespace, it gets the namespace of its owner. Prefer [`apply`](Self::apply), because an
-    /// apply can be repeated.
+    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference,
+    /// and the namespace of its owner if it has no namespace. Prefer [`apply`](Self::apply), because an apply can be
+    /// repeated. If the child has a `generateName` and no name, the server chooses the name, so each call creates one more
+    /// object.
     ///
     /// # Errors
     ///
@@ -179,9 +226,9 @@ impl<K: Resource> Context<K> {
     where
         T: Resource + Serialize + DeserializeOwned,
     {
-        let cached = self.shared.caches.get::<T>()?;
         let owner = self.owner()?;
-        let (_, configuration) = configuration::of_child(&child, self.key().namespace(), Some(&owner))?;
+        let (key, configuration) = configuration::of_new_child(&child, self.key().namespace(), &owner)?;
+        let cached = self.cache_of_child::<T>(&key)?;
         let child = serde_json::from_value(configuration).map_err(ReconcileError::terminal)?;
         let stored: T = self.within_term(self.cluster().api::<T>().create(&child, &self.write_options())).await?;
         let stored = Arc::new(stored);
@@ -195,7 +242,8 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the leadership term has ended or the request fails.
+    /// Returns a terminal error if the object has no uid, because it was built and not read. Returns an error if the
+    /// leadership term has ended or the request fails.
     ///
     /// # Cancel safety
     ///
@@ -205,6 +253,12 @@ impl<K: Resource> Context<K> {
     where
         T: Resource + DeserializeOwned,
     {
+        if object.uid().is_empty() {
+            let (kind, key) = (T::KIND, object.key());
+            let advice =
+                "it has no uid, so it was not read; pass an object that `get`, `get_live`, `list` or `apply` returned";
+            return Err(ReconcileError::terminal(format!("cannot delete {kind} {key:?}: {advice}")));
+        }
         let preconditions = Preconditions { uid: Some(object.uid().into()), ..Preconditions::default() };
         let options = DeleteOptions { preconditions: Some(preconditions), ..DeleteOptions::default() };
         let deletion = self.within_term(self.cluster().api::<T>().delete(object.key(), &options)).await;
@@ -219,38 +273,41 @@ impl<K: Resource> Context<K> {
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
         }
+        self.applied(|applied| applied.forget(&(TypeId::of::<T>(), object.key(), false)));
         Ok(())
     }
 
     fn compare<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> Comparison {
-        self.applied(|applied| {
-            applied.compare(target, configuration, live, || match serde_json::to_value(live) {
-                Ok(value) => Some(value),
-                Err(error) => {
-                    tracing::debug!(%error, "cannot serialize a cached object to compare it; applying instead");
-                    None
-                }
-            })
-        })
+        self.applied(|applied| applied.compare(target, configuration, live, || encode(live)))
     }
 
-    /// Reports that other writers repeatedly change a field that this controller applies. The report goes to the log,
-    /// and is also an Event. Reads the object from the server for this report, because the cache has no
-    /// `managedFields`.
-    async fn report_contention<T: Resource>(&self, target: &Target, path: &[String]) {
+    /// Prepares the report of a field that this controller has to apply repeatedly. If a report will be due, reads the
+    /// other writers of the field from the server before the apply takes the field away from them.
+    async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>) -> Overwritten {
         let now = tokio::time::Instant::now();
-        let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
-        let (field, key, own) = (contention::display(path), &target.1, self.field_manager());
-        let resource = T::api_resource();
-        let url = format!("{}/{}", resource.path(key.namespace()), key.name());
-        let request = self.cluster().client().get().abs_path(url.split('/').filter(|part| !part.is_empty()));
-        let others = match request.object::<Value>().await {
-            Ok(object) => contention::other_managers(&object, path, own),
+        if !self.applied(|applied| applied.is_report_due(target, now)) {
+            return Overwritten { path, others: Vec::new() };
+        }
+        let others = match self.read_raw::<T>(&target.1).await {
+            Ok(object) => contention::other_managers(&object, &path, self.field_manager()),
             Err(error) => {
                 tracing::debug!(%error, "cannot read the field managers of a contended object");
                 Vec::new()
             }
         };
+        Overwritten { path, others }
+    }
+
+    /// Counts an apply of an overwritten field, if the apply changed the object. If there were many such applies,
+    /// reports the other writers of the field in the log and as an Event.
+    fn count_revert<T: Resource>(&self, target: &Target, overwritten: &Overwritten, live: &T, stored: &T) {
+        if live.resource_version() == stored.resource_version() {
+            return;
+        }
+        let now = tokio::time::Instant::now();
+        let Some(count) = self.applied(|applied| applied.revert(target, now)) else { return };
+        let Overwritten { path, others } = overwritten;
+        let (field, key, own) = (contention::display(path), &target.1, self.field_manager());
         let others = if others.is_empty() { "another writer".to_owned() } else { others.join(" and ") };
         let message =
             format!("{own} and {others} both write {field} of {} {key}: {count} times in the last minute", T::KIND);
@@ -258,7 +315,31 @@ impl<K: Resource> Context<K> {
         self.event(EventType::Warning, "FieldContention", message);
     }
 
-    /// Runs a write, and drops the write when the leadership term ends.
+    /// Returns the error for a status request that the server answered with 404.
+    async fn missing_status(&self, uid: &str) -> ReconcileError
+    where
+        K: DeserializeOwned,
+    {
+        match self.cluster().api::<K>().metadata_only().get(self.key()).await {
+            Ok(stored) if stored.metadata.uid == uid => ReconcileError::terminal(format!(
+                "cannot apply the status of {} {:?}: the resource has no status subresource; add \
+                 `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
+                K::KIND,
+                self.key()
+            )),
+            Err(error) if !error.is_not_found() => error.into(),
+            _ => self.gone(),
+        }
+    }
+
+    /// Reads an object with its `managedFields` from the server.
+    pub(super) async fn read_raw<T: Resource>(&self, key: &ObjectKey) -> Result<Value, ApiError> {
+        let url = format!("{}/{}", T::api_resource().path(key.namespace()), key.name());
+        let request = self.cluster().client().get().abs_path(url.split('/').filter(|part| !part.is_empty()));
+        Ok(request.object::<Value>().await?)
+    }
+
+    /// Runs a write, and drops it when the leadership term ends.
     async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {
         match self.leadership() {
             None => Ok(write.await?),
@@ -274,14 +355,31 @@ impl<K: Resource> Context<K> {
         self.owner_reference().ok_or_else(|| self.gone())
     }
 
-    fn gone(&self) -> ReconcileError {
+    pub(super) fn gone(&self) -> ReconcileError {
         let key: &ObjectKey = self.key();
         ReconcileError::new(format!("{} {key:?} no longer exists", K::KIND))
     }
 }
 
-/// Checks that no other object controls a child. The other object may be the re-created owner, while the cache still
-/// contains the deleted owner.
+/// A field that another writer has changed since the last apply.
+struct Overwritten {
+    path: Vec<String>,
+    /// The other field managers of the field, if a report is due and they are known.
+    others: Vec<String>,
+}
+
+fn encode(object: &impl Serialize) -> Option<Value> {
+    match serde_json::to_value(object) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::debug!(%error, "cannot serialize a cached object to compare it; applying instead");
+            None
+        }
+    }
+}
+
+/// Checks that no other object controls a child. The other object may be a re-created owner whose predecessor is still
+/// in the cache.
 fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()> {
     let Some(other) = child.metadata().controller().filter(|controller| controller.uid != owner.uid) else {
         return Ok(());
@@ -293,8 +391,12 @@ fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()
     )))
 }
 
-/// Returns whether the error of a deletion means that the object no longer exists. Either no object has this name, or
-/// an object with another uid has this name.
+fn is_not_found(error: &ReconcileError) -> bool {
+    error.cause().downcast_ref::<ApiError>().is_some_and(ApiError::is_not_found)
+}
+
+/// Returns whether the error of a deletion means that the object no longer exists. Either no object has the name of the
+/// deleted object, or an object with another uid has it.
 fn is_gone(error: &ReconcileError) -> bool {
     error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_not_found() || error.is_conflict())
 }

@@ -50,6 +50,8 @@ pub(super) struct Lease {
     pub(super) is_leader: bool,
     /// The time until the leadership term of this replica ends, unless the term is renewed.
     pub(super) seconds_left: Option<f64>,
+    /// The last error of the requests for the lease. `None` if they succeed.
+    pub(super) last_error: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -12,6 +12,7 @@ pub(super) fn lease(election: &ElectionStatus) -> Lease {
         holder: election.leader().as_deref().map(shortened),
         is_leader: left.is_some(),
         seconds_left: left.map(seconds),
+        last_error: election.last_error().as_deref().map(shortened),
     }
 }
 

@@ -36,7 +36,7 @@ impl Manager {
     /// | `phase` | `starting`, `standby`, `running` or `stopping` |
     /// | `waits_for` | the reason of the phase `starting`, otherwise null |
     /// | `live`, `ready` | the checks of both probes: `name`, and `problem`, which is null if the check passes |
-    /// | `leader` | null without a leader election; otherwise `lease`; `holder`, which is null before the first read and empty if the lease is free; `is_leader`; and `seconds_left` until the term of this replica ends unless it is renewed, or null |
+    /// | `leader` | null without a leader election; otherwise `lease`; `holder`, which is null before the first read and empty if the lease is free; `is_leader`; `seconds_left` until the term of this replica ends unless it is renewed, or null; and `last_error`, which is null if the requests for the lease succeed |
     /// | `controllers` | see below |
     /// | `informers` | `name`, `resource`, `state` (`starting`, `listing`, `streaming`, `synced`, `degraded`, `stopped`, `unknown`), `since` (null before the start), `objects`, `received` (the progress of a list, otherwise null), `problem` (of a degraded or stopped informer, otherwise null), and `last_failure` (`at` and `text`, or null) |
     /// | `shards` | `name`, `member` (the membership lease of this replica, like `leader`), and `shards`: `index` and the members of `leader` |

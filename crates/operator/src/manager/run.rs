@@ -1,11 +1,13 @@
 //! Runs a manager.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use pintle_cluster::Cluster;
 use pintle_controller::{Manager as Engine, ManagerStatus};
 use pintle_crd::CustomResourceDefinition;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -13,7 +15,7 @@ use super::Manager;
 use crate::controller::Surroundings;
 use crate::debug::Debug;
 use crate::serve::{self, Page};
-use crate::{OperatorError, Result, install, leader_service};
+use crate::{OperatorError, Result, install, leader_service, names};
 
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
@@ -24,8 +26,9 @@ impl Manager {
     /// # Errors
     ///
     /// - The address for probes is in use, or the leader election is misconfigured. The manager then starts nothing.
-    /// - The certificate of the webhooks cannot be read, or the address of the webhooks is in use. The manager then
-    ///   starts nothing.
+    /// - The name of the manager cannot be the name of a Lease, or a controller has two finalizers or an invalid
+    ///   finalizer. The manager then starts nothing.
+    /// - The certificate of the webhooks cannot be read, or their address is in use. The manager then starts nothing.
     /// - A CustomResourceDefinition or the configuration of the webhooks cannot be installed.
     /// - Two controllers have the same name, a part of the manager has failed, or stopping took too long. The error is
     ///   then a [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not
@@ -39,9 +42,15 @@ impl Manager {
     ///
     /// Dropping the future ends all parts of the manager, in no particular order, and does not release the Lease.
     pub async fn run(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         let waits = Waits::default();
         let mut engine = Engine::new().config(self.config.clone());
         if let Some(config) = self.election.take() {
+            if !names::is_subdomain(&self.name) {
+                return Err(OperatorError::LeaseName(self.name));
+            }
             engine = engine.leader_election(self.cluster.elector(self.name.as_str(), config)?);
         }
         #[cfg(feature = "webhook")]
@@ -77,13 +86,15 @@ impl Manager {
         if self.owns_cluster {
             engine = engine.informers(self.cluster.informers().clone());
         }
-        let ended = engine.run(stop).await;
+        let (ended, stopped) = run_until_stopped(engine, stop).await;
         #[cfg(feature = "webhook")]
         if let Some(webhooks) = webhooks {
             webhooks.finish(self.config.graceful_shutdown_timeout).await;
         }
         if self.owns_cluster {
-            self.cluster.shutdown().await;
+            let limit = self.config.graceful_shutdown_timeout;
+            let left = stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()));
+            self.cluster.shutdown_within(left).await;
         }
         Ok(ended?)
     }
@@ -115,6 +126,22 @@ impl Manager {
         };
         let listener = serve::listen(address).await?;
         Ok(Some(AbortOnDropHandle::new(tokio::spawn(async move { match serve::serve(listener, page).await {} }))))
+    }
+}
+
+/// Runs the engine. Also returns the time of the stop, if one was requested.
+async fn run_until_stopped(
+    engine: Engine,
+    stop: &CancellationToken,
+) -> (Result<(), pintle_controller::ManagerError>, Option<Instant>) {
+    let mut run = pin!(engine.run(stop));
+    tokio::select! {
+        biased;
+        ended = &mut run => (ended, None),
+        () = stop.cancelled() => {
+            let stopped = Instant::now();
+            (run.await, Some(stopped))
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! Tests that an apply sends a request only if it would change something.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_apiserver::RequestVerb;
 use pintle_controller::predicate::ResourceVersionChanged;
 use pintle_events::Event;
-use pintle_meta::{DeleteOptions, ListOptions, Patch, WriteOptions};
+use pintle_meta::{DeleteOptions, ListOptions, ObjectMeta, Patch, WriteOptions};
 use pintle_operator::{Action, Context, Controller};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -55,6 +57,42 @@ async fn foreign_change_of_an_applied_field_is_reverted() {
 
     maps.delete("blog", &DeleteOptions::default()).await.unwrap();
     eventually("the child exists again", async || world.child("blog").await.ok()).await;
+    running.stop().await.unwrap();
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Secret {
+    metadata: ObjectMeta,
+    #[serde(default, rename = "stringData")]
+    string_data: BTreeMap<String, String>,
+}
+pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
+
+/// The server stores `stringData` as `data`. So the stored object never has the applied field.
+#[tokio::test]
+async fn field_that_the_server_changes_is_applied_once() {
+    let world = World::with_site("blog").await;
+    let applies = world.count(RequestVerb::Patch, "secrets", "");
+    let (called, mut calls) = unbounded_channel();
+    let reconcile = move |site: Arc<Website>, cx: Context<Website>| {
+        let called = called.clone();
+        async move {
+            let string_data = [("password".to_owned(), "x".to_owned())].into();
+            let secret = cx.apply(Secret { metadata: ObjectMeta::new("", &site.metadata.name), string_data }).await?;
+            called.send(secret.metadata.resource_version.clone()).unwrap();
+            Ok(Action::await_change())
+        }
+    };
+    let controller = Controller::<Website>::new().owns::<Secret>().reconcile(reconcile);
+    let running = Running::start(world.manager().controller(controller));
+    soon(calls.recv()).await.unwrap();
+    let secrets = world.cluster.namespaced::<Secret>("default");
+    for value in ["1", "2", "3"] {
+        let note = Patch::Merge(json!({"metadata": {"annotations": {"note": value}}}));
+        let version = secrets.patch("blog", &note, &WriteOptions::default()).await.unwrap().metadata.resource_version;
+        soon(async { while calls.recv().await.unwrap() != version {} }).await;
+    }
+    assert_eq!(world.counted(applies), 1 + 3, "one apply, and three patches of the test");
     running.stop().await.unwrap();
 }
 

@@ -2,17 +2,33 @@
 
 use std::sync::{Arc, Mutex};
 
+use pintle_crd::Resource;
 use pintle_leaderelect::LeadershipLost;
-use pintle_meta::{LabelSelector, ObjectMeta};
-use pintle_operator::{Action, Context, Controller, ReconcileError};
+use pintle_meta::{LabelSelector, ObjectMeta, WriteOptions};
+use pintle_operator::{Action, Context, Controller, ControllerBuilder, ReconcileError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::support::{ConfigMap, Running, Website, World, map, soon};
+use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, map, soon};
 
 /// Runs a controller whose reconciler calls `probe`. Returns the result of the first call.
 async fn probe<T, Fut>(
     world: &World,
     owns: bool,
+    probe: impl Fn(Context<Website>) -> Fut + Clone + Send + Sync + 'static,
+) -> T
+where
+    T: Send + 'static,
+    Fut: Future<Output = T> + Send,
+{
+    let builder = Controller::<Website>::new();
+    probe_with(world, if owns { builder.owns::<ConfigMap>() } else { builder }, probe).await
+}
+
+async fn probe_with<T, Fut>(
+    world: &World,
+    builder: ControllerBuilder<Website>,
     probe: impl Fn(Context<Website>) -> Fut + Clone + Send + Sync + 'static,
 ) -> T
 where
@@ -28,8 +44,6 @@ where
             Ok(Action::await_change())
         }
     };
-    let builder = Controller::<Website>::new();
-    let builder = if owns { builder.owns::<ConfigMap>() } else { builder };
     let running = Running::start(world.manager().controller(builder.reconcile(reconcile)));
     let result = soon(results.recv()).await.unwrap();
     running.stop().await.unwrap();
@@ -64,6 +78,78 @@ async fn child_in_another_namespace_needs_apply_unowned() {
     assert!(unowned.metadata.owner_references.is_empty());
 }
 
+#[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[resource(crate = pintle_crd, group = "example.com", version = "v1", cluster, status = false)]
+struct Tenant {
+    metadata: ObjectMeta,
+    status: Option<serde_json::Value>,
+}
+
+#[tokio::test]
+async fn status_without_subresource_is_a_terminal_error() {
+    let world = World::start().await;
+    let (sender, mut results) = unbounded_channel();
+    let reconcile = move |_: Arc<Tenant>, cx: Context<Tenant>| {
+        let sender = sender.clone();
+        async move {
+            sender.send(cx.apply_status(serde_json::json!({"url": "x"})).await.unwrap_err()).unwrap();
+            Ok(Action::await_change())
+        }
+    };
+    let controller = Controller::<Tenant>::new().reconcile(reconcile);
+    let running = Running::start(world.manager().install::<Tenant>().controller(controller));
+    let tenant = Tenant { metadata: ObjectMeta::new("", "acme"), status: None };
+    eventually("created", async || world.cluster.api().create(&tenant, &WriteOptions::default()).await.ok()).await;
+    assert_terminal(&soon(results.recv()).await.unwrap(), "the resource has no status subresource");
+    running.stop().await.unwrap();
+}
+
+/// The controller would not notice the deletion of such a child.
+#[tokio::test]
+async fn child_of_a_kind_only_read_is_refused() {
+    let world = World::with_site("blog").await;
+    let reads = Controller::<Website>::new().reads::<ConfigMap>();
+    let (applied, created) = probe_with(&world, reads, async |cx| {
+        cx.apply_unowned(map("unowned", "a", "b")).await.unwrap();
+        (cx.apply(map("x", "a", "b")).await.unwrap_err(), cx.create(map("x", "a", "b")).await.unwrap_err())
+    })
+    .await;
+    assert_terminal(&applied, "add `.owns::<ConfigMap>()` to the controller");
+    assert_terminal(&created, "add `.owns::<ConfigMap>()` to the controller");
+    assert!(world.child("x").await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn object_cannot_own_itself() {
+    let world = World::with_site("blog").await;
+    let error = probe_with(&world, Controller::<Website>::new().owns::<Website>(), async |cx| {
+        let site = || {
+            let spec = Spec { domain: "blog.example.com".into() };
+            Website { metadata: ObjectMeta::new("", "blog"), spec, status: None }
+        };
+        cx.apply_unowned(site()).await.unwrap();
+        cx.apply(site()).await.unwrap_err()
+    })
+    .await;
+    assert_terminal(&error, "use `apply_unowned`");
+    assert!(world.site("blog").await.metadata.owner_references.is_empty());
+}
+
+#[tokio::test]
+async fn delete_without_uid_is_a_terminal_error() {
+    let world = World::with_site("blog").await;
+    let other = ConfigMap { metadata: ObjectMeta::new("default", "other"), ..map("", "a", "b") };
+    world.cluster.api().create(&other, &WriteOptions::default()).await.unwrap();
+    let other = Arc::new(other);
+    let error = probe(&world, true, move |cx| {
+        let other = other.clone();
+        async move { cx.delete(&other).await.unwrap_err() }
+    })
+    .await;
+    assert_terminal(&error, "it has no uid, so it was not read");
+    assert!(world.child("other").await.is_ok());
+}
+
 #[tokio::test]
 async fn reads_include_own_writes_at_once() {
     let world = World::with_site("blog").await;
@@ -82,6 +168,9 @@ async fn reads_include_own_writes_at_once() {
         let created = cx.create(map("made", "a", "b")).await.unwrap();
         assert_eq!(created.metadata.owner_references[0].name, "blog");
         assert!(cx.create(map("made", "a", "b")).await.is_err());
+        let mut generated = map("", "a", "b");
+        generated.metadata.generate_name = "job-".into();
+        assert!(cx.create(generated).await.unwrap().metadata.name.starts_with("job-"));
     })
     .await;
 }

@@ -4,10 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pintle_controller::{EnqueueMapped, ReconcileRequest};
-use pintle_meta::{DeleteOptions, ObjectKey};
-use pintle_operator::{Action, Cleanup, Context, Controller, Reconciler, Result};
+use pintle_apiserver::faults::{Fault, Lag, Rule};
+use pintle_controller::{EnqueueMapped, ReconcileRequest, Trigger};
+use pintle_events::EventType;
+use pintle_meta::{ConditionStatus, DeleteOptions, ObjectKey, Patch, WriteOptions};
+use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Reconciler, Result};
+use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 
 use crate::support::{ConfigMap, Running, Status, Website, World, eventually, publish, soon};
 
@@ -78,6 +83,165 @@ async fn condition_keeps_its_transition_time() {
     assert_eq!(broken.message, "the DNS does not answer");
     assert!(broken.last_transition_time >= first.last_transition_time);
     running.stop().await.unwrap();
+}
+
+/// The caches lag, so each controller reads an old condition of the other controller.
+#[tokio::test]
+async fn condition_of_another_controller_is_not_reverted() {
+    let world = World::with_site("blog").await;
+    let lag = Fault::Lag(Lag::Time(Duration::from_secs(1)));
+    let rule = Rule { resource: Some("websites".into()), times: None, ..Rule::new(lag) };
+    world.cluster.server().unwrap().faults().add(rule);
+    let go = Arc::new(Semaphore::new(0));
+    let controller = |name: &'static str, waits: bool| {
+        let go = go.clone();
+        Controller::<Website>::new().name(name).field_manager(name).reconcile(
+            move |site: Arc<Website>, cx: Context<Website>| {
+                let go = go.clone();
+                async move {
+                    let is_changed = site.metadata.annotations.contains_key("test");
+                    if is_changed && waits {
+                        go.acquire().await.unwrap().forget();
+                    }
+                    let status = if is_changed { ConditionStatus::True } else { ConditionStatus::False };
+                    let conditions = cx.with_condition(name, status, "Checked", "");
+                    cx.apply_status(json!({"url": "", "conditions": conditions})).await?;
+                    Ok(Action::await_change())
+                }
+            },
+        )
+    };
+    let running =
+        Running::start(world.manager().controller(controller("Dns", false)).controller(controller("Cdn", true)));
+    let status = async |kind: &str| world.site("blog").await.status?.conditions.find(kind).map(|found| found.status);
+    eventually("both conditions", async || status("Dns").await.and(status("Cdn").await)).await;
+    world.annotate("blog", "x").await;
+    let is_true = async |kind: &str| status(kind).await.filter(|status| *status == ConditionStatus::True);
+    eventually("the first controller has written", async || is_true("Dns").await).await;
+    go.add_permits(1);
+    eventually("the second controller has written", async || is_true("Cdn").await).await;
+    assert_eq!(status("Dns").await, Some(ConditionStatus::True));
+    running.stop().await.unwrap();
+}
+
+/// A new process finds its conditions in the `managedFields`, and leaves the conditions of others alone.
+#[tokio::test]
+async fn restart_keeps_own_conditions() {
+    let world = World::with_site("blog").await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "Seen", "message": ""});
+    for (manager, kind) in [("website-controller", "Old"), ("other", "Theirs")] {
+        let status = json!({"url": "", "conditions": [condition(kind)]});
+        let body =
+            json!({"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "blog"}, "status": status});
+        sites.patch_status("blog", &Patch::Apply(body), &WriteOptions::apply(manager)).await.unwrap();
+    }
+    let reconcile = async |_: Arc<Website>, cx: Context<Website>| {
+        cx.apply_status(Status { url: String::new(), conditions: cx.ready("Published") }).await?;
+        Ok(Action::await_change())
+    };
+    let running = Running::start(world.manager().controller(Controller::<Website>::new().reconcile(reconcile)));
+    let find = async |kind: &str| world.site("blog").await.status?.conditions.find(kind).cloned();
+    eventually("ready", async || find("Ready").await).await;
+    assert!(find("Old").await.is_some() && find("Theirs").await.is_some());
+    running.stop().await.unwrap();
+    let body = json!({"apiVersion": "example.com/v1", "kind": "Website", "metadata": {"name": "blog"}});
+    sites.patch_status("blog", &Patch::Apply(body), &WriteOptions::apply("other")).await.unwrap();
+    assert!(find("Old").await.is_some() && find("Theirs").await.is_none(), "only the other writer owned its condition");
+}
+
+#[tokio::test]
+async fn gone_is_not_called_for_unselected_objects() {
+    let world = World::with_site("blog").await;
+    let (sender, mut gone) = unbounded_channel();
+    let trigger = Trigger::new();
+    let controller = Controller::<Website>::new()
+        .labels("team=a".parse().unwrap())
+        .source(trigger.clone())
+        .gone(move |key, _| {
+            let sent = sender.send(key);
+            async move { Ok(sent?) }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    // The controller processes one key after the other, in this order.
+    trigger.trigger(ObjectKey::new("default", "blog"));
+    trigger.trigger(ObjectKey::new("default", "missing"));
+    assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new("default", "missing"));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn deleted_object_that_lost_its_label_is_cleaned_up() {
+    let world = World::with_site("blog").await;
+    let sites = world.cluster.namespaced::<Website>("default");
+    let label = |value: Option<&str>| Patch::Merge(json!({"metadata": {"labels": {"team": value}}}));
+    sites.patch("blog", &label(Some("a")), &WriteOptions::default()).await.unwrap();
+    let (trigger, cleanups) = (Trigger::new(), Arc::new(AtomicUsize::new(0)));
+    let counted = cleanups.clone();
+    let controller = Controller::<Website>::new()
+        .labels("team=a".parse().unwrap())
+        .source(trigger.clone())
+        .cleanup("example.com/dns", move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok(Cleanup::Done) }
+        })
+        .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
+    let running = Running::start(world.manager().controller(controller));
+    let has_finalizer = async || (!world.site("blog").await.metadata.finalizers.is_empty()).then_some(());
+    eventually("the finalizer is stored", has_finalizer).await;
+    sites.patch("blog", &label(None), &WriteOptions::default()).await.unwrap();
+    sites.delete("blog", &DeleteOptions::default()).await.unwrap();
+    eventually("the object is deleted", async || {
+        trigger.trigger(ObjectKey::new("default", "blog")); // as the repeated check does
+        sites.get("blog").await.is_err().then_some(())
+    })
+    .await;
+    assert!(cleanups.load(Ordering::SeqCst) > 0);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn impossible_names_end_the_manager_at_start() {
+    let world = World::start().await;
+    let nothing = || async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change());
+    let done = async |_, _| Ok(Cleanup::Done);
+    let invalid = Controller::<Website>::new().cleanup("not a finalizer!", done).reconcile(nothing());
+    let two = Controller::<Website>::new().cleanup("example.com/a", done).cleanup("example.com/b", done);
+    for (manager, expected) in [
+        (Manager::new("My Operator", world.cluster.clone()).leader_election(), "a Lease cannot have this name"),
+        (world.manager().controller(invalid), "\"not a finalizer!\" is not a finalizer"),
+        (world.manager().controller(two.reconcile(nothing())), "\"example.com/a\" and \"example.com/b\""),
+    ] {
+        let error = Running::start(manager).ended().await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// The server answers no request for Events, so the manager loses them at the end of the shutdown timeout.
+#[tokio::test]
+async fn pending_events_do_not_prolong_the_stop() {
+    let world = World::with_site("blog").await;
+    let server = world.cluster.server().unwrap();
+    let delay = Fault::Delay(Duration::from_secs(60));
+    server.faults().add(Rule { resource: Some("events".into()), times: None, ..Rule::new(delay) });
+    let (sender, mut called) = unbounded_channel();
+    let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
+        let sender = sender.clone();
+        async move {
+            cx.event(EventType::Normal, "Seen", "it exists");
+            sender.send(()).unwrap();
+            std::future::pending::<Result<Action>>().await
+        }
+    };
+    let manager = Manager::connect("auditor", server.client_config()).unwrap();
+    let manager = manager.shutdown_timeout(Duration::from_millis(200));
+    let running = Running::start(manager.controller(Controller::<Website>::new().reconcile(reconcile)));
+    soon(called.recv()).await.unwrap();
+    let start = Instant::now();
+    let error = running.stop().await.unwrap_err().to_string();
+    assert!(error.contains("default/blog"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(4), "Events had 5 s more: {:?}", start.elapsed());
 }
 
 #[tokio::test]

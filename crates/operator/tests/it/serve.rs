@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_leaderelect::LeaderElectionConfig;
 use pintle_operator::{Controller, OperatorError};
+use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +42,37 @@ async fn probes_and_metrics_are_served() {
     assert_eq!(get(address, "/other").await.unwrap().0, 404);
     running.stop().await.unwrap();
     assert!(get(address, "/healthz").await.is_none(), "the server ends with the manager");
+}
+
+#[tokio::test]
+async fn forbidden_lease_makes_the_replica_unready() {
+    let world = World::with_site("blog").await;
+    let forbidden = Rule { resource: Some("leases".into()), times: None, ..Rule::new(Fault::Answer(Answer::new(403))) };
+    let faults = world.cluster.server().unwrap().faults();
+    let rule = faults.add(forbidden);
+    let address = free_address().await;
+    let election = LeaderElectionConfig {
+        lease_duration: Duration::from_secs(1),
+        renew_deadline: Duration::from_millis(500),
+        retry_period: Duration::from_millis(100),
+        ..LeaderElectionConfig::default()
+    };
+    let manager = world.manager().serve(address).leader_election_with(election);
+    let running =
+        Running::start(manager.controller(Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish)));
+    let problem =
+        "[-]leaderElection failed: leader election by default/website-controller: cannot read or write the lock";
+    eventually("not ready", async || get(address, "/readyz").await.filter(|ready| ready.1.contains(problem))).await;
+    let debug: Value = serde_json::from_str(&get(address, "/debug.json").await.unwrap().1).unwrap();
+    assert!(debug["leader"]["last_error"].as_str().is_some_and(|error| error.contains("403")), "{}", debug["leader"]);
+    faults.remove(rule);
+    eventually("ready", async || get(address, "/readyz").await.filter(|ready| ready.0 == 200)).await;
+    eventually("no error", async || {
+        let debug: Value = serde_json::from_str(&get(address, "/debug.json").await?.1).unwrap();
+        debug["leader"]["last_error"].is_null().then_some(())
+    })
+    .await;
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,46 @@
+//! Checks of names that the API server would reject each time.
+
+/// Returns whether `name` is a DNS subdomain, which most objects need as their name.
+pub(crate) fn is_subdomain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        has_word_ends(label) && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// Returns whether `name` is a qualified name, which a finalizer needs: a name, after an optional subdomain and `/`.
+pub(crate) fn is_qualified(name: &str) -> bool {
+    let (prefix, name) = match name.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, name),
+    };
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    prefix.is_none_or(is_subdomain) && name.len() <= 63 && has_word_ends(name) && name.bytes().all(is_allowed)
+}
+
+/// Returns whether `text` begins and ends with a letter or digit.
+fn has_word_ends(text: &str) -> bool {
+    let is_word = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    is_word(text.bytes().next()) && is_word(text.bytes().next_back())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rules_of_kubernetes() {
+        for name in ["a", "website-controller", "a.b-c.1", &"a".repeat(253)] {
+            assert!(is_subdomain(name) && (name.len() > 63 || is_qualified(name)), "{name}");
+        }
+        for name in ["", "My Operator", "A", "a_b", "-a", "a-", "a..b", "a.", "a/b", &"a".repeat(254)] {
+            assert!(!is_subdomain(name), "{name}");
+        }
+        for name in ["example.com/dns", "example.com/Dns_1", "orphan"] {
+            assert!(is_qualified(name), "{name}");
+        }
+        for name in ["", "not a finalizer!", "example.com/", "/dns", "a/b/c", "A.com/dns", &"a".repeat(64)] {
+            assert!(!is_qualified(name), "{name}");
+        }
+    }
+}
