@@ -53,6 +53,10 @@ pub struct ApiServerConfig {
     /// The wall time at startup. Default: `None`. By default, the wall time is the machine's time. After startup, the wall time advances
     /// with tokio's clock. A test can pause tokio's clock.
     pub start_time: Option<SystemTime>,
+    /// Whether the server moves long processing steps to other threads. Default: `true`. If this field is `false`, a
+    /// long step blocks the thread of the runtime. The order of requests in a test then does not depend on the speed of
+    /// these threads.
+    pub offload: bool,
     /// The interval at which a watch receives bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
     /// The maximum number of changes by which a watcher can lag behind. The server closes the stream of a watcher that lags further behind.
@@ -124,6 +128,7 @@ impl Default for ApiServerConfig {
             tls: false,
             token_auth_file: None,
             seed: None,
+            offload: true,
             start_time: None,
             bookmark_interval: Duration::from_secs(60),
             watch_buffer: 4096,

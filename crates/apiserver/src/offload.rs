@@ -25,11 +25,19 @@ pub(crate) const ALWAYS: usize = usize::MAX;
 /// The number of permits also bounds memory. The reason is that processing an input can take hundreds of times the input's own memory. An
 /// offloaded step never waits for another offloaded step.
 #[derive(Clone, Debug)]
-pub(crate) struct OffloadPermits(Arc<Semaphore>);
+pub(crate) struct OffloadPermits {
+    permits: Arc<Semaphore>,
+    is_inline: bool,
+}
 
 impl OffloadPermits {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(max_permits())))
+        Self { permits: Arc::new(Semaphore::new(max_permits())), is_inline: false }
+    }
+
+    /// Returns permits with which no step is offloaded.
+    pub(crate) fn inline() -> Self {
+        Self { permits: Arc::new(Semaphore::new(0)), is_inline: true }
     }
 }
 
@@ -92,6 +100,8 @@ enum Execution {
 pub(crate) struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
+    /// Whether all steps run on the thread that polls the future.
+    is_inline: bool,
     /// Whether the future is waiting for a permit.
     is_queued: bool,
 }
@@ -118,7 +128,8 @@ impl<T> Offload<T> {
     pub(crate) fn new(permits: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             state: OffloadState::Inline(Box::pin(work)),
-            permits: PollSemaphore::new(permits.0.clone()),
+            permits: PollSemaphore::new(permits.permits.clone()),
+            is_inline: permits.is_inline,
             is_queued: false,
         }
     }
@@ -150,7 +161,8 @@ impl<T: Send + 'static> Future for Offload<T> {
         loop {
             match std::mem::replace(&mut this.state, OffloadState::Done) {
                 OffloadState::Inline(mut work) => {
-                    let (polled, wants_offload) = poll_step(&mut work, Execution::Inline, context);
+                    let execution = if this.is_inline { Execution::Unmanaged } else { Execution::Inline };
+                    let (polled, wants_offload) = poll_step(&mut work, execution, context);
                     if polled.is_ready() {
                         return polled;
                     }
@@ -242,6 +254,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn inline_permits_keep_long_steps_on_the_thread() {
+        let place = Offload::new(&OffloadPermits::inline(), async {
+            work_on(ALWAYS).await;
+            here()
+        });
+        assert_eq!(place.await, here());
+    }
+
+    #[tokio::test]
     async fn only_long_steps_are_offloaded() {
         let places = Offload::new(&OffloadPermits::new(), async {
             let mut places = vec![here()];
@@ -297,7 +318,7 @@ mod tests {
         for _ in 0..max_permits() {
             assert!(begins.recv().await.is_some_and(|thread| thread != here()));
         }
-        assert_eq!(permits.0.available_permits(), 0);
+        assert_eq!(permits.permits.available_permits(), 0);
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -327,7 +348,7 @@ mod tests {
         has_begun.await.expect("the step begins");
         task.abort();
         assert!(task.await.is_err_and(|error| error.is_cancelled()));
-        assert_eq!(permits.0.available_permits(), max_permits() - 1, "it keeps its permit");
+        assert_eq!(permits.permits.available_permits(), max_permits() - 1, "it keeps its permit");
         go.send(()).expect("the step is waiting");
         assert_eq!(ended.await, Ok("done"));
     }
@@ -341,7 +362,7 @@ mod tests {
             let runtime = runtime().expect("a runtime");
             let (permits, has_run) = (OffloadPermits::new(), Arc::new(AtomicBool::new(false)));
             let held_by_others =
-                permits.0.clone().try_acquire_many_owned(if no_permit { max_permits() as u32 } else { 0 });
+                permits.permits.clone().try_acquire_many_owned(if no_permit { max_permits() as u32 } else { 0 });
             let (free, wait) = std::sync::mpsc::channel::<()>();
             let busy = runtime.spawn_blocking(move || wait.recv().is_err());
             let flag = has_run.clone();

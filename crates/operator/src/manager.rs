@@ -207,9 +207,14 @@ impl Manager {
     }
 
     /// Removes the address that [`serve`](Self::serve) has set. The manager then serves no probes, no metrics and no
-    /// debug page. Use this method in tests that run several managers at the same time.
+    /// debug page. If the manager has webhooks, it serves them on a free port of the loopback interface. Use this method
+    /// in tests that run several managers at the same time.
     pub fn without_server(mut self) -> Self {
         self.address = None;
+        #[cfg(feature = "webhook")]
+        if let Some(webhooks) = &mut self.webhooks {
+            webhooks.use_free_port();
+        }
         self
     }
 

@@ -117,10 +117,7 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
         return Ok(Value::Null);
     }
     if schema[INT_OR_STRING] == true {
-        return Ok(match random.bool() {
-            true => random.u16(..).into(),
-            false => format!("{}%", random.u8(..=100)).into(),
-        });
+        return int_or_string(schema, path, random);
     }
     match schema["type"].as_str() {
         Some("object") => fields_or_map(schema, path, depth, random),
@@ -135,6 +132,24 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
             2 => label(random).into(),
             _ => json!([random.bool()]),
         }),
+    }
+}
+
+/// Returns an integer that satisfies the bounds of the schema, or a string that satisfies its pattern, format and
+/// lengths. Without these rules, returns a port or a percentage.
+fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
+    let has = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
+    if random.bool() {
+        if !has(&["minimum", "maximum", "multipleOf"]) {
+            return Ok(random.u16(..).into());
+        }
+        let mut integer = schema.clone();
+        integer["type"] = "integer".into();
+        return Ok(number(&integer, random));
+    }
+    match has(&["pattern", "format", "minLength", "maxLength"]) {
+        true => text(schema, random).map(Value::from).map_err(|why| Unsatisfied { path: path.into(), why }),
+        false => Ok(format!("{}%", random.u8(..=100)).into()),
     }
 }
 

@@ -1,13 +1,14 @@
 //! The record of one run of the operator: its requests, its Lease writes and its failed processes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::SentRequest;
+use crate::{SentRequest, Violation};
 
 /// The maximum number of requests in a run. A correct operator never sends so many requests. An operator that loops without a delay reaches
 /// this maximum, because the paused clock never advances during the loop.
@@ -16,7 +17,10 @@ const MAX_REQUESTS: usize = 50_000;
 /// detected before it reaches `MAX_REQUESTS`.
 const MAX_RATE: usize = 2_000;
 
-/// If a process has panicked, the recorded cause starts with this text.
+/// The number of requests in the report of a stalled run.
+const STALLED_REQUESTS: usize = 15;
+
+/// The prefix of the recorded cause of a process that has panicked.
 pub(crate) const PANICKED: &str = "it panicked";
 
 /// The record of one run of the operator.
@@ -35,6 +39,17 @@ struct Inner {
     second: (Instant, usize),
     /// The names of processes that have ended, each with the cause: a panic, or an error although the test kit did not disturb the process.
     ended: Vec<(String, String)>,
+    /// The names of the processes whose tasks are alive.
+    running: BTreeSet<String>,
+}
+
+/// A process in the journal. Dropping the value records that the process is no longer running.
+pub(crate) struct Running(Arc<Journal>, String);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.lock().running.remove(&self.1);
+    }
 }
 
 /// A write of a Lease that the server executed.
@@ -56,8 +71,27 @@ impl Journal {
             is_flooded: false,
             second: (Instant::now(), 0),
             ended: Vec::new(),
+            running: BTreeSet::new(),
         };
         Self { inner: Mutex::new(inner) }
+    }
+
+    /// Records that a process is running, until the returned value is dropped.
+    pub(crate) fn running(self: &Arc<Self>, process: &str) -> Running {
+        self.lock().running.insert(process.into());
+        Running(self.clone(), process.into())
+    }
+
+    /// Returns the violation of a run in which the paused clock did not advance for `limit` of real time.
+    pub(crate) fn stalled(&self, limit: Duration) -> Violation {
+        let running: Vec<String> = self.lock().running.iter().cloned().collect();
+        let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
+        let what = format!(
+            "the paused clock did not advance for {} s of real time, and {processes} was running; a task never waits, \
+             for example because a reconciler requeues its key without a delay",
+            limit.as_secs_f64()
+        );
+        Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS) }
     }
 
     /// Adds a request. Returns the index of the request, or `None` if there are too many requests.

@@ -21,6 +21,7 @@ use serde_json::Value;
 pub use self::chaos::{SeedReport, seeds};
 pub use self::crashes::CrashReport;
 use self::steps::{Act, Step};
+use crate::journal::Journal;
 use crate::lab::{create, delete};
 use crate::{Lab, Violation};
 
@@ -51,6 +52,7 @@ pub(crate) type Operator<W> = Arc<dyn Fn(Cluster, W) -> Manager + Send + Sync>;
 pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
+    pub(crate) stall_limit: Duration,
     /// The user name of the operator, and the manifests of its roles. `None` means that the operator has the
     /// permissions of an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,
@@ -84,8 +86,12 @@ impl Kit {
 impl<W: World> Kit<W> {
     /// Creates a kit for an operator that changes a [`World`] outside of the cluster.
     pub fn with_world(operator: impl Fn(Cluster, W) -> Manager + Send + Sync + 'static) -> Self {
-        let settings =
-            Settings { quiet: Duration::from_secs(30), limit: Duration::from_secs(1_800), permissions: None };
+        let settings = Settings {
+            quiet: Duration::from_secs(30),
+            limit: Duration::from_secs(1_800),
+            stall_limit: Duration::from_secs(60),
+            permissions: None,
+        };
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
@@ -103,9 +109,19 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So the operator can
-    /// first install the CustomResourceDefinition of the object. The step also works while an object with the same name is still being
-    /// deleted.
+    /// Sets how much real time may pass while the paused clock does not advance. The default is one minute. If a task of
+    /// the operator never waits, the paused clock never advances. The run then fails with [`Violation::NotSteady`],
+    /// which names the processes that are running.
+    ///
+    /// The limit cannot end a run whose thread is blocked.
+    pub fn stall_limit(mut self, limit: Duration) -> Self {
+        self.settings.stall_limit = limit;
+        self
+    }
+
+    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So
+    /// the operator can install the resource of the object first. The step also works while an object with the same
+    /// name is still being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -160,8 +176,8 @@ impl<W: World> Kit<W> {
     ///
     /// Panics if the test panics.
     pub fn run<R: Send>(&self, test: impl AsyncFnOnce(&Lab<W>) -> Result<R, Violation> + Send) -> Result<R, Violation> {
-        runs::one(async || {
-            let lab = self.lab(0).await?;
+        runs::one(self.settings.stall_limit, async |journal| {
+            let lab = self.lab(0, journal).await?;
             lab.start()?;
             let result = test(&lab).await?;
             lab.check_rules()?;
@@ -169,8 +185,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    async fn lab(&self, seed: u64) -> Result<Lab<W>, Violation> {
-        Lab::new(self.operator.clone(), self.settings.clone(), seed).await
+    async fn lab(&self, seed: u64, journal: Arc<Journal>) -> Result<Lab<W>, Violation> {
+        Lab::new(self.operator.clone(), self.settings.clone(), seed, journal).await
     }
 }
 

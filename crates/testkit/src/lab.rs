@@ -5,6 +5,7 @@ mod steady;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +16,7 @@ use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Resource, ResourceScope, S
 use pintle_restreq::{Api, TransportLayer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::process::Process;
@@ -39,6 +41,9 @@ pub struct Lab<W = ()> {
     journal: Arc<Journal>,
     user: Cluster,
     world: W,
+    /// The state of the world before the run.
+    first_world: Value,
+    has_changed_world: AtomicBool,
     operator: Operator<W>,
     settings: Settings,
     seed: u64,
@@ -49,11 +54,19 @@ pub struct Lab<W = ()> {
 }
 
 impl<W: World> Lab<W> {
-    pub(crate) async fn new(operator: Operator<W>, settings: Settings, seed: u64) -> Result<Self, Violation> {
+    pub(crate) async fn new(
+        operator: Operator<W>,
+        settings: Settings,
+        seed: u64,
+        journal: Arc<Journal>,
+    ) -> Result<Self, Violation> {
+        // All parts of the operator draw their jitter and their names from this generator.
+        fastrand::seed(seed);
         let config = ApiServerConfig {
             seed: Some(seed),
             start_time: Some(SystemTime::UNIX_EPOCH + START),
             audit: 200_000,
+            offload: false,
             ..ApiServerConfig::default()
         };
         let server = Arc::new(ApiServer::start(config).await?);
@@ -66,12 +79,15 @@ impl<W: World> Lab<W> {
             server.load(manifests).map_err(|error| Violation::Start(Box::new(error)))?;
         }
         server.settle().await;
+        let world = W::default();
         Ok(Self {
             baseline: Baseline::of(&server),
             server,
-            journal: Arc::new(Journal::new()),
+            journal,
             user,
-            world: W::default(),
+            first_world: world.state(),
+            has_changed_world: AtomicBool::new(false),
+            world,
             operator,
             settings,
             seed,
@@ -98,9 +114,10 @@ impl<W: World> Lab<W> {
     ///
     /// # Panics
     ///
-    /// Panics if `request` does not have this form.
+    /// Panics if `request` does not have this form, or if `status` is not between 400 and 599.
     #[track_caller]
     pub fn fail(&self, request: &str, status: u16, times: u32) {
+        assert!((400..=599).contains(&status), "the status {status} is no failure; use a status from 400 to 599");
         let parsed = request.split_once(' ').and_then(|(verb, resource)| Some((verb.parse().ok()?, resource)));
         let (verb, resource) =
             parsed.unwrap_or_else(|| panic!("{request:?} is no verb and resource, such as \"patch configmaps\""));
@@ -262,6 +279,18 @@ impl<W: World> Lab<W> {
     /// Returns the state that is compared with the state of other runs.
     pub(crate) fn state(&self) -> State {
         State::of(&self.server, &self.baseline, self.world.state())
+    }
+
+    /// Records whether the operator has changed the world so far.
+    pub(crate) fn observe_world(&self) {
+        if self.world.state() != self.first_world {
+            self.has_changed_world.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the operator changed the world before any call of [`observe_world`](Self::observe_world).
+    pub(crate) fn has_changed_world(&self) -> bool {
+        self.has_changed_world.load(Ordering::Relaxed)
     }
 
     pub(crate) fn journal(&self) -> &Journal {

@@ -79,6 +79,19 @@ impl SentRequest {
         Self { verb: Some(verb), group, resource, subresource, namespace, name, ..request }
     }
 
+    /// Returns whether both requests have the same verb, resource, subresource, namespace and name. If `with_name` is
+    /// false, the names may differ. The names of Events may always differ, because they depend on the time.
+    pub(crate) fn is_same(&self, other: &Self, with_name: bool) -> bool {
+        let target = |request: &Self| {
+            let Self { verb, group, resource, subresource, namespace, .. } = request.clone();
+            (verb, group, resource, subresource, namespace)
+        };
+        if self.verb.is_none() || other.verb.is_none() {
+            return self.verb == other.verb && self.path == other.path;
+        }
+        target(self) == target(other) && (!with_name || self.is_event() || self.name == other.name)
+    }
+
     /// Returns whether the request is a write: a create, an update, a patch or a deletion.
     pub fn is_write(&self) -> bool {
         use RequestVerb::{Get, List, Watch};
@@ -88,16 +101,38 @@ impl SentRequest {
     /// Returns whether the request is housekeeping, which does not depend on the purpose of the operator. Requests for Leases, Events and
     /// access reviews are housekeeping.
     pub fn is_housekeeping(&self) -> bool {
-        matches!(
-            (self.group.as_str(), self.resource.as_str()),
-            ("coordination.k8s.io", "leases") | ("" | "events.k8s.io", "events")
-        ) || self.resource.ends_with("reviews")
+        is_housekeeping(&self.group, &self.resource)
     }
 
-    /// Returns whether the request changed an object. Housekeeping does not count, and neither does the installation of a
-    /// CustomResourceDefinition.
+    pub(crate) fn is_lease(&self) -> bool {
+        is_lease(&self.group, &self.resource)
+    }
+
+    /// Returns whether the request reads which resources the server serves. The number of these requests depends on how
+    /// fast the server serves a new resource.
+    pub(crate) fn is_discovery(&self) -> bool {
+        self.verb.is_none() || self.resource == "customresourcedefinitions" && !self.is_write()
+    }
+
+    fn is_event(&self) -> bool {
+        is_event(&self.group, &self.resource)
+    }
+
+    /// Returns whether the request changed an object of the operator's domain, or wrote an Event. The registration of
+    /// definitions and webhooks does not count. A change of finalizers does not count, because an operator adds its
+    /// finalizer before it does its work.
     pub(crate) fn is_effect(&self) -> bool {
-        !self.is_housekeeping() && self.resource != "customresourcedefinitions" && !self.changes.is_empty()
+        if self.is_event() {
+            return self.is_write() && self.code.is_some_and(|code| code < 300);
+        }
+        let is_work = |change: &String| {
+            !change.starts_with(".metadata.finalizers") && !change.starts_with(".metadata.managedFields")
+        };
+        !self.is_housekeeping() && !self.is_registration() && self.changes.iter().any(is_work)
+    }
+
+    fn is_registration(&self) -> bool {
+        is_registration(&self.group, &self.resource)
     }
 
     /// Returns whether the request shows that the operator is not idle, because it changed an object or is a failed write.
@@ -133,6 +168,28 @@ impl fmt::Display for SentRequest {
         }
         self.changes.iter().try_for_each(|change| write!(f, "\n    {change}"))
     }
+}
+
+/// See [`SentRequest::is_housekeeping`].
+pub(crate) fn is_housekeeping(group: &str, resource: &str) -> bool {
+    is_lease(group, resource) || is_event(group, resource) || resource.ends_with("reviews")
+}
+
+fn is_lease(group: &str, resource: &str) -> bool {
+    group == "coordination.k8s.io" && resource == "leases"
+}
+
+fn is_event(group: &str, resource: &str) -> bool {
+    ["", "events.k8s.io"].contains(&group) && resource == "events"
+}
+
+/// Returns whether a manager writes this resource at its start, before it leads.
+pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
+    matches!(
+        (group, resource),
+        ("apiextensions.k8s.io", "customresourcedefinitions")
+            | ("admissionregistration.k8s.io", "validatingwebhookconfigurations" | "mutatingwebhookconfigurations")
+    )
 }
 
 fn query(uri: &Uri) -> BTreeMap<&str, &str> {

@@ -43,7 +43,7 @@ impl LeastRole {
         let is_global = relevant().any(|request| request.namespace.is_empty() && is_scoped(request));
         let mut role = Self { name: name.into(), cluster: Rules::new(), namespaces: BTreeMap::new() };
         for request in relevant() {
-            let is_local = !request.namespace.is_empty() && (request.resource == "leases" || !is_global);
+            let is_local = !request.namespace.is_empty() && (request.is_lease() || !is_global);
             let rules = match is_local {
                 true => role.namespaces.entry(request.namespace.clone()).or_default(),
                 false => &mut role.cluster,

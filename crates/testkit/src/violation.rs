@@ -87,9 +87,23 @@ pub enum Violation {
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },
-    /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing.
+    /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing. Definitions,
+    /// registered webhooks and finalizers do not count as changes. Events count, and so does a world that differed from
+    /// its first state after any step of the user.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}", lines(.requests))]
     NoEffect {
+        /// The last requests of the operator.
+        requests: Vec<SentRequest>,
+    },
+    /// The operator did not send the request at which it should crash, although it had sent the request in the run
+    /// without a disturbance. So the check did not show how the operator handles this crash. The operator is probably
+    /// not deterministic.
+    #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
+    NoCrash {
+        /// A description of the crash.
+        what: String,
+        /// The number of runs.
+        runs: u64,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },

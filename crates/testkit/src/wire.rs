@@ -18,7 +18,6 @@ use http_body_util::{BodyExt, Full};
 use pintle_apiserver::{ApiServer, RequestVerb};
 use pintle_restreq::TransportBody;
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
@@ -38,12 +37,23 @@ pub(crate) enum Cut {
     After,
 }
 
-/// The point at which a process is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The request at which the process is killed. The order of concurrent requests differs from run to run. So a crash
+/// point does not contain the number of the request.
+#[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
-    /// The number of the request at which the process is killed. Each process counts its requests from 1.
-    pub(crate) request: usize,
+    /// A request with the same verb and target.
+    pub(crate) request: SentRequest,
+    /// Whether the name of the object must be the same.
+    pub(crate) with_name: bool,
+    /// The number of the request among the requests that match, starting from 1.
+    pub(crate) occurrence: usize,
     pub(crate) cut: Cut,
+}
+
+impl CrashPoint {
+    pub(crate) fn matches(&self, request: &SentRequest) -> bool {
+        self.request.is_same(request, self.with_name)
+    }
 }
 
 /// The disturbances of a connection between a process and the server.
@@ -68,16 +78,18 @@ pub(crate) struct Link {
     /// A token that is cancelled when the process is killed. After the cancellation, all requests of the process stop.
     dead: CancellationToken,
     state: Mutex<LinkState>,
-    /// A counter that is incremented to break all watches.
-    broken: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct LinkState {
     sent: usize,
     crash: Option<CrashPoint>,
+    /// The number of sent requests that match the crash point.
+    matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
+    /// A token that is cancelled when all open watches break. It wakes the watches in the order in which they began.
+    broken: CancellationToken,
 }
 
 /// The disturbances of one request.
@@ -91,9 +103,15 @@ struct RequestDisturbance {
 
 impl Link {
     pub(crate) fn new(process: String, server: Arc<ApiServer>, journal: Arc<Journal>, seed: u64) -> Arc<Self> {
-        let state = LinkState { sent: 0, crash: None, disturbances: None, random: Rng::with_seed(seed) };
-        let (dead, broken) = (CancellationToken::new(), watch::Sender::new(0));
-        Arc::new(Self { process, server, journal, dead, state: Mutex::new(state), broken })
+        let state = LinkState {
+            sent: 0,
+            crash: None,
+            matched: 0,
+            disturbances: None,
+            random: Rng::with_seed(seed),
+            broken: CancellationToken::new(),
+        };
+        Arc::new(Self { process, server, journal, dead: CancellationToken::new(), state: Mutex::new(state) })
     }
 
     pub(crate) fn crash_at(&self, crash: Option<CrashPoint>) {
@@ -114,7 +132,7 @@ impl Link {
     }
 
     pub(crate) fn break_watches(&self) {
-        self.broken.send_modify(|epoch| *epoch += 1);
+        self.with(|state| std::mem::take(&mut state.broken)).cancel();
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
@@ -123,10 +141,10 @@ impl Link {
     }
 
     /// Counts a request and chooses its disturbances.
-    fn next(&self) -> (usize, RequestDisturbance) {
+    fn next(&self, head: &Parts) -> (SentRequest, RequestDisturbance) {
         self.with(|state| {
             state.sent += 1;
-            let number = state.sent;
+            let sent = SentRequest::parse(&self.process, state.sent, &head.method, &head.uri);
             let mut disturbance = RequestDisturbance::default();
             if let Some(disturbances) = state.disturbances.filter(|disturbances| Instant::now() < disturbances.until) {
                 disturbance.before = share(disturbances.delay, state.random.f64());
@@ -135,10 +153,13 @@ impl Link {
                     disturbance.cut = Some(if state.random.bool() { Cut::Before } else { Cut::After });
                 }
             }
-            if let Some(crash) = state.crash.filter(|crash| crash.request == number) {
-                disturbance = RequestDisturbance { cut: Some(crash.cut), kills: true, ..disturbance };
+            if let Some(crash) = state.crash.as_ref().filter(|crash| crash.matches(&sent)) {
+                state.matched += 1;
+                if state.matched == crash.occurrence {
+                    disturbance = RequestDisturbance { cut: Some(crash.cut), kills: true, ..disturbance };
+                }
             }
-            (number, disturbance)
+            (sent, disturbance)
         })
     }
 
@@ -154,8 +175,7 @@ impl Link {
     async fn exchange(self: Arc<Self>, request: Request<TransportBody>) -> Result<Response<TransportBody>, BoxError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let (number, disturbance) = self.next();
-        let sent = SentRequest::parse(&self.process, number, &head.method, &head.uri);
+        let (sent, disturbance) = self.next(&head);
         let Some(index) = self.journal.begin(sent.clone()) else { return pending().await };
         tokio::select! {
             biased;
@@ -193,12 +213,14 @@ impl Link {
                 return self.cut(index, disturbance, "cut after it began").await;
             }
             sleep(disturbance.after).await;
-            return Ok(answer.map(|body| frames::watch_body(body, self.clone(), self.broken.subscribe())));
+            return Ok(
+                answer.map(|body| frames::watch_body(body, self.clone(), self.with(|state| state.broken.clone())))
+            );
         }
         let (head, body) = answer.into_parts();
         let body = body.collect().await?.to_bytes();
         let has_written = self.server.resource_version() != revision;
-        if sent.is_write() && sent.resource == "leases" && has_written {
+        if sent.is_write() && sent.is_lease() && has_written {
             self.record_lease(sent, &uri, &request_body, &body).await;
         }
         let changes = match is_watched && has_written {

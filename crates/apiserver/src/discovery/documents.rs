@@ -30,12 +30,14 @@ pub(crate) struct Documents {
     /// A semaphore with one permit, which is needed to create a discovery document. Discovery has its own semaphore because it must not
     /// wait for OpenAPI documents, which take longest to create.
     listings: Arc<Semaphore>,
+    /// Whether documents are created on the thread of the caller.
+    is_inline: bool,
 }
 
 impl Default for Documents {
     fn default() -> Self {
         let [openapi, listings] = [1, 1].map(|turns| Arc::new(Semaphore::new(turns)));
-        Self { cache: Mutex::default(), openapi, listings }
+        Self { cache: Mutex::default(), openapi, listings, is_inline: false }
     }
 }
 
@@ -83,6 +85,11 @@ pub(crate) struct Document {
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
+    /// Creates a cache that creates its documents on the thread of the caller.
+    pub(crate) fn inline() -> Self {
+        Self { is_inline: true, ..Self::default() }
+    }
+
     /// Returns the document. A cached document is returned without creating it again. Returns `None` if the document's group and version
     /// are not served.
     ///
@@ -93,6 +100,9 @@ impl Documents {
         let Some(subject) = scope.subject(served) else { return Ok(None) };
         if let Some(document) = self.cache().find(&scope, &subject) {
             return Ok(Some(document));
+        }
+        if self.is_inline {
+            return Ok(Some(self.make(served, scope, &subject)));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
         // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task keeps the permit until

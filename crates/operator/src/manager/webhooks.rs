@@ -1,6 +1,6 @@
 //! The webhooks of a manager. Each replica serves the webhooks, and the manager registers them in the cluster.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,13 @@ pub(super) struct Setup {
     address: SocketAddr,
     files: CertificateFiles,
     webhooks: Webhooks,
+}
+
+impl Setup {
+    /// Replaces the address by a free port of the loopback interface.
+    pub(super) fn use_free_port(&mut self) {
+        self.address = (Ipv4Addr::LOCALHOST, 0).into();
+    }
 }
 
 /// Webhooks that are being served.

@@ -5,7 +5,7 @@ mod script;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -14,6 +14,7 @@ use self::script::{Event, Kind, Script};
 use super::crashes::Undisturbed;
 use super::steps::Progress;
 use super::{Kit, World, runs};
+use crate::journal::Journal;
 use crate::wire::Disturbances;
 use crate::{Lab, Violation};
 
@@ -136,29 +137,37 @@ impl<W: World> Kit<W> {
         let undisturbed = self.undisturbed()?;
         let seeds: Vec<u64> = seeds.collect();
         let total = Mutex::new(SeedReport::default());
-        runs::all(&seeds, async |seed| {
-            let report = self.disturbed(*seed, kind, &undisturbed).await?;
+        runs::all(&seeds, |seed| {
+            let script = Script::new(*seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
+            let disturbed = async |journal| self.disturbed(*seed, &script, &undisturbed, journal).await;
+            let report = runs::block_on(self.settings.stall_limit, disturbed);
+            let report = report.map_err(|violation| in_script(violation, &script.to_string()))?;
             total.lock().unwrap_or_else(PoisonError::into_inner).add(report);
             Ok(())
         })?;
         Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn disturbed(&self, seed: u64, kind: Kind, undisturbed: &Undisturbed) -> Result<SeedReport, Violation> {
-        let script = Script::new(seed, kind, self.steps.len(), undisturbed.replicas, &undisturbed.views());
+    async fn disturbed(
+        &self,
+        seed: u64,
+        script: &Script,
+        undisturbed: &Undisturbed,
+        journal: Arc<Journal>,
+    ) -> Result<SeedReport, Violation> {
         let what = script.to_string();
-        let lab = self.lab(seed).await?;
+        let lab = self.lab(seed, journal).await?;
         let progress = Progress::new();
         let start = Instant::now();
         let drive = async {
-            self.play(&lab, &script, start, &progress).await?;
+            self.play(&lab, script, start, &progress).await?;
             progress.done(self.steps.len()).await;
             lab.converge(&undisturbed.state, &what).await
         };
         let replicas = async {
             tokio::select! {
                 driven = drive => driven,
-                failed = keep_running(&lab, &script, start) => failed,
+                failed = keep_running(&lab, script, start) => failed,
             }
         };
         let user = progress.perform(&lab, &self.steps);
@@ -167,8 +176,8 @@ impl<W: World> Kit<W> {
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
-        ended.map_err(|violation| in_script(violation, &what))?;
-        self.judge(&lab, &script, undisturbed, what)?;
+        ended?;
+        self.judge(&lab, script, undisturbed, what)?;
         let requests = lab.requests();
         Ok(SeedReport {
             runs: 1,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
@@ -9,6 +10,7 @@ use tokio::time::timeout;
 
 use super::steps::Progress;
 use super::{Kit, World, runs};
+use crate::journal::Journal;
 use crate::state::State;
 use crate::wire::{CrashPoint, Cut};
 use crate::{Lab, SentRequest, Violation};
@@ -19,11 +21,19 @@ const DOWNTIME: Duration = Duration::from_secs(20);
 /// The maximum number of requests that a report shows.
 const SHOWN: usize = 15;
 
-/// The results of the run without disturbances, with which disturbed runs are compared.
+/// The maximum number of runs for one crash. A run is repeated if the operator did not send the request of the crash.
+const ATTEMPTS: u64 = 8;
+/// The number of runs in which the crash requires the name of the object. Later runs accept other names, because a
+/// generated name can differ from run to run.
+const EXACT_ATTEMPTS: u64 = 4;
+
+/// The results of a run without disturbances.
 pub(super) struct Undisturbed {
     pub(super) state: State,
     /// The requests that the operator sent until it was idle, after its start and after each step of the user.
     pub(super) requests: Vec<SentRequest>,
+    /// The occurrences of each request: see [`Job::occurrences`].
+    occurrences: Vec<[usize; 2]>,
     /// The number of tasks that are alive at the end.
     pub(super) tasks: usize,
     /// The number of replicas for disturbed runs: two for an operator with a leader election, and otherwise one.
@@ -40,9 +50,11 @@ impl Undisturbed {
     }
 }
 
-/// One disturbed run.
+/// One crash.
 struct Job<'a> {
     request: &'a SentRequest,
+    /// The number of the request among the same requests, and among the same requests with any name.
+    occurrences: [usize; 2],
     cut: Cut,
     /// Whether the user performs the next step while the operator is down.
     is_down: bool,
@@ -55,7 +67,7 @@ pub struct CrashReport {
     /// The requests at which the operator crashed. In some runs, the crash happened before the request took effect. In other runs, it
     /// happened after that.
     pub requests: Vec<SentRequest>,
-    /// The number of runs.
+    /// The number of runs with a crash.
     pub runs: usize,
 }
 
@@ -67,6 +79,12 @@ impl<W: World> Kit<W> {
     /// restarted immediately. In other runs, it is restarted after the user's next step. The operator does not crash at renewals of a Lease
     /// while it is idle.
     ///
+    /// The order of requests can differ from run to run. So a crash happens at the nth request with the same verb,
+    /// resource, subresource, namespace and name. If the operator does not send this request, the run is repeated with
+    /// other seeds. The last runs accept another name of the object. A run without its crash never counts as a success.
+    /// The report leaves out reads of the API discovery and of CustomResourceDefinitions that no other run sends. An
+    /// operator sends them only while the server is slow to serve a new resource.
+    ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
     /// and Events are not compared.
     ///
@@ -74,6 +92,7 @@ impl<W: World> Kit<W> {
     ///
     /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
     /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance.
+    /// Returns [`Violation::NoCrash`] if eight runs did not send the request of a crash.
     ///
     /// # Panics
     ///
@@ -82,20 +101,29 @@ impl<W: World> Kit<W> {
         let undisturbed = self.undisturbed()?;
         let downtimes: &[bool] = if self.steps.len() > 1 { &[false, true] } else { &[false] };
         let mut jobs = Vec::new();
-        for request in &undisturbed.requests {
+        for (request, occurrences) in undisturbed.requests.iter().zip(&undisturbed.occurrences) {
             for cut in [Cut::Before, Cut::After] {
-                jobs.extend(downtimes.iter().map(|&is_down| Job { request, cut, is_down }));
+                let job = |&is_down| Job { request, occurrences: *occurrences, cut, is_down };
+                jobs.extend(downtimes.iter().map(job));
             }
         }
-        runs::all(&jobs, async |job| self.crashed(job, &undisturbed.state).await)?;
-        let runs = jobs.len();
-        Ok(CrashReport { runs, requests: undisturbed.requests })
+        let crashed = Mutex::new(Vec::new());
+        runs::all(&jobs, |job| {
+            if self.repeat_until_crash(job, &undisturbed.state)? {
+                crashed.lock().unwrap_or_else(PoisonError::into_inner).push(job.request.number);
+            }
+            Ok(())
+        })?;
+        let crashed = crashed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = undisturbed.requests;
+        requests.retain(|request| crashed.contains(&request.number));
+        Ok(CrashReport { runs: crashed.len(), requests })
     }
 
     /// Runs the operator without disturbances. Fails if the operator changes nothing after the steps of the user.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
-        runs::one(async || {
-            let lab = self.lab(0).await?;
+        runs::one(self.settings.stall_limit, async |journal| {
+            let lab = self.lab(0, journal).await?;
             lab.start()?;
             let mut requests = Vec::new();
             let mut begin = 0;
@@ -105,6 +133,7 @@ impl<W: World> Kit<W> {
                     progress.allow(step + 1);
                     progress.done((step + 1).min(self.steps.len())).await;
                     lab.steady().await?;
+                    lab.observe_world();
                     let all = lab.requests();
                     let phase = &all[begin..];
                     let busy = phase.iter().rposition(|request| !request.is_housekeeping()).map_or(0, |last| last + 1);
@@ -117,14 +146,15 @@ impl<W: World> Kit<W> {
             let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
             let replicas = if lab.journal().leases().is_empty() { 1 } else { 2 };
             self.check_effect(&lab)?;
-            Ok(Undisturbed { state: lab.state(), requests, tasks, replicas })
+            let all = lab.requests();
+            let occurrences = requests.iter().map(|request| occurrences(request, &all)).collect();
+            Ok(Undisturbed { state: lab.state(), requests, occurrences, tasks, replicas })
         })
     }
 
-    /// Fails if the user performed steps, but the operator did not change any object or the world.
+    /// Fails if the user performed steps, and the operator did not change an object or the world, and wrote no Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>) -> Result<(), Violation> {
-        let has_effect =
-            lab.requests().iter().any(SentRequest::is_effect) || lab.world().state() != W::default().state();
+        let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
             return Ok(());
         }
@@ -134,20 +164,51 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests })
     }
 
-    async fn crashed(&self, job: &Job<'_>, expected: &State) -> Result<(), Violation> {
-        let lab = self.lab(0).await?;
-        let crash = CrashPoint { request: job.request.number, cut: job.cut };
+    /// Repeats a run until the operator crashes. Returns false if the crash never happens, and its request depends on
+    /// the speed of the server.
+    fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
+        let mut requests = Vec::new();
+        for attempt in 0..ATTEMPTS {
+            let crashed = async |journal| self.crashed(job, attempt, expected, journal).await;
+            match runs::block_on(self.settings.stall_limit, crashed).map_err(|violation| at(job, violation))? {
+                None => return Ok(true),
+                Some(sent) => requests = sent,
+            }
+        }
+        if job.request.is_discovery() {
+            return Ok(false);
+        }
+        Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
+    }
+
+    /// Executes a run with a crash. If the operator does not send the request of the crash, returns its last requests.
+    async fn crashed(
+        &self,
+        job: &Job<'_>,
+        attempt: u64,
+        expected: &State,
+        journal: Arc<Journal>,
+    ) -> Result<Option<Vec<SentRequest>>, Violation> {
+        let lab = self.lab(attempt, journal).await?;
+        let with_name = attempt < EXACT_ATTEMPTS;
+        let occurrence = job.occurrences[usize::from(!with_name)];
+        let crash = CrashPoint { request: job.request.clone(), with_name, occurrence, cut: job.cut };
         let process = lab.start_with(Some(crash), None)?;
         let progress = Progress::new();
         let drive = self.drive(&lab, &process, job.is_down, &progress);
         let user = progress.perform(&lab, &self.steps);
-        let (_, ()) = tokio::try_join!(user, drive).map_err(|violation| at(job, violation))?;
+        let (_, is_crashed) = tokio::try_join!(user, drive)?;
+        if !is_crashed {
+            return Ok(Some(lab.journal().tail(SHOWN)));
+        }
         lab.converge(expected, &job.to_string()).await?;
-        lab.steady().await.map_err(|violation| at(job, violation))
+        lab.steady().await?;
+        Ok(None)
     }
 
-    /// Lets the user perform the steps one by one, and restarts the operator after its crash.
-    async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<(), Violation> {
+    /// Allows the steps of the user one by one, and restarts the operator after its crash. Returns whether the operator
+    /// crashed.
+    async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<bool, Violation> {
         let death = lab.death(process);
         let last = self.steps.len();
         let mut is_crashed = false;
@@ -160,7 +221,7 @@ impl<W: World> Kit<W> {
                 lab.steady().await
             };
             tokio::select! {
-                settled = settled => settled?,
+                biased;
                 () = death.cancelled(), if !is_crashed => {
                     is_crashed = true;
                     lab.kill(process).await;
@@ -175,12 +236,19 @@ impl<W: World> Kit<W> {
                     progress.done(step).await;
                     lab.steady().await?;
                 }
+                settled = settled => settled?,
             }
             if step == last {
-                return Ok(());
+                return Ok(is_crashed);
             }
         }
     }
+}
+
+/// Returns the number of a request among the same requests of its process, and among the same requests with any name.
+fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
+    let earlier = || all.iter().filter(|other| other.process == request.process && other.number <= request.number);
+    [true, false].map(|with_name| earlier().filter(|other| request.is_same(other, with_name)).count())
 }
 
 /// Adds the crash to a violation that does not name it yet.

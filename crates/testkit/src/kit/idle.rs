@@ -21,8 +21,8 @@ impl<W: World> Kit<W> {
     ///
     /// Panics if a step of the user panics.
     pub fn second_run_writes_nothing(&self) -> Result<(), Violation> {
-        runs::one(async || {
-            let lab = self.lab(0).await?;
+        runs::one(self.settings.stall_limit, async |journal| {
+            let lab = self.lab(0, journal).await?;
             let process = lab.start()?;
             self.perform(&lab).await?;
             self.check_effect(&lab)?;
@@ -45,8 +45,8 @@ impl<W: World> Kit<W> {
     ///
     /// Panics if a step of the user panics.
     pub fn stays_silent(&self, during: Duration) -> Result<(), Violation> {
-        runs::one(async || {
-            let lab = self.lab(0).await?;
+        runs::one(self.settings.stall_limit, async |journal| {
+            let lab = self.lab(0, journal).await?;
             lab.start()?;
             self.perform(&lab).await?;
             let before = lab.journal().len();
@@ -64,6 +64,7 @@ impl<W: World> Kit<W> {
                 progress.allow(step);
                 progress.done(step).await;
                 lab.steady().await?;
+                lab.observe_world();
             }
             Ok(())
         };

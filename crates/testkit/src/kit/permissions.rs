@@ -11,16 +11,18 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the operator does not become idle, or if a step fails.
+    /// Returns an error if the operator does not become idle, or if a step fails. Returns [`Violation::NoEffect`] if
+    /// there are steps, but the operator changes nothing.
     ///
     /// # Panics
     ///
     /// Panics if a step of the user panics.
     pub fn role(&self, name: &str) -> Result<LeastRole, Violation> {
-        runs::one(async || {
-            let lab = self.lab(0).await?;
+        runs::one(self.settings.stall_limit, async |journal| {
+            let lab = self.lab(0, journal).await?;
             let process = lab.start()?;
             self.perform(&lab).await?;
+            self.check_effect(&lab)?;
             lab.stop(&process).await?;
             lab.start()?;
             lab.steady().await?;

@@ -1,25 +1,36 @@
 //! Executes runs on separate threads. Each run has a separate runtime and a separate paused clock.
 
 use std::panic::resume_unwind;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::dispatcher::has_been_set;
 use tracing::subscriber::{NoSubscriber, set_default};
 
 use crate::Violation;
+use crate::journal::Journal;
 
 /// The stack size of each thread. The stack is large, because futures are large in builds without optimizations.
 const STACK: usize = 16 << 20;
+/// The number of checks of the paused clock within the limit for a stalled run.
+const CHECKS: u32 = 10;
 
-/// Runs one future on a separate thread.
-pub(super) fn one<R: Send>(run: impl AsyncFnOnce() -> Result<R, Violation> + Send) -> Result<R, Violation> {
+/// Runs one future on a separate thread. See [`block_on`].
+pub(super) fn one<R: Send>(
+    stall_limit: Duration,
+    run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation> + Send,
+) -> Result<R, Violation> {
     thread::scope(|scope| {
-        let thread =
-            thread::Builder::new().name("testkit".into()).stack_size(STACK).spawn_scoped(scope, || block_on(run));
+        let thread = thread::Builder::new()
+            .name("testkit".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, || block_on(stall_limit, run));
         match thread.map_err(|error| Violation::Start(Box::new(error)))?.join() {
             Ok(result) => result,
             Err(panic) => resume_unwind(panic),
@@ -27,9 +38,9 @@ pub(super) fn one<R: Send>(run: impl AsyncFnOnce() -> Result<R, Violation> + Sen
     })
 }
 
-/// Runs one future for each job on all processors, and starts no more jobs after a failure. Of several failures, returns the failure of the
-/// first job in the order of the jobs.
-pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
+/// Executes all jobs on all processors, until one job fails. Returns the failure of the first failed job in the order of
+/// the jobs. A job executes its runs with [`block_on`].
+pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
@@ -40,7 +51,7 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Viola
             if is_over.load(Ordering::Relaxed) {
                 return;
             }
-            if let Err(failure) = block_on(async || run(&jobs[job]).await) {
+            if let Err(failure) = run(&jobs[job]) {
                 is_over.store(true, Ordering::Relaxed);
                 failures.lock().unwrap_or_else(PoisonError::into_inner).push((job, failure));
             }
@@ -68,7 +79,61 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl AsyncFn(&J) -> Result<(), Viola
     }
 }
 
-fn block_on<R>(run: impl AsyncFnOnce() -> Result<R, Violation>) -> Result<R, Violation> {
-    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-    runtime.map_err(|error| Violation::Start(Box::new(error)))?.block_on(run())
+/// Executes a run with a new runtime, a new paused clock and a new journal. Fails if the paused clock does not advance for
+/// `stall_limit` of real time.
+pub(super) fn block_on<R>(
+    stall_limit: Duration,
+    run: impl AsyncFnOnce(Arc<Journal>) -> Result<R, Violation>,
+) -> Result<R, Violation> {
+    let pulse = Pulse::default();
+    let parked = pulse.clone();
+    // The runtime parks when no task is ready. Only then does the paused clock advance.
+    let mut runtime = Builder::new_current_thread();
+    runtime.enable_all().start_paused(true).on_thread_park(move || parked.beat());
+    let runtime = runtime.build().map_err(|error| Violation::Start(Box::new(error)))?;
+    let stalled = CancellationToken::new();
+    let _watchdog = watchdog(pulse, stall_limit, stalled.clone())?;
+    runtime.block_on(async {
+        let journal = Arc::new(Journal::new());
+        tokio::select! {
+            biased;
+            () = stalled.cancelled() => Err(journal.stalled(stall_limit)),
+            result = run(journal.clone()) => result,
+        }
+    })
+}
+
+/// The last time of the paused clock.
+#[derive(Clone, Default)]
+struct Pulse(Arc<Mutex<Option<Instant>>>);
+
+impl Pulse {
+    fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn last(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a thread that cancels the token if the paused clock does not advance for `limit` of real time. The thread ends
+/// when the returned sender is dropped.
+fn watchdog(pulse: Pulse, limit: Duration, stalled: CancellationToken) -> Result<Sender<()>, Violation> {
+    let (sender, run) = channel();
+    let watch = move || {
+        let (mut last, mut unchanged) = (pulse.last(), 0);
+        // A debugger or a suspended machine stops this thread, too. So the thread counts checks instead of time.
+        while run.recv_timeout(limit / CHECKS) == Err(RecvTimeoutError::Timeout) {
+            let now = pulse.last();
+            unchanged = if now == last { unchanged + 1 } else { 0 };
+            last = now;
+            if unchanged == CHECKS {
+                return stalled.cancel();
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("testkit-watchdog".into()).spawn(watch);
+    thread.map_err(|error| Violation::Start(Box::new(error)))?;
+    Ok(sender)
 }

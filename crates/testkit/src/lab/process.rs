@@ -54,8 +54,10 @@ impl<W: World> Lab<W> {
         let stop = CancellationToken::new();
         let (operator, world, journal) = (self.operator.clone(), self.world.clone(), self.journal.clone());
         let (token, own_link) = (stop.clone(), link.clone());
+        let running = self.journal.running(&name);
         let run = async move {
-            // The processes serve no HTTP pages, because runs of parallel tests would use the same port.
+            let _running = running;
+            // The processes serve no pages, because the runs of parallel tests would use the same port.
             let running = async { operator(cluster.clone(), world).without_server().run(&token).await };
             let ended = tokio::select! {
                 biased;

@@ -11,30 +11,29 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use pintle_apiserver::InProcessBody;
 use pintle_restreq::TransportBody;
-use tokio::sync::watch;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::Link;
 
 struct Watched {
     body: Pin<Box<InProcessBody>>,
     link: Arc<Link>,
-    broken: watch::Receiver<u64>,
+    broken: CancellationToken,
     /// Complete lines that were not delivered yet.
     lines: VecDeque<Bytes>,
     rest: BytesMut,
 }
 
-/// Returns a body that delivers the lines of a watch in order until the watch breaks. Each line has its own delay.
-pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: watch::Receiver<u64>) -> TransportBody {
+/// Returns a body that delivers the lines of a watch in order, each after a delay, until the watch breaks.
+pub(super) fn watch_body(body: InProcessBody, link: Arc<Link>, broken: CancellationToken) -> TransportBody {
     let watched = Watched { body: Box::pin(body), link, broken, lines: VecDeque::new(), rest: BytesMut::new() };
     let frames = stream::unfold(Some(watched), |watched: Option<Watched>| async move {
         let mut watched = watched?;
-        let mut broken = watched.broken.clone();
+        let broken = watched.broken.clone();
         let line = tokio::select! {
             biased;
-            // An error means that the process and its connection were dropped.
-            _ = broken.changed() => Some(Err(io::Error::new(io::ErrorKind::ConnectionReset, "the test kit broke the watch"))),
+            () = broken.cancelled() => Some(Err(io::Error::new(io::ErrorKind::ConnectionReset, "the test kit broke the watch"))),
             line = watched.next() => line,
         };
         match line? {

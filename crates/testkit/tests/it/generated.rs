@@ -126,3 +126,39 @@ fn derived_definition_checks_objects_without_a_server() {
         crd.assert_accepts(generate::<Website>(seed));
     }
 }
+
+#[test]
+fn generated_objects_follow_patterns_and_bounds() {
+    #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+    #[resource(crate = pintle_crd, group = "example.com", version = "v1", kind = "Bounded")]
+    struct Bounded {
+        metadata: ObjectMeta,
+        #[schemars(schema_with = "bounded")]
+        amount: serde_json::Value,
+        #[schemars(schema_with = "exclusive")]
+        ratio: f64,
+        #[schemars(schema_with = "multiple")]
+        step: i64,
+        #[schemars(schema_with = "formatted")]
+        code: String,
+    }
+    fn bounded(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true,
+            "pattern": "^[0-9]+(Mi|Gi)$", "minimum": 3, "maximum": 5})
+    }
+    fn exclusive(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "number", "exclusiveMinimum": 0.0, "exclusiveMaximum": 0.001})
+    }
+    fn multiple(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "integer", "minimum": 1, "maximum": 100, "multipleOf": 7})
+    }
+    fn formatted(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "format": "date-time", "minLength": 3, "maxLength": 100})
+    }
+    let checker = CrdChecker::new(Bounded::crd()).unwrap();
+    for seed in 0..100 {
+        let object: Bounded = generate(seed);
+        let text = serde_json::to_string(&object).unwrap();
+        checker.assert_accepts(&text);
+    }
+}

@@ -6,5 +6,6 @@ mod generated;
 mod patterns;
 mod permissions;
 mod readme;
+mod webhooks;
 mod website;
 mod wrong;

@@ -1,8 +1,12 @@
 //! Tests that the least role is sufficient, and that each of its permissions is needed.
 
-use pintle_testkit::{Kit, LeastRole, Violation};
+use std::sync::Arc;
 
-use crate::website::{Website, operator, site};
+use pintle_events::EventType;
+use pintle_operator::{Action, Cleanup, Context, Controller, Manager};
+use pintle_testkit::{Kit, LeastRole, SentRequest, Violation};
+
+use crate::website::{ConfigMap, Status, Website, config_map, operator, site};
 
 fn kit() -> Kit {
     Kit::new(operator).create(site("blog")).delete::<Website>("blog")
@@ -75,4 +79,51 @@ rules:
     ] {
         assert!(role.contains(&format!("- apiGroups:\n{resources}{verbs}")), "{role}");
     }
+}
+
+#[test]
+fn role_of_an_operator_without_effect_is_refused() {
+    let fails = |cluster| {
+        let publish = |_: Arc<Website>, _: Context<Website>| async { Err::<Action, _>("no zone".into()) };
+        let controller = Controller::new().owns::<ConfigMap>().reconcile(publish);
+        Manager::new("website", cluster).install::<Website>().controller(controller)
+    };
+    let role = Kit::new(fails).create(site("blog")).role("website");
+    assert!(matches!(role, Err(Violation::NoEffect { .. })), "{role:?}");
+}
+
+#[test]
+fn role_of_a_namespaced_operator_is_sufficient() {
+    let restricted = |cluster| {
+        let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+            cx.apply(config_map(&site)).await?;
+            cx.event(EventType::Normal, "Seen", "it exists");
+            cx.apply_status(Status { url: "x".into(), conditions: cx.ready("Published") }).await?;
+            Ok(Action::await_change())
+        };
+        let retire = |_: Arc<Website>, _: Context<Website>| async { Ok(Cleanup::Done) };
+        let controller = Controller::new().namespace("default").owns::<ConfigMap>().cleanup("example.com/dns", retire);
+        let manager = Manager::new("website", cluster).install::<Website>().leader_election();
+        manager.controller(controller.reconcile(publish))
+    };
+    let kit = || Kit::new(restricted).create(site("blog")).create(site("shop")).delete::<Website>("blog");
+    let role = kit().role("website").unwrap();
+    kit().restricted(&role).second_run_writes_nothing().unwrap();
+    kit().restricted(&role).survives_crashes().unwrap();
+    kit().restricted(&role).survives_chaos(0..4).unwrap();
+}
+
+#[test]
+fn custom_resource_named_leases_needs_a_cluster_role() {
+    let request = |group: &str, namespace: &str| {
+        let mut request = SentRequest::default();
+        request.verb = Some("list".parse().unwrap());
+        request.group = group.into();
+        request.resource = "leases".into();
+        request.namespace = namespace.into();
+        request
+    };
+    let requests = [request("dhcp.example.com", ""), request("dhcp.example.com", "a")];
+    let role = LeastRole::of("dhcp", &requests).to_string();
+    assert!(role.contains("kind: ClusterRole\n") && !role.contains("kind: Role\n"), "{role}");
 }

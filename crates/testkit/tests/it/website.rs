@@ -8,7 +8,7 @@ use pintle_cluster::Cluster;
 use pintle_crd::Resource;
 use pintle_meta::{Conditions, ObjectMeta};
 use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Result};
-use pintle_testkit::{Kit, Violation, seeds};
+use pintle_testkit::{Kit, SeedReport, Violation, seeds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +105,7 @@ fn website_survives_a_crash_at_each_request() {
     let start = Instant::now();
     let report = Kit::new(operator).create(site("blog")).delete::<Website>("blog").survives_crashes().unwrap();
     println!("{report}, in {:?}", start.elapsed());
-    assert!(report.requests.len() > 10 && report.runs == 4 * report.requests.len(), "{report}");
+    assert!(report.requests.len() > 10 && report.runs > 3 * report.requests.len(), "{report}");
 }
 
 #[test]
@@ -118,7 +118,20 @@ fn website_survives_stale_views_and_reordering() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The number of seeds that run by default. After every run of this many seeds, the test measures the memory.
+#[test]
+fn seed_repeats_the_run() -> Result<(), Violation> {
+    type Check = fn(&Kit, std::ops::Range<u64>) -> Result<SeedReport, Violation>;
+    let checks: [Check; 3] = [Kit::survives_chaos, Kit::survives_reordering, Kit::survives_stale_views];
+    for (number, check) in checks.into_iter().enumerate() {
+        let first = check(&kit(), 3..4)?;
+        for _ in 0..3 {
+            assert_eq!(check(&kit(), 3..4)?, first, "check {number}");
+        }
+    }
+    Ok(())
+}
+
+/// The number of seeds that run by default, and the number of seeds between two memory measurements.
 const BATCH: usize = 8;
 
 #[test]

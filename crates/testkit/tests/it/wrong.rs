@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
+use pintle_events::EventType;
 use pintle_meta::{ObjectKey, ObjectMeta, Patch, WriteOptions};
-use pintle_operator::{Action, Context, Controller, Manager, Result};
+use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Result};
 use pintle_testkit::{Kit, Lab, SentRequest, Violation};
 
 use crate::website::{ConfigMap, Website, config_map, operator, site};
@@ -90,6 +91,51 @@ fn operator_without_an_effect_is_caught() {
 }
 
 #[test]
+fn failing_operator_with_finalizer_has_no_effect() {
+    let fails = |cluster| {
+        let publish = |_: Arc<Website>, _: Context<Website>| async { Err::<Action, _>("no zone".into()) };
+        let retire = |_: Arc<Website>, _: Context<Website>| async { Ok(Cleanup::Done) };
+        manager(cluster, Controller::new().cleanup("example.com/dns", retire).reconcile(publish))
+    };
+    let caught = Kit::new(fails).create(site("blog")).survives_crashes();
+    assert!(matches!(caught, Err(Violation::NoEffect { .. })), "{caught:?}");
+}
+
+type Zone = Arc<Mutex<BTreeMap<String, String>>>;
+
+/// Adds a record for each site, and removes the record of a deleted site.
+fn keeps_a_zone(cluster: Cluster, zone: Zone) -> Manager {
+    let other = zone.clone();
+    let publish = move |site: Arc<Website>, cx: Context<Website>| {
+        zone.lock().unwrap().insert(cx.key().to_string(), site.spec.domain.clone());
+        async { Ok(Action::await_change()) }
+    };
+    let gone = move |key: ObjectKey, _: Context<Website>| {
+        other.lock().unwrap().remove(&key.to_string());
+        async { Ok(()) }
+    };
+    manager(cluster, Controller::new().gone(gone).reconcile(publish))
+}
+
+#[test]
+fn world_that_changed_and_changed_back_is_an_effect() {
+    let kit = Kit::with_world(keeps_a_zone).create(site("blog")).delete::<Website>("blog");
+    kit.second_run_writes_nothing().unwrap();
+}
+
+#[test]
+fn events_are_an_effect() {
+    let warns = |cluster| {
+        let publish = |_: Arc<Website>, cx: Context<Website>| async move {
+            cx.event(EventType::Warning, "BadDomain", "the domain is reserved");
+            Ok(Action::await_change())
+        };
+        manager(cluster, Controller::new().reconcile(publish))
+    };
+    Kit::new(warns).create(site("blog")).second_run_writes_nothing().unwrap();
+}
+
+#[test]
 fn rule_without_a_failed_request_is_caught() {
     let kit = Kit::new(operator);
     let test = async |lab: &Lab| {
@@ -111,7 +157,45 @@ fn endless_work_is_caught() {
     }
 }
 
-/// On each replica, runs a service that writes even if the replica does not lead.
+/// Reads more often in the first process of all, which is the one of the undisturbed run.
+fn reads_in_the_first_process(cluster: Cluster, starts: &AtomicUsize) -> Manager {
+    let reads = if starts.fetch_add(1, Ordering::Relaxed) == 0 { 10 } else { 0 };
+    let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
+        cx.apply(config_map(&site)).await?;
+        for _ in 0..reads {
+            cx.get_live::<ConfigMap>("x").await?;
+        }
+        Ok(Action::await_change())
+    };
+    manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+}
+
+#[test]
+fn crash_that_never_happens_is_caught() {
+    let starts = AtomicUsize::new(0);
+    let kit = Kit::new(move |cluster| reads_in_the_first_process(cluster, &starts)).create(site("blog"));
+    let Err(Violation::NoCrash { what, runs, .. }) = kit.survives_crashes() else { panic!("not caught") };
+    assert!(what.contains("get configmaps default/x") && runs == 8, "{what}");
+}
+
+#[test]
+fn loop_without_requests_is_caught() {
+    let spins = |cluster| {
+        let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+            cx.apply(config_map(&site)).await?;
+            Ok(Action::requeue_after(Duration::ZERO))
+        };
+        manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+    };
+    let kit = Kit::new(spins).create(site("blog")).stall_limit(SECOND);
+    let chaos = kit.survives_chaos(0..1).map(drop);
+    for caught in [kit.second_run_writes_nothing(), kit.survives_crashes().map(drop), chaos] {
+        let Err(Violation::NotSteady { what, .. }) = caught else { panic!("not caught: {caught:?}") };
+        assert!(what.contains("did not advance for 1 s of real time, and operator-1 was running"), "{what}");
+    }
+}
+
+/// Runs a service on each replica that writes even if the replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {
@@ -193,4 +277,38 @@ fn parallel_processes_do_not_use_the_same_port() {
     let serves = |cluster| operator(cluster).serve(([127, 0, 0, 1], 1));
     let kit = Kit::new(serves).create(site("blog"));
     kit.second_run_writes_nothing().unwrap();
+}
+
+#[test]
+fn rule_that_fired_and_was_cleared_is_used() {
+    let test = async |lab: &Lab| {
+        lab.fail("patch configmaps", 503, 3_000);
+        lab.create(&site("blog")).await?;
+        tokio::time::sleep(10 * SECOND).await;
+        lab.faults().clear();
+        lab.until::<ConfigMap>("blog", "it is published", |found| found.is_some()).await.map(drop)
+    };
+    Kit::new(operator).run(test).unwrap();
+}
+
+#[test]
+fn fail_panics_for_a_status_that_is_no_failure() {
+    for status in [0, 99, 200, 399, 600, 1_000] {
+        let test = async |lab: &Lab| {
+            lab.fail("patch configmaps", status, 1);
+            Ok(())
+        };
+        let panic = std::panic::catch_unwind(|| Kit::new(operator).run(test)).unwrap_err();
+        let message = panic.downcast_ref::<String>().unwrap();
+        assert!(message.contains("use a status from 400 to 599"), "{message}");
+    }
+}
+
+#[test]
+fn reconciler_that_always_panics_is_reported() {
+    let fails = |cluster| {
+        let publish = |_: Arc<Website>, _: Context<Website>| async { panic!("bug") };
+        manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish))
+    };
+    assert!(Kit::new(fails).create(site("blog")).survives_crashes().is_err());
 }

@@ -1,8 +1,11 @@
 //! Checks that only the leader writes. The server's revisions define the order of the writes and of the Lease changes.
 
+use pintle_apiserver::AuditRecord;
+
 use crate::Lab;
 use crate::journal::LeaseWrite;
 use crate::kit::World;
+use crate::request::{is_housekeeping, is_registration};
 
 /// Returns the process that holds the Lease, if that process is running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
@@ -19,13 +22,15 @@ pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String>
 
 /// Returns the writes that a process sent while the Lease named another process or no process.
 ///
-/// Writes of definitions are excluded, because each replica installs the definitions before the election.
+/// Writes of definitions and of webhook configurations are excluded, because each replica registers them before the
+/// election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     let Some(leases) = leases(lab) else { return Vec::new() };
     let writes = lab.server().audit().despite_loss().writes();
-    let is_own = |resource: &str| ["leases", "events", "customresourcedefinitions"].contains(&resource);
-    let writes =
-        writes.records().iter().filter(|write| write.user_agent.starts_with("operator-") && !is_own(&write.resource));
+    let is_own = |write: &AuditRecord| {
+        is_housekeeping(&write.group, &write.resource) || is_registration(&write.group, &write.resource)
+    };
+    let writes = writes.records().iter().filter(|write| write.user_agent.starts_with("operator-") && !is_own(write));
     let wrong = writes.filter_map(|write| {
         let revision = write.committed?.revision;
         let holder = leases.iter().rev().find(|lease| lease.revision < revision);
