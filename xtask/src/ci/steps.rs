@@ -106,7 +106,10 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
                --final-status-level slow --show-progress none";
     // The seed is fixed, so that only a change of the code can cause a new failure. PINTLE_SEED sets another seed.
     let seed = asked("PINTLE_SEED", "1");
-    Ok(Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).env("PINTLE_SEED", &seed))
+    // Some tests wait most of their time, so more tests than processors run at once.
+    let threads = std::thread::available_parallelism().map_or(2, |count| count.get() * 3 / 2).to_string();
+    let run = Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).args("--test-threads").arg(&threads);
+    Ok(run.env("PINTLE_SEED", &seed))
 }
 
 /// The step `election` runs the elector in simulated clusters ("worlds") of ten kinds. This constant is the number of worlds of each kind.

@@ -110,7 +110,7 @@ fn role_of_a_namespaced_operator_is_sufficient() {
     let role = kit().role("website").unwrap();
     kit().restricted(&role).second_run_writes_nothing().unwrap();
     kit().restricted(&role).survives_crashes().unwrap();
-    kit().restricted(&role).survives_chaos(0..4).unwrap();
+    kit().restricted(&role).survives_chaos(0..2).unwrap();
 }
 
 #[test]
