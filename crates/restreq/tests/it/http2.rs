@@ -167,10 +167,20 @@ async fn streamed_body_waits_for_the_server() {
 }
 
 #[tokio::test]
-async fn cancelled_response_is_an_error() {
-    for (reason, is_complete) in [(Reason::CANCEL, false), (Reason::INTERNAL_ERROR, false), (Reason::NO_ERROR, true)] {
+async fn reset_response_is_an_error_unless_it_is_complete() {
+    for (reason, length, is_complete) in [
+        (Reason::CANCEL, None, false),
+        (Reason::INTERNAL_ERROR, None, false),
+        (Reason::NO_ERROR, None, true),
+        (Reason::NO_ERROR, Some("2"), true),
+        (Reason::NO_ERROR, Some("3"), false),
+    ] {
         let (client, _) = serve(move |_, mut respond| async move {
-            let head = Response::builder().header("content-type", "application/json").body(()).unwrap();
+            let mut head = Response::builder().header("content-type", "application/json");
+            if let Some(length) = length {
+                head = head.header("content-length", length);
+            }
+            let head = head.body(()).unwrap();
             let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"{}"), false).unwrap();
             // Wait until the data has been sent, so that it arrives before the reset.
@@ -181,6 +191,6 @@ async fn cancelled_response_is_an_error() {
         })
         .await;
         let answer = soon(client.get().max_retries(0).send()).await;
-        assert_eq!(answer.is_ok(), is_complete, "{reason:?}: {answer:?}");
+        assert_eq!(answer.is_ok(), is_complete, "{reason:?} {length:?}: {answer:?}");
     }
 }

@@ -51,7 +51,10 @@ pub(super) struct Http2 {
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
 /// Opens a connection. Call this function within a tokio runtime.
-pub(super) async fn over(conn: Conn, config: Http2Config) -> Result<(Http2, Connection, Option<KeepAlive>), h2::Error> {
+pub(super) async fn handshake(
+    conn: Conn,
+    config: Http2Config,
+) -> Result<(Http2, Connection, Option<KeepAlive>), h2::Error> {
     let reads = Arc::<Reads>::default();
     let conn = conn.observed_by(reads.clone());
     let (sender, mut connection) = client::Builder::new()
@@ -96,7 +99,7 @@ impl Http2 {
     /// Queues the frames of a request.
     fn start(&mut self, request: Request<HttpBody>) -> Result<ResponseFuture, h2::Error> {
         let (mut head, mut body) = request.into_parts();
-        for name in OF_CONNECTION {
+        for name in CONNECTION_HEADERS {
             head.headers.remove(name);
         }
         let length = body.size_hint().exact();
@@ -117,7 +120,7 @@ impl Http2 {
 }
 
 /// Headers that HTTP/2 does not allow (RFC 9113, section 8.2.2).
-const OF_CONNECTION: [HeaderName; 5] = [
+const CONNECTION_HEADERS: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
     UPGRADE,
@@ -217,7 +220,7 @@ impl ResponseBody {
                 }
                 // The server has sent the whole response, and does not read the remaining request body (RFC 9113,
                 // section 8.1).
-                Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(None),
+                Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
                 None => self.is_read = true,
             }
@@ -227,6 +230,11 @@ impl ResponseBody {
             Ok(None) => Poll::Ready(None),
             Err(error) => Poll::Ready(Some(Err(failure(error, &self.reads)))),
         }
+    }
+
+    /// Returns whether the body is complete although its stream has failed. A GOAWAY has the same reason, but proves nothing.
+    fn is_complete(&self, error: &h2::Error) -> bool {
+        error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left.is_none_or(|left| left == 0)
     }
 
     pub(super) fn is_end_stream(&self) -> bool {

@@ -55,10 +55,12 @@ impl KeepAlive {
                 self.timer.as_mut().reset(silent_until);
                 continue;
             }
-            // Sending a ping fails only if the connection has ended.
-            self.is_waiting = self.ping.send_ping(Ping::opaque()).is_ok();
-            let wait = if self.is_waiting { self.timeout } else { self.after };
-            self.timer.as_mut().reset(Instant::now() + wait);
+            if self.ping.send_ping(Ping::opaque()).is_err() {
+                // The connection has ended, so polling the connection returns the error.
+                return Poll::Pending;
+            }
+            self.is_waiting = true;
+            self.timer.as_mut().reset(Instant::now() + self.timeout);
         }
     }
 }
