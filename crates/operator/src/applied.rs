@@ -49,25 +49,28 @@ pub(crate) enum Comparison {
 }
 
 impl Applied {
-    /// Compares `live` with `configuration`. If an earlier configuration had more fields, only an apply can remove
-    /// these fields. So a configuration that differs from the last applied configuration always counts as a change.
-    pub(crate) fn compare<T: Object>(
+    /// Compares `live` with `configuration`. Returns `None` if the caller must call [`compare_fields`](Self::compare_fields). If an earlier
+    /// configuration had more fields, only an apply can remove these fields. So a configuration that differs from the last applied
+    /// configuration always counts as a change.
+    pub(crate) fn compare(&self, target: &Target, configuration: &Value, live: &impl Object) -> Option<Comparison> {
+        let Some(last) = self.by_target.get(target) else { return Some(Comparison::Changed) };
+        if last.configuration != digest(configuration) || last.uid != live.uid() {
+            return Some(Comparison::Changed);
+        }
+        (last.version == live.resource_version()).then_some(Comparison::Current)
+    }
+
+    /// Compares the fields of `live`, whose JSON is `encoded`, with the last applied configuration.
+    pub(crate) fn compare_fields(
         &mut self,
         target: &Target,
         configuration: &Value,
-        live: &T,
-        encode: impl FnOnce() -> Option<Value>,
+        live: &impl Object,
+        encoded: &Value,
     ) -> Comparison {
         let Some(last) = self.by_target.get_mut(target) else { return Comparison::Changed };
-        if last.configuration != digest(configuration) || last.uid != live.uid() {
-            return Comparison::Changed;
-        }
-        if last.version == live.resource_version() {
-            return Comparison::Current;
-        }
-        let Some(encoded) = encode() else { return Comparison::Changed };
         let mut overwritten = None;
-        visit_differences(&encoded, configuration, &mut |path, live| {
+        visit_differences(encoded, configuration, &mut |path, live| {
             let is_known = last.differences.get(path) == Some(&live.map(digest));
             if !is_known {
                 overwritten.get_or_insert_with(|| path.to_vec());
@@ -201,6 +204,11 @@ mod tests {
         DynamicObject { metadata, ..DynamicObject::default() }
     }
 
+    fn compared(applied: &mut Applied, configuration: &Value, live: &DynamicObject, encoded: &Value) -> Comparison {
+        let compared = applied.compare(&target(), configuration, live);
+        compared.unwrap_or_else(|| applied.compare_fields(&target(), configuration, live, encoded))
+    }
+
     #[test]
     fn live_object_contains_what_was_applied() {
         for (live, applied, expected) in [
@@ -228,7 +236,7 @@ mod tests {
         let configuration = json!({"spec": {"ports": [{"name": "web", "port": 80}]}});
         applied.remember(target(), &configuration, &object("1", "u"), &configuration);
         let live = json!({"spec": {"ports": [{"name": "web", "port": 81}]}});
-        let comparison = applied.compare(&target(), &configuration, &object("2", "u"), || Some(live));
+        let comparison = compared(&mut applied, &configuration, &object("2", "u"), &live);
         let path = ["spec", "ports", "0", "port"].map(str::to_owned).to_vec();
         assert_eq!(comparison, Comparison::Overwritten(path));
     }
@@ -241,9 +249,7 @@ mod tests {
         applied.remember(target(), &configuration, &object("1", "u"), &stored);
         let mut live = stored.clone();
         live["replicas"] = json!(3);
-        let mut compare = |version, live: &Value| {
-            applied.compare(&target(), &configuration, &object(version, "u"), || Some(live.clone()))
-        };
+        let mut compare = |version, live: &Value| compared(&mut applied, &configuration, &object(version, "u"), live);
         assert_eq!(compare("2", &live), Comparison::Current);
         for (field, value) in [("cpu", json!("2")), ("owners", json!([1, 3])), ("image", json!("y"))] {
             let mut live = live.clone();
@@ -258,9 +264,8 @@ mod tests {
         let status = |conditions: Value| json!({"status": {"conditions": conditions}});
         let configuration = status(json!([{"type": "Own", "status": "True"}]));
         applied.remember(target(), &configuration, &object("1", "u"), &configuration);
-        let mut compare = |version, live: Value| {
-            applied.compare(&target(), &configuration, &object(version, "u"), || Some(status(live)))
-        };
+        let mut compare =
+            |version, live: Value| compared(&mut applied, &configuration, &object(version, "u"), &status(live));
         let other = json!({"type": "Other", "status": "True"});
         assert_eq!(compare("2", json!([other, {"type": "Own", "status": "True"}])), Comparison::Current);
         let path = ["status", "conditions", "0", "status"].map(str::to_owned).to_vec();
@@ -282,7 +287,7 @@ mod tests {
         let mut applied = Applied::default();
         let configuration = json!({"data": {"a": "1"}});
         let is_current = |applied: &mut Applied, configuration: &Value, live: &DynamicObject, data: Value| {
-            applied.compare(&target(), configuration, live, || Some(data)) == Comparison::Current
+            compared(applied, configuration, live, &data) == Comparison::Current
         };
         let same = json!({"data": {"a": "1", "theirs": "2"}});
         assert!(

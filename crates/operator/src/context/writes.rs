@@ -278,7 +278,12 @@ impl<K: Resource> Context<K> {
     }
 
     fn compare<T: Resource + Serialize>(&self, target: &Target, configuration: &Value, live: &T) -> Comparison {
-        self.applied(|applied| applied.compare(target, configuration, live, || encode(live)))
+        if let Some(compared) = self.applied(|applied| applied.compare(target, configuration, live)) {
+            return compared;
+        }
+        // The serialization runs code of the user, so it runs without the lock.
+        let Some(encoded) = encode(live) else { return Comparison::Changed };
+        self.applied(|applied| applied.compare_fields(target, configuration, live, &encoded))
     }
 
     /// Prepares the report of a field that this controller has to apply repeatedly. If a report will be due, reads the
