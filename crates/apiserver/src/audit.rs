@@ -4,12 +4,11 @@
 mod log;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use log::AuditLog;
+use pintle_apimachinery::verb::RequestVerb;
+use pintle_storage::committed::Commit;
 use tokio::time::Instant;
-
-use crate::verb::RequestVerb;
 
 /// The record of one request. A request is recorded after the server has responded, or after the client has closed the connection without
 /// waiting for the response.
@@ -44,16 +43,6 @@ pub struct AuditRecord {
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces. The annotation
     /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace sets for auditing.
     pub annotations: BTreeMap<String, String>,
-}
-
-/// A write to the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commit {
-    /// The time of the write. A write with a later revision never has an earlier time. This order of times holds regardless of how long
-    /// each request takes.
-    pub at: Instant,
-    /// The `resourceVersion` of the write.
-    pub revision: u64,
 }
 
 /// The requests that a server has answered so far, in the order of the responses. Created by [`ApiServer::audit`](crate::ApiServer::audit).
@@ -190,34 +179,4 @@ impl ServerAudit {
         }
         counts.into_values().max().unwrap_or(0)
     }
-}
-
-tokio::task_local! {
-    /// The last write of the request that the current task processes.
-    static COMMITTED: Committed;
-}
-
-/// The most recent write of a request. The value is shared with the future of the request. Therefore, the value remains available if the
-/// future is dropped before its completion.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Committed(Arc<Mutex<Option<Commit>>>);
-
-impl Committed {
-    /// Awaits `work` and records its last write in `self`.
-    pub(crate) async fn during<R>(&self, work: impl Future<Output = R>) -> R {
-        COMMITTED.scope(self.clone(), work).await
-    }
-
-    pub(crate) fn last(&self) -> Option<Commit> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// If the current task processes a request, records a write for this request.
-pub(crate) fn record_commit(revision: u64) {
-    let note = |Committed(committed): &Committed| {
-        *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
-    };
-    // A write from a background controller belongs to no request.
-    let _ = COMMITTED.try_with(note);
 }

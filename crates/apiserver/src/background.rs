@@ -30,11 +30,11 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use definitions::Definitions;
 pub(crate) use kubernetes::reconcile as reconcile_kubernetes;
+use pintle_apimachinery::request::options::WriteOptions;
+use pintle_serving::offload::{self, Offload};
+use pintle_storage::{Change, Changes, Db, Lagged, Range, Run};
 
-use crate::offload::{self, Offload};
 use crate::registry::Registry;
-use crate::request::options::WriteOptions;
-use crate::store::{Change, Changes, Db, Lagged, Range, Run};
 
 /// A controller that observes changes and acts on them.
 trait Controller: Send + 'static {

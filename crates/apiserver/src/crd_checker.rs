@@ -3,14 +3,13 @@
 mod files;
 mod offline;
 mod rejection;
-#[cfg(test)]
-mod tests;
 
 use serde::Serialize;
 
-pub use crate::crd::RuleCost;
 pub use files::{CheckedManifest, check_manifests};
 use offline::{Defined, Offline, Sample};
+#[doc(inline)]
+pub use pintle_apiextensions::RuleCost;
 pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts. The checks need no server, no runtime and no socket.

@@ -5,13 +5,13 @@ mod rule;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use pintle_apimachinery::verb::RequestVerb;
 pub use rule::{Answer, Fault, Lag, Rule};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::rule::Armed;
-use crate::verb::RequestVerb;
 
 /// The scripted faults of a server. The server applies the rules in the order in which they were added.
 #[derive(Debug)]

@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
+use pintle_apiextensions::json_path;
+use pintle_apimachinery::request::duration::go_duration;
+use pintle_apimachinery::request::path::Target;
+use pintle_apimachinery::request::query::Query;
+use pintle_apimachinery::request::{accept, options};
 use pintle_json::Json;
-
-use crate::crd;
-use crate::request::duration::go_duration;
-use crate::request::path::Target;
-use crate::request::query::Query;
-use crate::request::{accept, options};
-use crate::{kinds, registry, server};
 
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
@@ -18,7 +16,7 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 
 /// Decodes a continue token, encodes the decoded value, and decodes the encoded value again. Panics if the two decoded values differ.
 pub fn continue_token(bytes: &[u8]) {
-    registry::fuzz_token(&text(bytes));
+    pintle_storage::continue_token::fuzz(&text(bytes));
 }
 
 /// Evaluates a JSONPath. The first line of the input is the JSONPath, and the remaining lines are the JSON value.
@@ -26,15 +24,15 @@ pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
     let value: Json = serde_json::from_str(json).unwrap_or_default();
-    crd::json_path::lookup(path, &value);
-    if let Ok(steps) = crd::json_path::parse(path) {
-        crd::json_path::find(&steps, &value);
+    json_path::lookup(path, &value);
+    if let Ok(steps) = json_path::parse(path) {
+        json_path::find(&steps, &value);
     }
 }
 
 /// Parses a certificate request from the DER encoding and from the PEM encoding.
 pub fn certificate_request(bytes: &[u8]) {
-    kinds::fuzz_certification_request(bytes);
+    pintle_builtin::fuzz_certification_request(bytes);
 }
 
 /// Parses the path, the query and the `Accept` header of a request. The input contains the path, the query and the
@@ -54,7 +52,7 @@ pub fn request_head(bytes: &[u8]) {
 
 /// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on the positions at which the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
-    server::fuzz_header_blocks(bytes);
+    pintle_serving::header_blocks::fuzz(bytes);
 }
 
 #[cfg(test)]

@@ -6,11 +6,8 @@
 
 mod api_groups;
 mod body;
-pub(crate) mod decode;
 mod encode;
-mod gzip;
 mod healthz;
-mod indent;
 mod list_body;
 mod negotiate;
 mod openapi_spec;
@@ -26,28 +23,32 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use body::Incoming;
 use body::RequestBody;
-pub(crate) use body::{Incoming, ResponseBody, full};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::duration::go_duration;
+use pintle_apimachinery::request::path::{ResourcePath, Target};
+use pintle_apimachinery::request::query::Query;
+use pintle_apimachinery::request::{Requester, Subresource, Verb};
+use pintle_authz::{self as auth, Attributes};
+use pintle_kinds::decode;
 use pintle_meta::FieldSelector;
+use pintle_serving::body::ResponseBody;
+use pintle_serving::body_budget::BodyBudget;
+use pintle_serving::offload::Offload;
+use pintle_storage::committed::Committed;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
-use crate::audit::{AuditRecord, Committed};
-use crate::auth::{self, Attributes};
-use crate::failure::{Failure, Outcome};
+use crate::audit::AuditRecord;
 use crate::faults::{self, Answer, View};
 use crate::metrics::{self, RequestLabels};
-use crate::offload::Offload;
-use crate::registry::{BodyBudget, Registry};
-use crate::request::duration::go_duration;
-use crate::request::path::{ResourcePath, Target};
-use crate::request::query::Query;
-use crate::request::{Requester, Subresource, Verb};
+use crate::registry::Registry;
 
 /// The state of one request while the server processes it.
 pub(crate) struct Call {
@@ -356,7 +357,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
 fn undeterminable(uri: &Uri) -> Failure {
     let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
-    let text = format!("Internal Server Error: {}: {why}\n", crate::failure::quoted(url));
+    let text = format!("Internal Server Error: {}: {why}\n", pintle_apimachinery::failure::quoted(url));
     Failure { text: Some(text.into()), ..Failure::plain(500, "") }
 }
 
@@ -470,7 +471,7 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
         return Ok(Some(MAX_REQUEST_TIME));
     }
     let timeout = go_duration(text).map_err(|why| {
-        let text = crate::failure::quoted(text);
+        let text = pintle_apimachinery::failure::quoted(text);
         Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
     })?;
     Ok(Some(if timeout.is_zero() { MAX_REQUEST_TIME } else { timeout.min(MAX_REQUEST_TIME) }))

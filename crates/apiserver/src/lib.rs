@@ -36,14 +36,14 @@
 //! | step | what happens | where |
 //! |---|---|---|
 //! | accept | each connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
-//! | checks | path, `timeout=`, authentication, authorization, in the order of kube-apiserver | `http.rs`, `request/`, `auth/` |
+//! | checks | path, `timeout=`, authentication, authorization, in the order of kube-apiserver | `http.rs`, the crates `pintle-apimachinery` (`request/`) and `pintle-authz` |
 //! | faults | a rule may delay the request or replace the response | `faults/` |
-//! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object | `http/resource.rs`, `kinds/post_handler.rs` |
+//! | route | the path selects the `Kind`, and the method selects the verb; the kind has a handler for POSTs that store no object | `http/resource.rs`, the crate `pintle-kinds` (`post_handler.rs`) |
 //! | negotiate | the client chooses JSON, YAML or protobuf, and the object, its metadata, or a table | `http/negotiate.rs` |
-//! | decode | the bytes become a value, which is checked against the kind's types; from this step on, large bodies are processed on another thread | `http/decode.rs`, `offload.rs`, the crate `pintle-schema` |
-//! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, `kinds/`, `admission/`, the crate `pintle-fieldmanager` |
-//! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | `store/db.rs`, the crate `pintle-store` |
-//! | feed | the server notifies the watchers of the resource, which read the change from the log | `store/db.rs` |
+//! | decode | the bytes become a value, which is checked against the kind's types; from this step on, large bodies are processed on another thread | the crates `pintle-kinds` (`decode.rs`), `pintle-serving` (`offload.rs`) and `pintle-schema` |
+//! | rules | patches, defaults, managed fields, admission and validation, applied to the stored object | `registry/pipeline.rs`, the crates `pintle-builtin`, `pintle-apiextensions`, `pintle-admission` and `pintle-fieldmanager` |
+//! | commit | the value is encoded to the bytes that are served; they are stored under a new revision, unless the object or another input of the write has changed | the crates `pintle-storage` and `pintle-store` |
+//! | feed | the server notifies the watchers of the resource, which read the change from the log | the crate `pintle-storage` |
 //! | watch | each watcher maps the change to an event: added, modified, deleted, or no event | `watch/watch_event.rs` |
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
@@ -77,46 +77,34 @@ macro_rules! assert_no_debug {
     };
 }
 
-mod admission;
 mod audit;
-mod auth;
 mod background;
-mod clock;
 mod config;
-mod crd;
 mod crd_checker;
-mod discovery;
-mod failure;
 pub mod faults;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod health;
 mod http;
-mod kinds;
 mod live;
 mod metrics;
-mod object;
-mod offload;
 mod plan;
-mod policy;
 mod registry;
-mod request;
-mod selector;
 mod server;
-mod shared_map;
-mod store;
-mod validate;
-mod verb;
 mod wait;
 mod watch;
 
-pub use audit::{AuditRecord, Commit, ServerAudit};
-pub use auth::TokenFileError;
+pub use audit::{AuditRecord, ServerAudit};
 pub use config::{ApiServerConfig, Controllers};
 pub use crd_checker::{CheckedManifest, CheckedObject, CrdChecker, Rejection, RuleCost, check_manifests};
+#[doc(inline)]
+pub use pintle_apimachinery::verb::{RequestVerb, UnknownVerb};
+#[doc(inline)]
+pub use pintle_authz::TokenFileError;
+#[doc(inline)]
+pub use pintle_storage::committed::Commit;
 pub use plan::{Plan, PlanAction, PlanError, PlannedChange, PlannedChanges, PlannedField};
 pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
-pub use verb::{RequestVerb, UnknownVerb};
 pub use wait::{consistently, eventually};
 
 // Runs the examples in the README as tests.

@@ -19,7 +19,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::{Method, Request, Response, Uri};
+use pintle_apiextensions::DEFINITIONS;
+use pintle_apimachinery::object::{key, metadata};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::path::{ResourcePath, Target};
+use pintle_apimachinery::request::query::Query;
+use pintle_apimachinery::request::user::MASTERS;
+use pintle_builtin::{NAMESPACES, unknown_namespace};
 use pintle_json::Json;
+use pintle_kinds::post_handler::PostHandler;
+use pintle_kinds::{Kind, Origin};
+use pintle_serving::body::ResponseBody;
+use pintle_storage::{ResourceKey, UpstreamObject};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -27,17 +38,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 pub(crate) use upstream::{Refusal, Upstream};
 
-use crate::crd::DEFINITIONS;
-use crate::http::{Deadline, Incoming, ResponseBody, Socket};
-use crate::kinds::post_handler::PostHandler;
-use crate::kinds::{Kind, NAMESPACES, Origin, unknown_namespace};
-use crate::object::metadata;
+use crate::http::{Deadline, Incoming, Socket};
 use crate::registry::Registry;
-use crate::request::Subresource;
-use crate::request::path::{ResourcePath, Target};
-use crate::request::query::Query;
-use crate::request::user::MASTERS;
-use crate::store::{ResourceKey, UpstreamObject, key};
 
 /// Loading all objects that a request needs must not take longer than this time. Each request to the upstream cluster also has this
 /// timeout.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::verb::RequestVerb;
+use pintle_apimachinery::verb::RequestVerb;
 
 /// The maximum number of distinct label sets for which requests are counted. Without a maximum, the number of label sets could grow without
 /// bound, because clients can send any resource and version. After the maximum is reached, requests with new label sets are no longer

@@ -5,16 +5,13 @@
 
 mod admission_chain;
 mod admission_plugin;
-mod body_budget;
 mod collection;
 mod commit;
-mod continue_token;
 mod create;
 mod delegated;
 mod delete;
 mod lag;
 mod list;
-mod nesting;
 mod object_write;
 mod pipeline;
 mod pod_standards;
@@ -23,12 +20,10 @@ mod post;
 mod rewrite;
 mod scaling;
 mod served;
-mod size;
 mod transform;
 mod update;
 #[cfg(test)]
 mod write_races;
-mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -36,30 +31,28 @@ use std::time::Duration;
 pub(crate) use admission_plugin::Plugin;
 #[cfg(test)]
 pub(crate) use admission_plugin::{AdmissionOptions, AdmissionRequest};
-pub(crate) use body_budget::{BodyBudget, LARGEST_BODY, Unread};
-#[cfg(any(test, fuzzing))]
-pub(crate) use continue_token::fuzz as fuzz_token;
 pub(crate) use delete::{Deleted, FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 pub(crate) use list::{ListReply, SCAN_BATCH, Selected, Selection, compacted, is_uncached, parse_number};
+use pintle_apiextensions as crd;
+use pintle_apimachinery::clock::Clock;
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::request::user::User;
+use pintle_authz::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens};
+use pintle_discovery::Documents;
 use pintle_json::Json;
+use pintle_kinds::Kinds;
+use pintle_serving::body_budget::BodyBudget;
+use pintle_serving::offload::OffloadPermits;
+use pintle_storage::{Db, Draft, History, Interner};
 pub(crate) use served::{Served, Written, typed};
 pub(crate) use transform::Transform;
 pub(crate) use update::{Make, UpdateSource};
-pub(crate) use writer::{OWN_MANAGER, Writer};
 
 use crate::audit::AuditLog;
-use crate::auth::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens};
-use crate::clock::Clock;
 use crate::config::ApiServerConfig;
-use crate::crd;
-use crate::discovery::Documents;
 use crate::faults::Faults;
 use crate::health::Health;
-use crate::kinds::{self, Context, Kinds};
 use crate::metrics::Metrics;
-use crate::offload::OffloadPermits;
-use crate::request::user::User;
-use crate::store::{Db, Draft, History, Interner};
 
 /// The maximum time for which a request waits until the store reaches the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -99,8 +92,12 @@ impl Registry {
             followed: config.watch_buffer.max(1),
             ..History::default()
         };
-        let db = Arc::new(Db::new(config.first_revision, history, draft, clock.clone()));
-        let kinds = if config.coordinated_leader_election { Kinds::coordinated() } else { Kinds::builtin() };
+        let db = Db::new(config.first_revision, history, draft, clock.clone());
+        let db = Arc::new(db.keeping_trees_of(pintle_builtin::is_read_often));
+        let kinds = match config.coordinated_leader_election {
+            true => pintle_builtin::coordinated_kinds(),
+            false => pintle_builtin::kinds(),
+        };
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,
@@ -115,7 +112,7 @@ impl Registry {
             audit: AuditLog::new(config.audit),
             metrics: Metrics::default(),
             documents: Arc::new(if config.offload { Documents::default() } else { Documents::inline() }),
-            offload_permits: if config.offload { OffloadPermits::new() } else { OffloadPermits::inline() },
+            offload_permits: if config.offload { OffloadPermits::default() } else { OffloadPermits::inline() },
             chain: admission_chain::chain(),
             kinds: RwLock::new(Arc::new(crd::with_definition_strategy(kinds))),
             changing_kinds: Mutex::default(),
@@ -181,14 +178,14 @@ impl Registry {
 
 /// Returns an object in the form in which it can be stored.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
-    Draft::new(interner, object, crd::order(resource), kinds::claims(resource, object))
-        .selectable(kinds::selectable(resource, object))
+    Draft::new(interner, object, crd::order(resource), pintle_builtin::claims(resource, object))
+        .selectable(pintle_builtin::selectable(resource, object))
 }
 
 #[cfg(test)]
-assert_no_debug!(Served, Written, Deleted, object_write::Write<'static>, pipeline::Complete, crate::store::Charge);
+assert_no_debug!(Served, Written, Deleted, object_write::Write<'static>, pipeline::Complete, pintle_storage::Charge);
 #[cfg(test)]
-assert_no_debug!(admission_plugin::AdmissionRequest<'static>, kinds::post_handler::Question);
+assert_no_debug!(admission_plugin::AdmissionRequest<'static>, pintle_kinds::post_handler::Question);
 
 #[cfg(test)]
 mod tests {

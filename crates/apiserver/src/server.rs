@@ -1,22 +1,16 @@
 //! The type [`ApiServer`], which represents a running server. Dropping an [`ApiServer`] stops the server.
 
-mod activity;
 mod bootstrap;
-mod framing;
 mod front;
-mod header_blocks;
-mod heads;
 mod in_process;
 mod kubeconfig;
 mod listen;
 mod load;
 pub(crate) mod manifests;
 mod snapshot;
-mod streams;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod tls;
 #[cfg(test)]
 mod witness;
 
@@ -28,21 +22,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use front::Front;
+use pintle_authz::{TokenFileError, Tokens};
 use pintle_meta::{ClientConfig, PemSource, Secret};
+use pintle_serving::tls;
 use tokio::net::TcpListener;
 use tokio::runtime::{EnterGuard, Handle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::audit::ServerAudit;
-use crate::auth::{TokenFileError, Tokens};
 use crate::background::Background;
 use crate::config::ApiServerConfig;
 use crate::faults::Faults;
 use crate::live::{Live, Upstream};
 use crate::registry::Registry;
-#[cfg(any(test, fuzzing))]
-pub(crate) use header_blocks::fuzz as fuzz_header_blocks;
 pub use in_process::{InProcess, InProcessBody};
 pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 
@@ -84,7 +77,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// The objects and fields that this server accepts but ignores, although kube-apiserver does not ignore them. Each entry also contains
     /// the reason. The response to a write of such an object or field contains a warning.
-    pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::kinds::WITHOUT_EFFECT;
+    pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
     /// Starts a server. When this function returns, the server is ready for requests.
     ///
@@ -134,7 +127,7 @@ impl ApiServer {
         };
         let token = tokens.as_mut().map(|tokens| {
             let text = token(config.seed)?;
-            tokens.insert(&text, crate::request::user::User::admin());
+            tokens.insert(&text, pintle_apimachinery::request::user::User::admin());
             Ok(Secret::new(text))
         });
         let token = token.transpose()?;

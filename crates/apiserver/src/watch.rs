@@ -21,15 +21,15 @@ use pintle_meta::WatchEventType;
 use tokio::time::Instant;
 
 pub(crate) use frame::FrameShape;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::accept::Media;
+use pintle_apimachinery::request::options::ListOptions;
+use pintle_serving::offload::{self, Offload};
+use pintle_storage::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, Stored};
 pub(crate) use watch_event::WatchEvent;
 
-use crate::failure::{Failure, Outcome};
 use crate::faults::{Lagging, View, WatchFault};
-use crate::offload::{self, Offload};
 use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, compacted, is_uncached, parse_number};
-use crate::request::accept::Media;
-use crate::request::options::ListOptions;
-use crate::store::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, Stored};
 
 /// A frame of the stream.
 #[derive(Clone, Debug)]

@@ -1,49 +1,80 @@
-//! Checks the layers of the modules in the API server. A module may use only modules of lower layers. docs/ARCHITECTURE.md has a picture
-//! of the layers.
+//! Checks the layers of the modules in the crates of the API server. A module may use only modules of lower layers. docs/ARCHITECTURE.md
+//! has a picture of the layers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::words::SERVER;
 use super::{Finding, Source};
 
-const SRC: &str = "crates/apiserver/src";
+/// The maximum number of lines in `src` of a crate of the server. A change of a line rebuilds the whole crate.
+const MAX_LINES: usize = 18_000;
 
-/// The layers. The lowest layer is first.
-const LAYERS: &[&[&str]] = &[
-    &["verb"],
-    &["audit", "clock", "config", "faults", "metrics", "object", "offload", "shared_map", "wait"],
-    &["selector", "store", "validate"],
-    &["failure", "health"],
-    &["request"],
-    &["policy"],
-    &["kinds"],
-    &["admission", "auth", "crd"],
-    &["discovery"],
-    &["registry"],
-    &["background", "watch"],
-    &["http"],
-    &["live"],
-    &["server"],
-    &["crd_checker", "fuzz", "plan"],
+/// The layers of the modules of each crate. The lowest layer is first.
+const LAYERS: &[(&str, &[&[&str]])] = &[
+    (
+        "apimachinery",
+        &[
+            &["clock", "effort", "object", "shared_map", "verb"],
+            &["selector", "validate"],
+            &["failure"],
+            &["request"],
+            &["cluster"],
+        ],
+    ),
+    (
+        "apiserver",
+        &[
+            &["audit", "config", "faults", "health", "metrics", "wait"],
+            &["registry"],
+            &["background", "watch"],
+            &["http"],
+            &["live"],
+            &["server"],
+            &["crd_checker", "fuzz", "plan"],
+        ],
+    ),
+    (
+        "serving",
+        &[
+            &["body", "gzip", "heads", "indent", "offload", "tls"],
+            &["body_budget", "framing", "header_blocks"],
+            &["activity"],
+            &["streams"],
+        ],
+    ),
+    ("storage", &[&["committed", "continue_token"], &["db"], &["cluster"]]),
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    for name in SERVER {
+        let src = Path::new("crates").join(name).join("src");
+        let of_crate = sources.iter().filter(|source| source.path.starts_with(&src));
+        findings.extend(too_long(&src, of_crate.map(|source| source.text.lines().count()).sum()));
+    }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        if let Ok(path) = source.path.strip_prefix(SRC) {
-            let wrong = wrong_uses(path, &source.text);
-            findings.extend(wrong.into_iter().map(|(line, what)| Finding::new(&source.path, line, what)));
+        for (name, layers) in LAYERS {
+            if let Ok(path) = source.path.strip_prefix(Path::new("crates").join(name).join("src")) {
+                let wrong = wrong_uses(layers, path, &source.text);
+                findings.extend(wrong.into_iter().map(|(line, what)| Finding::new(&source.path, line, what)));
+            }
         }
     }
 }
 
+fn too_long(src: &Path, lines: usize) -> Option<Finding> {
+    let what = format!("has {lines} lines, but a crate of the server has at most {MAX_LINES}: split it");
+    (lines > MAX_LINES).then(|| Finding::new(src, None, what))
+}
+
 /// Returns the places where a file uses a module that is not in a lower layer, with the line of each place. `path` is relative to `src`.
-fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
+fn wrong_uses(layers: &[&[&str]], path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let Some(own_name) = modules.first().filter(|name| modules.len() > 1 || !matches!(**name, "lib" | "main")) else {
         return Vec::new();
     };
-    let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
+    let layer = |name: &str| layers.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(own_name) else {
         return vec![(None, format!("{own_name} has no layer: add it to xtask/src/tidy/modules.rs"))];
     };
@@ -111,9 +142,12 @@ fn paths(rest: &str) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
 
+    const TEST_LAYERS: &[&[&str]] =
+        &[&["config", "object"], &["kinds"], &["admission", "auth"], &["registry"], &["http"], &["server"]];
+
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[usize]) {
-        let wrong = wrong_uses(Path::new(path), text);
+        let wrong = wrong_uses(TEST_LAYERS, Path::new(path), text);
         let lines: Vec<_> = wrong.iter().map(|(line, _)| line.unwrap_or(0)).collect();
         assert_eq!(lines, expected, "{wrong:?}");
     }
@@ -145,5 +179,12 @@ mod tests {
     fn module_without_a_layer_is_reported() {
         check("news.rs", "", &[0]);
         check("news/old.rs", "", &[0]);
+    }
+
+    #[test]
+    fn crate_with_too_many_lines_is_reported() {
+        let src = Path::new("crates/a/src");
+        assert!(too_long(src, MAX_LINES).is_none());
+        assert!(too_long(src, MAX_LINES + 1).is_some_and(|finding| finding.to_string().contains("18001 lines")));
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pintle_apimachinery::verb::RequestVerb;
+use pintle_storage::committed::Commit;
 use tokio::time::Instant;
 
-use super::{AuditRecord, Commit, ServerAudit};
-use crate::verb::RequestVerb;
+use super::{AuditRecord, ServerAudit};
 
 /// The maximum memory use of all audit records, in bytes. A limit for the number of records would not bound the memory, because clients
 /// choose the length of the texts in the records.

@@ -4,20 +4,21 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use pintle_apiextensions as crd;
+use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::object::{key, set_condition};
+use pintle_apimachinery::request::options::DeleteOptions;
+use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::request::{Requester, Subresource};
+use pintle_builtin::api_service::RESOURCE;
 use pintle_json::{Json, json};
+use pintle_kinds::writer::{OWN_MANAGER, Writer};
+use pintle_kinds::{Kind, RequestTarget};
+use pintle_storage::{Change, Key, Range, Stored};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::crd;
-use crate::failure::Failure;
-use crate::kinds::api_service::RESOURCE;
-use crate::kinds::{Kind, RequestTarget};
-use crate::object::set_condition;
-use crate::registry::{OWN_MANAGER, Registry, UpdateSource, Writer};
-use crate::request::options::DeleteOptions;
-use crate::request::user::User;
-use crate::request::{Requester, Subresource};
-use crate::store::{Change, Key, Range, Stored, key};
+use crate::registry::{Registry, UpdateSource};
 
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";

@@ -5,19 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_apiextensions::{self as crd, DEFINITIONS, Taken};
+use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::object::{metadata, set_condition};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::DeleteOptions;
 use pintle_json::{Json, json};
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::{OWN_MANAGER, Writer};
+use pintle_meta::GroupResource;
+use pintle_serving::offload;
+use pintle_storage::{Change, Key, Stored};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::crd::{self, DEFINITIONS, Taken};
-use crate::failure::Failure;
-use crate::kinds::{GroupResource, RequestTarget};
-use crate::object::{metadata, set_condition};
-use crate::offload;
-use crate::registry::{Make, OWN_MANAGER, Registry, UpdateSource, Writer};
-use crate::request::Subresource;
-use crate::request::options::DeleteOptions;
-use crate::store::{Change, Key, Stored};
+use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
 /// While a deleted definition still has objects, the controller checks at this interval whether they are gone.
@@ -354,14 +356,14 @@ fn has_finalizer(definition: &Json) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::turns;
     use pintle_json::json;
+    use pintle_kinds::Origin;
+    use pintle_storage::{Changes, Expect};
 
     use super::super::api_services::ApiServices;
     use super::*;
-    use crate::clock::effort::turns;
     use crate::config::ApiServerConfig;
-    use crate::kinds::Origin;
-    use crate::store::{Changes, Expect};
 
     fn definition(versions: &[&str]) -> Json {
         let schema = json!({"openAPIV3Schema": {"type": "object"}});

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_storage::{Change, ChangeKind, Key};
 use tokio::time::Instant;
 
 use super::{Controller, all};
 use crate::registry::Registry;
-use crate::store::{Change, ChangeKind, Key};
 
 /// The store keeps the events of both API groups under this resource.
 const EVENTS: &str = "events";
@@ -67,10 +67,10 @@ impl Controller for Expiry {
 #[cfg(test)]
 mod tests {
     use pintle_json::{Json, json};
+    use pintle_storage::Expect;
 
     use super::*;
     use crate::config::ApiServerConfig;
-    use crate::store::Expect;
 
     #[tokio::test(start_paused = true)]
     async fn expired_events_leave_no_state_behind() {
@@ -98,11 +98,11 @@ mod tests {
         assert_eq!(expiry.due.len(), 2, "one entry per event, however often it was written");
         expiry.resync(&registry);
         let wake = expiry.work(&registry, 0).await.expect("there are events");
-        assert_eq!(registry.db.objects_of(EVENTS, &crate::store::Range::namespace(None)).count(), 2);
+        assert_eq!(registry.db.objects_of(EVENTS, &pintle_storage::Range::namespace(None)).count(), 2);
         tokio::time::sleep_until(wake).await;
         assert_eq!(expiry.work(&registry, 0).await, None);
         observe_all(&mut expiry);
         assert!(expiry.due.is_empty());
-        assert_eq!(registry.db.objects_of(EVENTS, &crate::store::Range::namespace(None)).count(), 0);
+        assert_eq!(registry.db.objects_of(EVENTS, &pintle_storage::Range::namespace(None)).count(), 0);
     }
 }

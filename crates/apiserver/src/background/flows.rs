@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::condition;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::WriteOptions;
 use pintle_json::{Json, json};
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, RequestTarget};
+use pintle_storage::{Change, Key, Stored};
 use tokio::time::Instant;
 
 use super::{Controller, all};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, RequestTarget};
-use crate::object::condition;
-use crate::registry::{Registry, UpdateSource, Writer};
-use crate::request::Subresource;
-use crate::request::options::WriteOptions;
-use crate::store::{Change, Key, Stored};
+use crate::registry::{Registry, UpdateSource};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";

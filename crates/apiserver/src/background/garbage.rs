@@ -15,19 +15,20 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::key;
+use pintle_apimachinery::request::options::DeleteOptions;
 use pintle_json::Json;
+use pintle_kinds::{Kind, Kinds, RequestTarget};
 use pintle_meta::{GroupVersion, PropagationPolicy};
+use pintle_serving::offload;
+use pintle_storage::{Change, ChangeKind, Key, ResourceKey, Stored};
 use tokio::time::Instant;
 
 use self::owners::{OwnerState, owner_state};
 use self::release::{drop_finalizer, drop_references, has_finalizer, requester, unblock};
 use super::{Controller, all};
-use crate::failure::Outcome;
-use crate::kinds::{Kind, Kinds, RequestTarget};
-use crate::offload;
 use crate::registry::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Registry};
-use crate::request::options::DeleteOptions;
-use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
 /// The minimum and maximum delay before a retry. The delay doubles with each retry.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -344,17 +345,17 @@ fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Opt
 
 fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> {
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-    kinds.store(&crate::kinds::GroupResource::new(group, plural))
+    kinds.store(&pintle_meta::GroupResource::new(group, plural))
 }
 
 #[cfg(test)]
 mod tests {
     use pintle_json::json;
+    use pintle_kinds::writer::Writer;
 
     use super::release::COLLECTOR;
     use super::*;
     use crate::background::options;
-    use crate::registry::Writer;
 
     fn target(registry: &Registry, name: &str) -> RequestTarget {
         let kinds = registry.kinds();

@@ -4,14 +4,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pintle_apimachinery::object::key;
 use pintle_json::{Json, json};
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::{OWN_MANAGER, Writer};
 use pintle_schema::patch::merge;
+use pintle_storage::Change;
 use tokio::time::Instant;
 
 use super::{Controller, options};
-use crate::kinds::RequestTarget;
-use crate::registry::{OWN_MANAGER, Registry, UpdateSource, Writer};
-use crate::store::{Change, key};
+use crate::registry::{Registry, UpdateSource};
 
 const NAMESPACE: &str = "default";
 const KUBERNETES: &str = "kubernetes";

@@ -5,20 +5,22 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::object::{metadata, set_condition};
+use pintle_apimachinery::request::options::DeleteOptions;
+use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::request::{Requester, Subresource, Verb};
+use pintle_builtin::NAMESPACES;
 use pintle_json::{Json, json};
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, RequestTarget};
 use pintle_meta::PropagationPolicy;
+use pintle_serving::offload;
+use pintle_storage::{Change, ChangeKind, Range, Stored};
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::failure::Failure;
-use crate::kinds::{Kind, NAMESPACES, RequestTarget};
-use crate::object::{metadata, set_condition};
-use crate::offload;
-use crate::registry::{Registry, UpdateSource, Writer};
-use crate::request::options::DeleteOptions;
-use crate::request::user::User;
-use crate::request::{Requester, Subresource, Verb};
-use crate::store::{Change, ChangeKind, Range, Stored};
+use crate::registry::{Registry, UpdateSource};
 
 /// A deleted namespace stays unchanged for this time, so that clients can observe its terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
@@ -284,10 +286,11 @@ fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::{is_linear, turns};
+    use pintle_storage::Expect;
+
     use super::*;
-    use crate::clock::effort::{is_linear, turns};
     use crate::config::ApiServerConfig;
-    use crate::store::Expect;
 
     #[test]
     fn recreated_namespace_is_left_alone() {

@@ -7,23 +7,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use matched_kinds::MatchedKinds;
+use pintle_admission::policy::TypeCheck;
+use pintle_apiextensions::DEFINITIONS;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::WriteOptions;
 use pintle_cel::Schema;
+use pintle_discovery as discovery;
 use pintle_json::{Json, json};
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, Kinds, RequestTarget};
 use pintle_meta::GroupVersionKind;
+use pintle_serving::offload;
+use pintle_storage::{Change, Key, Stored};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Controller, all};
-use crate::crd::DEFINITIONS;
-use crate::discovery;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Kinds, RequestTarget};
-use crate::offload;
-use crate::policy::TypeCheck;
-use crate::registry::{Registry, UpdateSource, Writer};
-use crate::request::Subresource;
-use crate::request::options::WriteOptions;
-use crate::store::{Change, Key, Stored};
+use crate::registry::{Registry, UpdateSource};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";

@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::selector;
 use pintle_json::Json;
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{RBAC_GROUP, RequestTarget};
+use pintle_storage::Stored;
 use tokio::time::Instant;
 
 use super::{Controller, all, options};
-use crate::failure::Failure;
-use crate::kinds::{RBAC_GROUP, RequestTarget};
-use crate::object::metadata;
-use crate::registry::{Registry, UpdateSource, Writer};
-use crate::selector;
-use crate::store::Stored;
+use crate::registry::{Registry, UpdateSource};
 
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
@@ -115,12 +116,12 @@ fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::{is_linear, turns};
     use pintle_json::json;
+    use pintle_storage::Expect;
 
     use super::*;
-    use crate::clock::effort::{is_linear, turns};
     use crate::config::ApiServerConfig;
-    use crate::store::Expect;
 
     #[test]
     fn stale_role_is_not_overwritten() {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use pintle_apiextensions::RuleCost;
+
 use super::Rejection;
 use super::offline::{Offline, Sample};
-use crate::crd::RuleCost;
 use crate::server::LoadError;
 use crate::server::manifests::{self, Document};
 
@@ -36,7 +37,7 @@ impl fmt::Display for CheckedManifest {
             None => f.write_str("accepted")?,
             Some(rejection) => write!(f, "rejected: {rejection}")?,
         }
-        for RuleCost { field, cost } in &self.rules {
+        for RuleCost { field, cost, .. } in &self.rules {
             write!(f, "\n  {field}: {:.1} % of the cost limit", *cost as f64 * 100.0 / RuleCost::LIMIT as f64)?;
         }
         self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))

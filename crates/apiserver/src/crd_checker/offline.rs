@@ -2,23 +2,25 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pintle_apiextensions as crd;
+use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::object::{metadata, metadata_mut};
+use pintle_apimachinery::request::options::WriteOptions;
+use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::request::{Requester, Subresource};
+use pintle_builtin::NAMESPACES;
 use pintle_json::{Json, json};
+use pintle_kinds::decode::{self, BodyMedia, RawBody};
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, RequestTarget};
 use pintle_meta::FieldValidation;
+use pintle_storage::{Expect, ResourceKey};
 use serde::Serialize;
 
 use super::{CheckedObject, Rejection, RuleCost};
 use crate::background::Definitions;
 use crate::config::ApiServerConfig;
-use crate::crd;
-use crate::failure::Failure;
-use crate::http::decode::{self, BodyMedia, RawBody};
-use crate::kinds::{Kind, NAMESPACES, RequestTarget};
-use crate::object::{metadata, metadata_mut};
-use crate::registry::{Registry, UpdateSource, Writer, Written};
-use crate::request::options::WriteOptions;
-use crate::request::user::User;
-use crate::request::{Requester, Subresource};
-use crate::store::{Expect, ResourceKey};
+use crate::registry::{Registry, UpdateSource, Written};
 
 const MANAGER: &str = "crd-checker";
 /// The name that objects get if their manifest contains no name.

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use pintle_apimachinery::failure::Failure;
 use pintle_meta::{Reason, Status};
-
-use crate::failure::Failure;
 
 /// The error that the server would send for a rejected manifest.
 #[derive(Clone)]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use pintle_apimachinery::verb::RequestVerb;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Request, RuleId};
-use crate::verb::RequestVerb;
 
 /// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale` applies to reads. The fault `Lag` applies to
 /// reads and watches. All other faults apply only to watches.

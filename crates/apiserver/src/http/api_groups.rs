@@ -5,17 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::accept::{self, Media};
+use pintle_discovery::{self as discovery, DocumentScope, Listing};
 use pintle_json::Json;
+use pintle_kinds::{Kinds, Routing};
+use pintle_serving::offload;
 
 use super::encode::Reply;
 use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
-use crate::discovery::{self, DocumentScope, Listing};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kinds, Routing};
-use crate::offload;
 use crate::registry::{Registry, Transform};
-use crate::request::accept::{self, Media};
 
 /// Serves a path that does not name a resource.
 pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {

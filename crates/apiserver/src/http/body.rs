@@ -8,33 +8,19 @@ use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_kinds::RBAC_GROUP;
 use pintle_meta::{Reason, StatusDetails};
+use pintle_serving::body::ResponseBody;
+use pintle_serving::body_budget::{LARGEST_BODY, Unread};
+use pintle_serving::offload;
 
 use super::Call;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::RBAC_GROUP;
-use crate::offload;
-use crate::registry::{LARGEST_BODY, Unread};
 use crate::watch::{Frame as WatchFrame, Watcher};
 
 /// The body of a request that arrived over a socket or through an in-process call.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
-
-/// The body of a response. If the body returns an error, the server closes the connection.
-pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
-
-/// The maximum length of a response body with a `Content-Length` header, in bytes. Longer bodies are sent in chunks, as in Go.
-const MAX_WITH_LENGTH: usize = 2048;
-
-/// Returns a body that consists of these bytes.
-pub(crate) fn full(bytes: impl Into<Bytes>) -> ResponseBody {
-    let bytes = bytes.into();
-    if bytes.len() > MAX_WITH_LENGTH {
-        return StreamBody::new(stream::iter([Ok(Frame::data(bytes))])).boxed_unsync();
-    }
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
-}
 
 /// Returns a body that streams the frames of a watch. Frames that are ready at the same time are sent with one write to the connection. The
 /// watch ends when the body is dropped.
@@ -109,12 +95,13 @@ mod tests {
     use std::sync::Arc;
 
     use http::Request;
+    use pintle_apimachinery::request::path::Target;
+    use pintle_serving::body::full;
+    use pintle_serving::offload::Offload;
 
     use super::*;
     use crate::config::ApiServerConfig;
-    use crate::offload::Offload;
     use crate::registry::Registry;
-    use crate::request::path::Target;
 
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";

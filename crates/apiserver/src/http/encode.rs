@@ -3,24 +3,25 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use pintle_apimachinery::failure::Failure;
+use pintle_apimachinery::object::Ordered;
+use pintle_apimachinery::request::accept::Media;
 use pintle_json::{Json, json};
+use pintle_kinds::Kind;
 use pintle_meta::Status;
 use pintle_schema::protobuf::Enveloped;
+use pintle_serving::body::{ResponseBody, full};
+use pintle_serving::gzip::{GZIP_THRESHOLD, accepts_gzip, gzip};
+use pintle_serving::offload;
 
 use super::Call;
-use super::body::{self, ResponseBody};
-use super::gzip::{GZIP_THRESHOLD, accepts_gzip, gzip};
+use super::body;
 use super::list_body::ListBody;
 use super::negotiate::{self, ResponseFormat};
-use crate::failure::Failure;
 use crate::faults::Answer;
-use crate::kinds::Kind;
-use crate::object::Ordered;
-use crate::offload;
 use crate::registry::{ListReply, Registry, Served, Transform};
-use crate::request::accept::Media;
 use crate::watch::Watcher;
 
 /// The result of a request before it is encoded.
@@ -58,7 +59,7 @@ fn text_response(code: u16, text: Bytes) -> Response<ResponseBody> {
 }
 
 fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<ResponseBody> {
-    let mut response = Response::new(body::full(body));
+    let mut response = Response::new(full(body));
     *response.status_mut() = status_code(code);
     *response.headers_mut() = headers;
     response
@@ -198,17 +199,17 @@ async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media
     if list.is_over() {
         return respond(call, 200, media, first).await;
     }
-    let gzipped = accepts_gzip(call);
+    let gzipped = accepts_gzip(call.header(ACCEPT_ENCODING));
     answer(200, media, gzipped, list.stream(&registry.offload_permits, first, gzipped))
 }
 
 async fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<ResponseBody> {
-    if bytes.len() <= GZIP_THRESHOLD || !accepts_gzip(call) {
-        return answer(code, media, false, body::full(bytes));
+    if bytes.len() <= GZIP_THRESHOLD || !accepts_gzip(call.header(ACCEPT_ENCODING)) {
+        return answer(code, media, false, full(bytes));
     }
     offload::work_on(bytes.len()).await;
     let gzipped = gzip(&bytes);
-    answer(code, media, gzipped.is_some(), body::full(gzipped.unwrap_or(bytes)))
+    answer(code, media, gzipped.is_some(), full(gzipped.unwrap_or(bytes)))
 }
 
 fn answer(code: u16, media: Media, gzipped: bool, body: ResponseBody) -> Response<ResponseBody> {

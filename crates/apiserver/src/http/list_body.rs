@@ -8,18 +8,18 @@ use futures_util::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use jiff::Timestamp;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::Ordered;
 use pintle_json::{Json, Map, json};
+use pintle_kinds::{Form, Kind};
 use pintle_schema::protobuf::ListEnvelope;
+use pintle_serving::body::ResponseBody;
+use pintle_serving::gzip::{self, GZIP_THRESHOLD, Gzip};
+use pintle_serving::indent::Indent;
+use pintle_serving::offload::{self, Offload, OffloadPermits};
+use pintle_storage::{self as store, Neighbours, Stored};
 
-use super::body::ResponseBody;
-use super::gzip::{self, GZIP_THRESHOLD, Gzip};
-use super::indent::Indent;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Form, Kind};
-use crate::object::Ordered;
-use crate::offload::{self, Offload, OffloadPermits};
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
-use crate::store::{self, Neighbours, Stored};
 
 /// The approximate size in bytes of each segment of a compressed body, measured before compression.
 const GZIP_PART: usize = 16 * 1024;
@@ -229,7 +229,7 @@ impl ListBody {
     /// Streams `first` and then all other segments. Each segment is encoded when the connection is ready for it.
     pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
         self.gzipped = gzipped;
-        let (turns, zip) = (turns.clone(), gzipped.then(Gzip::new));
+        let (turns, zip) = (turns.clone(), gzipped.then(Gzip::default));
         let parts = stream::try_unfold(Sending { next: first, list: self, zip }, move |mut sending| {
             Offload::new(&turns, async move {
                 let part = sending.part().await?;

@@ -1,13 +1,13 @@
 //! Negotiates the format of responses.
 
 use http::header::ACCEPT;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::accept::{self, Clause, Media, RequestedTransform};
+use pintle_kinds::{Kind, Routing};
+use pintle_meta::{Reason, StatusDetails};
 
 use super::Call;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Routing};
 use crate::registry::Transform;
-use crate::request::accept::{self, Clause, Media, RequestedTransform};
-use pintle_meta::{Reason, StatusDetails};
 
 /// The format of a response.
 #[derive(Clone, Debug)]

@@ -2,19 +2,19 @@
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES,
+    IF_NONE_MATCH, LOCATION, VARY,
 };
 use http::{HeaderMap, HeaderValue};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::accept;
+use pintle_discovery::{Document, DocumentForm, DocumentScope};
 use pintle_meta::GroupVersion;
+use pintle_serving::{gzip, offload};
 
 use super::Call;
 use super::encode::Reply;
-use super::gzip;
-use crate::discovery::{Document, DocumentForm, DocumentScope};
-use crate::failure::{Failure, Outcome};
-use crate::offload;
 use crate::registry::Registry;
-use crate::request::accept;
 
 const JSON_DOCUMENT: &str = "application/json";
 /// The media types that request protobuf. The server always responds with the second media type.
@@ -97,7 +97,7 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    match gzip::accepts_gzip(call).then(|| gzip::gzip(&body)).flatten() {
+    match gzip::accepts_gzip(call.header(ACCEPT_ENCODING)).then(|| gzip::gzip(&body)).flatten() {
         None => whole(headers, body),
         Some(gzipped) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -3,11 +3,11 @@
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};
+use pintle_authz::ISSUER;
 use pintle_json::{Json, json};
 
 use super::Call;
 use super::encode::Reply;
-use crate::auth::ISSUER;
 use crate::registry::Registry;
 
 /// Returns the OpenID configuration of the issuer.

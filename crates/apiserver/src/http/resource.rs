@@ -5,18 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderValue, Method};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_apimachinery::request::{Subresource, Verb};
+use pintle_authz::{self as auth, Attributes, Decision};
+use pintle_kinds::{Kind, RequestTarget, Routing, StreamAnswer};
 use pintle_meta::Reason;
+use pintle_serving::offload;
 
 use super::body::RequestBody;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
-use crate::auth::{self, Attributes, Decision};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, RequestTarget, Routing, StreamAnswer};
-use crate::offload;
 use crate::registry::Registry;
-use crate::request::path::ResourcePath;
-use crate::request::{Subresource, Verb};
 
 /// Serves a request for a resource.
 pub(super) async fn serve(
@@ -218,6 +218,6 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
-    let details = crate::failure::details(&resource.group, &resource.resource, "");
+    let details = pintle_apimachinery::failure::details(&resource.group, &resource.resource, "");
     Failure::new(405, Reason::MethodNotAllowed, message).with(details)
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::options::ListOptions;
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_kinds::{Kind, RequestTarget};
 use pintle_meta::FieldSelector;
 
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, websocket};
-use crate::failure::{Failure, Outcome};
 use crate::faults::View;
-use crate::kinds::{Kind, RequestTarget};
 use crate::registry::{Registry, Selection, VERSION_TIMEOUT, is_uncached, parse_number};
-use crate::request::options::ListOptions;
-use crate::request::path::ResourcePath;
 use crate::watch::{FrameShape, Watcher};
 
 pub(super) async fn get(registry: &Arc<Registry>, call: &Call, target: &RequestTarget) -> Outcome<Reply> {

@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Verb;
+use pintle_apimachinery::request::options::WriteOptions;
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_authz::{self as auth, Attributes};
 use pintle_json::Json;
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, Origin, RequestTarget, Routing, decode};
 use pintle_meta::{Reason, StatusDetails};
 
 use super::body::{self, RequestBody};
 use super::encode::Reply;
-use super::{Call, decode, negotiate};
-use crate::auth::{self, Attributes};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, Origin, RequestTarget, Routing};
-use crate::registry::{Registry, Writer, Written};
-use crate::request::Verb;
-use crate::request::options::WriteOptions;
-use crate::request::path::ResourcePath;
+use super::{Call, negotiate};
+use crate::registry::{Registry, Written};
 
 /// Reads the body of a request if the kind accepts the body's media type.
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {

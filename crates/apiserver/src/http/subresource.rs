@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::options::{How, WriteOptions};
+use pintle_apimachinery::request::{Subresource, Verb};
+use pintle_kinds::decode::{self, PatchKind, Patcher};
+use pintle_kinds::post_handler::PostHandler;
+use pintle_kinds::{RequestTarget, ScaleBody};
 use pintle_meta::{Status, TypeMeta};
 
 use super::body::{self, RequestBody};
-use super::decode::{self, PatchKind, Patcher};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, sent};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::post_handler::PostHandler;
-use crate::kinds::{RequestTarget, Scale};
 use crate::registry::{Registry, Served};
-use crate::request::options::{How, WriteOptions};
-use crate::request::{Subresource, Verb};
 
 /// Returns the reply for a subresource whose body is the whole object, such as `/status`.
 pub(super) fn get(registry: &Registry, call: &Call, target: &RequestTarget) -> Outcome<Reply> {
@@ -33,7 +33,7 @@ pub(super) async fn scale(
     request_body: RequestBody,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
-    let kind = Arc::new(Scale::kind());
+    let kind = Arc::new(ScaleBody::kind());
     let written = match verb {
         Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&target)?, format }),
         Verb::Update => {

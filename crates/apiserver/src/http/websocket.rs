@@ -13,6 +13,8 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use pintle_apimachinery::request::accept::Media;
+use pintle_apimachinery::request::is_websocket;
 use pintle_schema::protobuf;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
@@ -25,8 +27,6 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::Call;
 use super::encode::{self, Reply};
-use crate::request::accept::Media;
-use crate::request::is_websocket;
 use crate::watch::{Frame, Watcher};
 
 /// The maximum length of a message that a client may send, in bytes. The server reads and ignores all messages from the

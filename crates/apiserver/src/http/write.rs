@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
 use pintle_json::Json;
+use pintle_kinds::{RequestTarget, decode};
 
 use super::body::{self, RequestBody};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::sent::{decoded, manager, patch_kind, read_object, unsupported, written_reply};
-use super::{Call, decode, retrieve};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::RequestTarget;
+use super::{Call, retrieve};
 use crate::registry::{Deleted, Registry, Selection, UpdateSource};
-use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
 
 pub(super) async fn create(
     registry: &Arc<Registry>,

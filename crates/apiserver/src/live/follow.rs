@@ -5,14 +5,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use pintle_apimachinery::object::{key, metadata};
 use pintle_json::Json;
+use pintle_kinds::Kind;
+use pintle_storage::{Range, UpstreamObject};
 use tokio::time::Instant;
 
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
-use crate::kinds::Kind;
-use crate::object::metadata;
-use crate::store::{Range, UpstreamObject, key};
 
 /// The number of objects in one page of a list.
 const PAGE: usize = 500;

@@ -9,11 +9,12 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOC
 use http::{HeaderName, Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
+use pintle_serving::body::ResponseBody;
 use tokio::time::{Instant, Sleep};
 
 use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
-use crate::http::{Incoming, ResponseBody};
+use crate::http::Incoming;
 
 /// The request headers that are forwarded to the upstream cluster, in addition to the impersonation headers. The upstream client adds its
 /// credentials to the request.

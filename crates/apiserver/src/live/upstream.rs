@@ -12,12 +12,13 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_json::{Json, json};
+use pintle_kinds::Kind;
+use pintle_serving::body::ResponseBody;
+use pintle_serving::body_budget::{LARGEST_BODY, Unread};
 use tower_service::Service;
 
 use super::UPSTREAM_TIMEOUT;
-use crate::http::{Incoming, ResponseBody};
-use crate::kinds::Kind;
-use crate::registry::{LARGEST_BODY, Unread};
+use crate::http::Incoming;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;

@@ -131,10 +131,10 @@ fn below(path: &mut String, part: &str, then: impl FnOnce(&mut String)) {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::is_linear;
     use pintle_json::json;
 
     use super::*;
-    use crate::clock::effort::is_linear;
 
     #[track_caller]
     fn check(old: Json, new: Json, expected: &[&str]) {

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use pintle_json::Json;
+use pintle_kinds::Kinds;
+use pintle_meta::GroupResource;
+use pintle_storage::{LocalWrite, Stored};
 
 use super::diff::{self, PlannedField};
-use crate::kinds::{GroupResource, Kinds};
-use crate::store::{LocalWrite, Stored};
 
 /// The action that a plan would take on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use pintle_admission::{Attempt, limits, quota};
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::options::{How, WriteOptions};
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_apimachinery::request::{Requester, Subresource};
+use pintle_authz::{self as auth, Attributes, Decision};
 use pintle_json::Json;
+use pintle_kinds::writer::{OWN_MANAGER, Writer};
+use pintle_kinds::{ExtraPermission, Pods, RequestTarget};
+use pintle_meta::GroupResource;
+use pintle_storage::Charge;
 
 use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation, Plugin};
@@ -16,16 +28,6 @@ use super::object_write::Write;
 use super::pod_standards::PodSecurity;
 use super::policies::{self, ParamRights, Reinvocation, ValidatingPolicies};
 use super::served::typed;
-use crate::admission::{Attempt, limits, quota};
-use crate::auth::{self, Attributes, Decision};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, ExtraPermission, GroupResource, Pods, RequestTarget};
-use crate::object::metadata;
-use crate::registry::{OWN_MANAGER, Writer};
-use crate::request::options::{How, WriteOptions};
-use crate::request::path::ResourcePath;
-use crate::request::{Requester, Subresource};
-use crate::store::Charge;
 
 /// The plugins, in the order in which they are called.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
@@ -227,7 +229,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     let value = registry.complete(write)?.object;
     let at = super::list::parse_number(quota.text("/metadata/resourceVersion"))?;
     let value = kind.strategy.to_stored(value);
-    super::size::check(kind, &target.key(), &value)?;
+    pintle_kinds::size::check(kind, &target.key(), &value)?;
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Requester;
+use pintle_apimachinery::request::options::{DeleteOptions, WriteOptions};
 use pintle_json::Json;
+use pintle_kinds::RequestTarget;
+use pintle_storage::Charge;
 
 use super::Registry;
-use crate::failure::Outcome;
-use crate::kinds::RequestTarget;
-use crate::object::metadata;
-use crate::request::Requester;
-use crate::request::options::{DeleteOptions, WriteOptions};
-use crate::store::Charge;
 
 /// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Handles `deletecollection` requests.
 
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::request::Requester;
+use pintle_apimachinery::request::options::{DeleteOptions, ListOptions};
+use pintle_kinds::RequestTarget;
 use pintle_meta::ResourceVersionMatch;
+use pintle_serving::offload;
 
 use super::Registry;
 use super::list::{ListReply, Selection};
-use crate::failure::Outcome;
-use crate::kinds::RequestTarget;
-use crate::offload;
-use crate::request::Requester;
-use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
     /// Deletes one page of the selected objects. Returns the deleted objects in the state in which they were listed. Objects that other
@@ -58,13 +58,13 @@ fn versioned(list: &ListOptions) -> ListOptions {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::turns;
     use pintle_json::json;
+    use pintle_storage::Expect;
 
     use super::*;
-    use crate::clock::effort::turns;
     use crate::config::ApiServerConfig;
     use crate::registry::list::SCAN_BATCH;
-    use crate::store::Expect;
 
     const MAPS: usize = 4 * SCAN_BATCH;
 

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::metadata_mut;
+use pintle_apimachinery::request::options::How;
 use pintle_json::Json;
+use pintle_kinds::{RequestTarget, size};
+use pintle_storage::{Change, Charge, Expect, Present, Refused};
 
-use super::{Registry, size};
-use crate::failure::Outcome;
-use crate::kinds::RequestTarget;
-use crate::object::metadata_mut;
-use crate::request::options::How;
-use crate::store::{Change, Charge, Expect, Present, Refused};
+use super::Registry;
 
 impl Registry {
     /// Stores an object and its quota updates in one step. Returns an error if the object is too large. Returns

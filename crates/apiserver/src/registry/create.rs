@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use pintle_apiextensions as crd;
+use pintle_apimachinery::failure::{Failure, Outcome, details};
+use pintle_apimachinery::object::{metadata, metadata_mut};
+use pintle_apimachinery::request::options::How;
+use pintle_builtin::NAMESPACES;
 use pintle_json::Json;
-use pintle_meta::{StatusCause, StatusDetails};
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, RequestTarget};
+use pintle_meta::{GroupResource, StatusCause, StatusDetails};
+use pintle_storage::{Expect, Present, Refused, Stored};
 
 use super::Registry;
 use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written};
-use crate::crd;
-use crate::failure::{Failure, Outcome, details};
-use crate::kinds::{GroupResource, Kind, NAMESPACES, RequestTarget};
-use crate::object::{metadata, metadata_mut};
-use crate::registry::Writer;
-use crate::request::options::How;
-use crate::store::{Expect, Present, Refused, Stored};
 
 /// The maximum number of names that the server generates for one create.
 const CREATE_TRIES: usize = 8;

@@ -1,12 +1,12 @@
 //! Handles API versions that an APIService delegates to a Service. This server does not forward requests to such a
 //! Service.
 
+use pintle_apimachinery::failure::Failure;
+use pintle_builtin::api_service::{RESOURCE, delegated_spec};
 use pintle_json::{Json, json};
+use pintle_storage::Range;
 
 use super::Registry;
-use crate::failure::Failure;
-use crate::kinds::api_service::{RESOURCE, delegated_spec};
-use crate::store::Range;
 
 impl Registry {
     /// Returns a 503 failure if an APIService delegates the version to a Service.

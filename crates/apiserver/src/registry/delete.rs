@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::{metadata, metadata_mut};
+use pintle_apimachinery::request::Requester;
+use pintle_apimachinery::request::options::DeleteOptions;
 use pintle_json::Json;
-use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
+use pintle_kinds::{Kind, RequestTarget};
+use pintle_meta::{GroupResource, PropagationPolicy, Status, StatusDetails, TypeMeta};
+use pintle_storage::Stored;
 
 use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::served::{Served, typed};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{GroupResource, Kind, RequestTarget};
-use crate::object::{metadata, metadata_mut};
-use crate::request::Requester;
-use crate::request::options::DeleteOptions;
-use crate::store::Stored;
 
 /// The finalizers that delay the removal of an owner until its dependents are orphaned or deleted.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";

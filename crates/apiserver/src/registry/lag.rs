@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use pintle_kinds::Kind;
 use tokio::time::Instant;
 
 use super::Registry;
 use crate::faults::{Lag, View};
-use crate::kinds::Kind;
 
 impl Registry {
     /// Returns the revision of the state that a stale view currently shows for a resource.

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::{key, metadata};
+use pintle_apimachinery::request::options::ListOptions;
+use pintle_kinds::{Kind, RequestTarget, indexed_field, selects_fields, unknown_field};
+use pintle_meta::{FieldSelector, GroupResource, InvalidSelector, LabelSelector, ResourceVersionMatch};
+use pintle_serving::offload;
+use pintle_storage::continue_token::ContinueToken;
+use pintle_storage::{Compacted, FeedScope, Neighbours, Objects, Range, Run, Stored};
 
 use super::Registry;
-use super::continue_token::ContinueToken;
 use super::served::Served;
-use crate::failure::{Failure, Outcome};
 use crate::faults::View;
-use crate::kinds::{GroupResource, Kind, RequestTarget, indexed_field, selects_fields, unknown_field};
-use crate::object::metadata;
-use crate::offload;
-use crate::request::options::ListOptions;
-use crate::store::{Compacted, FeedScope, Neighbours, Objects, Range, Run, Stored, key};
 
 /// The number of objects that a scan examines before it yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;

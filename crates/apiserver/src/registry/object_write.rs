@@ -1,10 +1,9 @@
 //! A write of one object.
 
+use pintle_apimachinery::request::options::How;
 use pintle_json::Json;
-
-use super::Writer;
-use crate::kinds::RequestTarget;
-use crate::request::options::How;
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::Writer;
 
 /// The state of one write request. All phases of the write pipeline share this state.
 pub(super) struct Write<'a> {

@@ -4,21 +4,22 @@
 //! `complete`, creates and updates differ. A create needs an unused name, so it can try several generated names. An
 //! update compares versions, and computes the new object again after a conflict.
 
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::{metadata, metadata_mut, restore_except, restore_member};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::How;
+use pintle_apimachinery::validate::FieldErrors;
+use pintle_authz as auth;
 use pintle_json::Json;
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{self as kinds, Kind, RequestTarget, Scale, nesting};
+use pintle_storage::Charge;
 
+use super::Registry;
 use super::admission_chain;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
-use super::{Registry, nesting};
-use crate::auth;
-use crate::failure::Outcome;
-use crate::kinds::{self, Context, Kind, RequestTarget, Scale};
-use crate::object::{metadata, metadata_mut, restore_except, restore_member};
-use crate::registry::Writer;
-use crate::request::Subresource;
-use crate::request::options::How;
-use crate::store::Charge;
-use crate::validate::FieldErrors;
 
 /// An object that has passed all phases and can be stored.
 pub(super) struct Complete {

@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_admission::pod_security::{Policy, Standard, detailed, reasons};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::{Requester, Subresource};
+use pintle_apimachinery::validate::FieldErrors;
+use pintle_builtin::NAMESPACES;
 use pintle_json::Json;
+use pintle_kinds::{Pods, RequestTarget};
+use pintle_storage::{Charge, Range, Stored};
 
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
-use crate::admission::pod_security::{Policy, Standard, detailed, reasons};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{NAMESPACES, Pods, RequestTarget};
-use crate::object::metadata;
-use crate::request::{Requester, Subresource};
-use crate::store::{Charge, Range, Stored};
-use crate::validate::FieldErrors;
 
 /// Two limits for the check of existing pods. This check runs when the policy of a namespace becomes stricter. The first constant limits
 /// the number of pods, and the second constant limits the time.
@@ -227,7 +228,7 @@ mod tests {
     fn existing_pods_are_checked_up_to_the_limits() {
         let pod = |at: usize| {
             let pod = json!({"metadata": {"name": format!("p{at:05}")}, "spec": {"hostPID": true, "containers": []}});
-            Arc::new(crate::store::sample(&pod))
+            Arc::new(pintle_kinds::sample(&pod))
         };
         let (baseline, _) = Policy::of(|label| label.ends_with("/enforce").then_some("baseline"));
         let first = |pods: usize, most: usize| {
@@ -253,7 +254,7 @@ mod tests {
         let pod = |at: usize| {
             let owner = json!({"uid": "u", "controller": at.is_multiple_of(2)});
             let metadata = json!({"name": at.to_string(), "ownerReferences": [owner]});
-            Arc::new(crate::store::sample(&json!({"metadata": metadata})))
+            Arc::new(pintle_kinds::sample(&json!({"metadata": metadata})))
         };
         let names = |pods: Vec<Arc<Stored>>| pods.iter().map(|pod| pod.name().into_owned()).collect::<Vec<_>>();
         let mut looked = 0;

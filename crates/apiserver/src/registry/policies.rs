@@ -11,10 +11,10 @@ mod validating;
 
 pub(super) use mutating::{Reinvocation, mutate};
 pub(super) use param_rights::ParamRights;
+use pintle_kinds::Kind;
 pub(super) use validating::ValidatingPolicies;
 
 use super::Registry;
-use crate::kinds::Kind;
 
 /// Returns whether admission policies never apply to the kind. If policies applied to these kinds, they could block their own deletion, or
 /// all authentication and authorization.

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::{How, WriteOptions};
+use pintle_apimachinery::request::user::{ServiceAccountName, User};
+use pintle_authz::{self as auth, Attributes, Claims, Decision, ISSUER};
+use pintle_builtin::{access_status, rules_status, token_status};
 use pintle_json::{Json, json};
+use pintle_kinds::post_handler::{PostHandler, PostStep, Question, Task};
+use pintle_kinds::writer::{OWN_MANAGER, Writer};
+use pintle_kinds::{RequestTarget, TokenGrant};
 
 use super::Registry;
 use super::admission_chain;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
-use crate::auth::{self, Attributes, Claims, Decision, ISSUER};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::post_handler::{PostHandler, PostStep, Question, Task};
-use crate::kinds::{RequestTarget, TokenGrant, access_status, rules_status, token_status};
-use crate::registry::{OWN_MANAGER, UpdateSource, Writer};
-use crate::request::Subresource;
-use crate::request::options::{How, WriteOptions};
-use crate::request::user::{ServiceAccountName, User};
+use crate::registry::UpdateSource;
 
 /// The maximum number of times that the server tries to perform the action of a POST request. Each conflict with another write causes a new
 /// attempt.
@@ -188,10 +190,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use pintle_apimachinery::cluster::Context;
+    use pintle_kinds::Kind;
+    use pintle_storage::Expect;
+
     use super::*;
     use crate::config::ApiServerConfig;
-    use crate::kinds::{Context, Kind};
-    use crate::store::Expect;
 
     /// A handler for tests. It changes the pod after the wrapped handler has computed its task. The change causes a conflict when the task
     /// runs.

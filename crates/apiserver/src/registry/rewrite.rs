@@ -1,13 +1,13 @@
 //! Writes of the server itself. The rules for client writes do not apply to writes of the server itself.
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::options::How;
 use pintle_json::Json;
+use pintle_kinds::RequestTarget;
+use pintle_storage::Expect;
 
 use super::{Registry, delete};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::RequestTarget;
-use crate::object::metadata;
-use crate::request::options::How;
-use crate::store::Expect;
 
 impl Registry {
     /// Changes the stored object at `target`. If the object is being deleted and nothing delays its removal, the object

@@ -1,16 +1,16 @@
 //! The subresource `/scale`, which reads and writes the number of replicas.
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata_mut;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::How;
 use pintle_json::Json;
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, RequestTarget, Scale, ScaleBody};
 
 use super::Registry;
-use super::Writer;
 use super::served::{Served, Written};
 use super::update::UpdateSource;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::{Kind, RequestTarget, Scale};
-use crate::object::metadata_mut;
-use crate::request::Subresource;
-use crate::request::options::How;
 
 impl Registry {
     /// Returns the scale of an object.
@@ -34,7 +34,7 @@ impl Registry {
             paths.check(target, &scale, live, how)?;
             let present = with_managed_fields(present, live, paths);
             metadata_mut(&mut scale).unset("managedFields");
-            manager.track(&Scale::kind(), Some(&present), &mut scale, Subresource::Scale);
+            manager.track(&ScaleBody::kind(), Some(&present), &mut scale, Subresource::Scale);
             Ok(scale)
         })
         .await
@@ -48,7 +48,7 @@ impl Registry {
         manager: &Writer<'_>,
     ) -> Outcome<Written> {
         let paths = of(target)?;
-        let kind = Scale::kind();
+        let kind = ScaleBody::kind();
         self.write_scale(target, manager, &|live| {
             let present = with_managed_fields(paths.present(live), live, paths);
             let mut scale = manager.apply(&kind, Some(&present), applied, Subresource::Scale)?;
@@ -105,5 +105,5 @@ fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
 }
 
 fn served(scale: Json) -> Served {
-    Served::value(&Scale::kind(), scale)
+    Served::value(&ScaleBody::kind(), scale)
 }

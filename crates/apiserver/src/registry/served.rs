@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::Ordered;
 use pintle_json::Json;
+use pintle_kinds::Kind;
 use pintle_schema::protobuf::{self, Enveloped};
 use pintle_schema::{self as schema, Schema, Type};
-
-use crate::failure::{Failure, Outcome};
-use crate::kinds::Kind;
-use crate::object::Ordered;
-use crate::offload;
-use crate::store::{Encoding, Order, Stored};
+use pintle_serving::offload;
+use pintle_storage::{Encoding, Order, Stored};
 
 /// An object in the version that the response must have. The object has no `apiVersion` and `kind`, because the encoder
 /// adds these members.

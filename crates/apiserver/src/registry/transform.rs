@@ -5,16 +5,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::Ordered;
 use pintle_json::{Json, json};
+use pintle_kinds::table::{CREATED, Column, NAME};
+use pintle_kinds::{Form, Kind};
 use pintle_schema::protobuf::Enveloped;
+use pintle_storage::{Encoding, SAME};
 use serde::Serialize;
 
 use super::Served;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::table::{CREATED, Column, NAME};
-use crate::kinds::{Form, Kind};
-use crate::object::Ordered;
-use crate::store::{Encoding, SAME};
 
 /// The form of a response.
 #[derive(Clone, Debug)]
@@ -194,13 +194,13 @@ fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
 mod tests {
     use std::time::Instant;
 
+    use pintle_storage::{Draft, Expect, History, Order, Store};
+
     use super::*;
-    use crate::kinds::Kinds;
-    use crate::store::{Draft, Expect, History, Order, Store};
 
     #[test]
     fn encodings_of_an_object_are_cached() {
-        let kinds = Kinds::builtin();
+        let kinds = pintle_builtin::kinds();
         let pods = kinds.kind("", "v1", "Pod").expect("a built-in kind");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}});
         let mut store = Store::new(1, History::default());

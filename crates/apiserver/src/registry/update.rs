@@ -3,21 +3,21 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::{metadata, metadata_mut, restore_member};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::How;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::Writer;
+use pintle_serving::offload;
+use pintle_storage::{Expect, Refused, Stored};
 
 use super::Registry;
 use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::RequestTarget;
-use crate::object::{metadata, metadata_mut, restore_member};
-use crate::offload;
-use crate::registry::Writer;
-use crate::request::Subresource;
-use crate::request::options::How;
-use crate::store::{Expect, Refused, Stored};
-use crate::validate::{FieldError, FieldErrors};
 
 /// The maximum number of attempts when the server itself writes an object. If all attempts fail, the controller tries again when it
 /// observes the write that caused the last conflict.
@@ -236,12 +236,12 @@ fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use pintle_apimachinery::effort::turns;
+    use pintle_apimachinery::request::options::WriteOptions;
     use pintle_json::json;
 
     use super::*;
-    use crate::clock::effort::turns;
     use crate::config::ApiServerConfig;
-    use crate::request::options::WriteOptions;
 
     /// Patches an object. In this test, another request changes the object during each of the first `conflicts` attempts. Returns the
     /// number of attempts.

@@ -5,18 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::WriteOptions;
 use pintle_json::{Json, json};
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::Writer;
+use pintle_storage::{Charge, Expect};
 
 use super::admission_plugin::{AdmissionRequest, Plugin};
 use super::served::Written;
-use super::{Registry, UpdateSource, Writer};
+use super::{Registry, UpdateSource};
 use crate::config::ApiServerConfig;
-use crate::failure::Outcome;
-use crate::kinds::RequestTarget;
-use crate::object::metadata;
-use crate::request::Subresource;
-use crate::request::options::WriteOptions;
-use crate::store::{Charge, Expect};
 
 const BY: &str = "another-client";
 

@@ -10,16 +10,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata_mut;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::WriteOptions;
 use pintle_json::{Json, json};
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::{OWN_MANAGER, Writer};
+use pintle_storage::Expect;
 
 use crate::background;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::RequestTarget;
-use crate::object::metadata_mut;
-use crate::registry::{OWN_MANAGER, Registry, UpdateSource, Writer};
-use crate::request::Subresource;
-use crate::request::options::WriteOptions;
-use crate::store::Expect;
+use crate::registry::{Registry, UpdateSource};
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
 
@@ -131,11 +132,11 @@ fn set_times(status: &mut Json, registry: &Registry) {
 
 #[cfg(test)]
 mod tests {
+    use pintle_kinds::decode::{self, RawBody};
     use pintle_meta::FieldValidation;
 
     use super::*;
     use crate::config::ApiServerConfig;
-    use crate::http::decode::{self, RawBody};
 
     #[test]
     fn each_object_equals_its_stored_form() {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use http::{Request, Response};
+use pintle_serving::body::ResponseBody;
 
-use crate::http::{Deadline, Incoming, ResponseBody, Socket};
+use crate::http::{Deadline, Incoming, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 

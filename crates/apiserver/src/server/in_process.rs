@@ -140,7 +140,7 @@ where
 /// returns an error if a scripted fault cuts the body off, or if the server stops before the body is complete.
 pub struct InProcessBody {
     /// The content of the body. The content is `None` in a response to a HEAD request.
-    body: Option<crate::http::ResponseBody>,
+    body: Option<pintle_serving::body::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 

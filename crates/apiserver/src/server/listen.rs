@@ -9,6 +9,10 @@ use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use pintle_serving::activity::{ANSWER_GRACE, Activity, ObservedSocket, TrackedBody};
+use pintle_serving::framing;
+use pintle_serving::heads::{HeadBudgetExceeded, Heads};
+use pintle_serving::streams::{self, Streams};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,11 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::activity::{ANSWER_GRACE, Activity, ObservedSocket, TrackedBody};
-use super::framing;
 use super::front::Front;
-use super::heads::{HeadBudgetExceeded, Heads};
-use super::streams::{self, Streams};
 
 /// The maximum number of concurrent streams of an HTTP/2 connection. kube-apiserver has the same maximum.
 const MAX_STREAMS: u32 = 100;
@@ -70,7 +70,7 @@ pub(super) async fn accept(
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let (permits, heads) = (Arc::new(Semaphore::new(limit)), Heads::new());
+    let (permits, heads) = (Arc::new(Semaphore::new(limit)), Heads::default());
     loop {
         let accept = async {
             // Acquiring a permit fails only if the semaphore is closed, which never happens.

@@ -3,19 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::request::Requester;
+use pintle_apimachinery::request::options::WriteOptions;
+use pintle_apimachinery::request::user::User;
 use pintle_json::Json;
+use pintle_kinds::RequestTarget;
+use pintle_kinds::decode::{self, RawBody};
+use pintle_kinds::writer::Writer;
 use pintle_meta::{FieldValidation, Reason};
 use pintle_schema as schema;
 
 use super::{LoadError, manifests};
-use crate::failure::Outcome;
-use crate::http::decode::{self, RawBody};
-use crate::kinds::RequestTarget;
 use crate::registry::Registry;
-use crate::registry::Writer;
-use crate::request::Requester;
-use crate::request::options::WriteOptions;
-use crate::request::user::User;
 
 const LOADER: &str = "pintle-apiserver";
 
@@ -65,7 +65,7 @@ fn create(registry: &Arc<Registry>, object: Json) -> Outcome<()> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.kind(group, version, text("kind")) else {
         let message = format!("no kind {:?} is served in version {api_version:?}", text("kind"));
-        return Err(crate::failure::Failure::bad_request(message));
+        return Err(pintle_apimachinery::failure::Failure::bad_request(message));
     };
     let namespace = match object["metadata"]["namespace"].as_str() {
         _ if !kind.namespaced() => "",

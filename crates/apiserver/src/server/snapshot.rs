@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pintle_authz::KeySeed;
 use pintle_json::Json;
+use pintle_storage::{Db, Key, ResourceKey, Stored};
 use serde::{Deserialize, Serialize};
 
-use crate::auth::KeySeed;
 use crate::registry;
-use crate::store::{Db, Key, ResourceKey, Stored};
 
 /// All objects of a server at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot is cheap,
 /// because it does not copy the objects.

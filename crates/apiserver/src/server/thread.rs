@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody};
+use pintle_serving::body::ResponseBody;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::front::Front;
 use super::{ApiServer, StartError};
 use crate::config::ApiServerConfig;
-use crate::http::{Deadline, Incoming, ResponseBody};
+use crate::http::{Deadline, Incoming};
 use crate::live::Upstream;
 
 /// Starts a server on a new thread. The thread ends after the server has stopped.

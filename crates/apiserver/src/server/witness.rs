@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex};
 
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
+use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_json::{Json, json};
+use pintle_storage::Charge;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::background::Background;
 use crate::config::ApiServerConfig;
-use crate::failure::{Failure, Outcome};
 use crate::registry::{AdmissionOptions, AdmissionRequest, Plugin, Registry};
 use crate::server::bootstrap::bootstrap;
-use crate::store::Charge;
 
 const IN: &str = "/api/v1/namespaces/n";
 const JSON: &str = "application/json";

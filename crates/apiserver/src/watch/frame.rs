@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pintle_apimachinery::clock::Clock;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::Ordered;
+use pintle_apimachinery::request::accept::Media;
+use pintle_kinds::Kind;
 use pintle_meta::WatchEventType;
 use pintle_schema::protobuf::Enveloped;
+use pintle_storage::Stored;
 
-use crate::clock::Clock;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::Kind;
-use crate::object::Ordered;
 use crate::registry::{Served, Transform};
-use crate::request::accept::Media;
-use crate::store::Stored;
 
 /// The format in which the frames of a watch are encoded.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl FrameShape {
     /// Encodes a bookmark. A bookmark is an object of the watched kind, and contains only a resourceVersion.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
-        let metadata = crate::object::metadata_mut(&mut value);
+        let metadata = pintle_apimachinery::object::metadata_mut(&mut value);
         metadata.set("resourceVersion", revision.to_string());
         if end_mark {
             metadata["annotations"]["k8s.io/initial-events-end"] = "true".into();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pintle_meta::WatchEventType;
+use pintle_storage::{Change, ChangeKind, Stored};
 
 use crate::registry::{Selection, Served};
-use crate::store::{Change, ChangeKind, Stored};
 
 /// An event of one watch.
 pub(crate) struct WatchEvent {

@@ -1,12 +1,12 @@
 //! Determines the state of the owners of an object.
 
+use pintle_apimachinery::object::key;
 use pintle_json::Json;
+use pintle_kinds::{Kinds, RequestTarget};
 use pintle_meta::GroupVersion;
 
 use super::release::has_finalizer;
-use crate::kinds::{Kinds, RequestTarget};
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
-use crate::store::key;
 
 /// The state of the owner in an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

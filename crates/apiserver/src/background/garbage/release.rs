@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Requester;
+use pintle_apimachinery::request::user::User;
 use pintle_json::Json;
+use pintle_kinds::RequestTarget;
+use pintle_kinds::writer::Writer;
+use pintle_storage::Stored;
 
 use crate::background::options;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::RequestTarget;
-use crate::object::metadata;
-use crate::registry::{Registry, UpdateSource, Writer};
-use crate::request::Requester;
-use crate::request::user::User;
-use crate::store::Stored;
+use crate::registry::{Registry, UpdateSource};
 
 /// The field manager of the collector's writes.
 pub(super) const COLLECTOR: &str = "kube-controller-manager";

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::object::key;
+use pintle_builtin::NAMESPACES;
 use pintle_json::{Json, json};
+use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kinds, RequestTarget};
 use pintle_meta::GroupVersion;
+use pintle_storage::Stored;
 
 use super::release::{COLLECTOR, requester};
 use crate::background::{all, options};
-use crate::kinds::{Kinds, NAMESPACES, RequestTarget};
-use crate::registry::{Registry, Writer};
-use crate::store::{Stored, key};
+use crate::registry::Registry;
 
 const COMPONENT: &str = "garbage-collector-controller";
 /// The namespace of Events about cluster-scoped objects.

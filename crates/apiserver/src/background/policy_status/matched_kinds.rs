@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pintle_json::Json;
-
-use crate::kinds::{Kind, Kinds};
+use pintle_kinds::{Kind, Kinds};
 
 /// If a rule has more kinds than this number, kube-controller-manager ignores the remaining rules.
 const MAX_OF_RULE: usize = 10;
@@ -98,10 +97,10 @@ pub(super) fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pintle_apimachinery::effort::turns;
     use pintle_json::json;
 
     use super::*;
-    use crate::clock::effort::turns;
 
     #[track_caller]
     fn check(rules: &[(&[&str], &[&str], &[&str])], expected: &[&str]) {
@@ -112,7 +111,7 @@ mod tests {
             })
             .collect();
         let spec = json!({"matchConstraints": {"resourceRules": rules}});
-        let kinds = Kinds::builtin();
+        let kinds = pintle_builtin::kinds();
         let (found, _) = turns(MatchedKinds::new(&kinds).of(&spec));
         let found: Vec<_> = found.into_iter().map(|kind| format!("{} {}", kind.api_version(), kind.kind)).collect();
         assert_eq!(found, expected);

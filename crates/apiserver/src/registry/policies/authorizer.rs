@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_apimachinery::request::user::User;
+use pintle_authz::{self as auth, Attributes};
 use pintle_cel::{Authorizer, Decision, Question};
+use pintle_storage::Db;
 
 use super::namespace::namespace_of;
-use crate::auth::{self, Attributes};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::AdmissionRequest;
-use crate::request::path::ResourcePath;
-use crate::request::user::User;
-use crate::store::Db;
 
 /// Checks permissions for the user of a request, or for a service account.
 pub(super) struct UserAuthorizer {

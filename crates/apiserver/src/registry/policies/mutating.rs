@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pintle_admission::policy::MutationError;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata_mut;
+use pintle_authz::BoundPolicy;
 use pintle_json::Json;
+use pintle_kinds::Kind;
 use pintle_meta::Reason;
 use pintle_schema::Schema;
 
 use super::is_exempt;
 use super::review::{Invocation, Misconfigured, Review, convert};
-use crate::auth::BoundPolicy;
-use crate::failure::{Failure, Outcome};
-use crate::kinds::Kind;
-use crate::object::metadata_mut;
-use crate::policy::MutationError;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 

@@ -1,6 +1,7 @@
 //! The namespace of a request.
 
-use crate::kinds::Kind;
+use pintle_kinds::Kind;
+
 use crate::registry::admission_plugin::AdmissionRequest;
 
 /// Returns whether the kind is `Namespace`.

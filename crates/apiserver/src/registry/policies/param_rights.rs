@@ -1,19 +1,20 @@
 //! An admission plugin that checks whether the author of a policy may read the parameters of the policy. Without this check, the author
 //! could read any object through the messages of the policy.
 
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_apimachinery::request::user::{MASTERS, User};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_authz::{self as auth, Attributes, Decision};
 use pintle_json::Json;
+use pintle_meta::GroupResource;
+use pintle_storage::Charge;
 
-use crate::auth::{self, Attributes, Decision};
-use crate::failure::Outcome;
-use crate::kinds::{Cluster, GroupResource};
-use crate::object::metadata;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation, Plugin};
-use crate::request::Subresource;
-use crate::request::path::ResourcePath;
-use crate::request::user::{MASTERS, User};
-use crate::store::Charge;
-use crate::validate::{FieldError, FieldErrors};
 
 /// Rejects a policy or a binding if its author may not read the parameters.
 #[derive(Debug)]

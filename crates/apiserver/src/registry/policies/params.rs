@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::selector;
 use pintle_json::Json;
+use pintle_kinds::Kind;
+use pintle_meta::GroupResource;
 
-use crate::kinds::{Cluster, GroupResource, Kind};
 use crate::registry::Registry;
-use crate::selector;
 
 /// Returns an error if the policy has a `paramKind` that is not served.
 pub(super) fn check_kind(registry: &Registry, policy: &Json) -> Result<(), String> {

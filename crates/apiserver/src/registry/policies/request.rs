@@ -1,12 +1,12 @@
 //! Computes the values of the variables `request` and `namespaceObject`.
 
+use pintle_apimachinery::request::options::{DeleteOptions, WriteOptions};
 use pintle_json::{Json, json};
+use pintle_kinds::Kind;
 use pintle_meta::FieldValidation;
 
 use super::namespace::namespace_of;
-use crate::kinds::Kind;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
-use crate::request::options::{DeleteOptions, WriteOptions};
 
 /// Returns the name that rules use for the operation, such as `CREATE`.
 pub(super) fn operation(operation: Operation) -> &'static str {

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use pintle_admission::policy::{Candidate, Inputs, Matched, matches, name_of};
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::request::Subresource;
+use pintle_authz::{Binding, BoundPolicy};
 use pintle_json::Json;
+use pintle_kinds::Kind;
+use pintle_meta::GroupResource;
 
 use super::authorizer::{self, UserAuthorizer};
 use super::namespace::{is_namespace, namespace_of};
 use super::{params, request};
-use crate::auth::{Binding, BoundPolicy};
-use crate::kinds::{Cluster, GroupResource, Kind};
-use crate::policy::{Candidate, Inputs, Matched, matches, name_of};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
-use crate::request::Subresource;
 
 /// A policy that matches a request, together with one of its matching bindings and one parameter of this binding.
 pub(super) struct Invocation<'p> {

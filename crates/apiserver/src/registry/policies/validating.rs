@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pintle_admission::policy::{Denial, Verdict};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_authz::{Binding, BoundPolicy};
 use pintle_json::{Json, json};
+use pintle_kinds::Kind;
+use pintle_storage::Charge;
 
 use super::is_exempt;
 use super::review::{Converted, Invocation, Misconfigured, Review};
-use crate::auth::{Binding, BoundPolicy};
-use crate::failure::{Failure, Outcome};
-use crate::kinds::Kind;
-use crate::policy::{Denial, Verdict};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Plugin};
-use crate::store::Charge;
 
 /// Evaluates the validating policies for each request. Requests for policies and webhook configurations are excluded.
 #[derive(Debug)]

@@ -1,0 +1,79 @@
+//! Resource quantities, such as amounts of CPU and memory, that can be added and compared.
+
+use std::collections::BTreeMap;
+
+use pintle_json::Json;
+use pintle_schema::quantity::Quantity;
+
+/// Quantities by resource name.
+#[derive(Clone, Debug, Default)]
+pub struct Amounts(pub BTreeMap<String, Quantity>);
+
+impl Amounts {
+    /// Reads the quantities at a JSON pointer in an object. If there is no value at the pointer, the result is empty.
+    pub fn at(object: &Json, pointer: &str) -> Self {
+        let members = object.members(pointer);
+        let amount = |value: &Json| match value {
+            Json::String(text) => Quantity::parse(text),
+            Json::Number(number) => Quantity::parse(&number.to_string()),
+            _ => None,
+        };
+        Self(members.filter_map(|(name, value)| Some((name.to_string(), amount(value)?))).collect())
+    }
+
+    pub fn get(&self, resource: &str) -> Option<Quantity> {
+        self.0.get(resource).copied()
+    }
+
+    pub fn set(&mut self, resource: impl Into<String>, amount: Quantity) {
+        self.0.insert(resource.into(), amount);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (name, amount) in other.iter() {
+            let sum = self.get(name).map_or(amount, |known| known.plus(amount));
+            self.set(name, sum);
+        }
+    }
+
+    /// Returns the quantities of those resources for which `other` also contains a quantity.
+    pub fn restricted_to(&self, other: &Self) -> Self {
+        Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
+    }
+
+    /// For each resource, keeps the greater of the quantities in `self` and `other`.
+    pub fn raise(&mut self, other: &Self) {
+        for (name, amount) in other.iter() {
+            if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
+                self.set(name, amount);
+            }
+        }
+    }
+
+    /// Subtracts `other`. If the result for a resource would be negative, it is zero.
+    pub fn minus(&self, other: &Self) -> Self {
+        let rest = |(name, amount): (&str, Quantity)| {
+            (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))
+        };
+        Self(self.iter().map(rest).collect())
+    }
+
+    /// Returns the quantities of those resources for which the closure returns true.
+    pub fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
+        Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
+    }
+
+    /// Formats the quantities for messages, such as `cpu=1,memory=1Gi`.
+    pub fn text(&self) -> String {
+        self.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// Formats the quantities as a JSON object.
+    pub fn value(&self) -> Json {
+        self.iter().map(|(name, amount)| (name, amount.to_string())).collect()
+    }
+}

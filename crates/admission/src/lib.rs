@@ -1,0 +1,49 @@
+//! The rules of the admission plugins: limit ranges, resource quotas, Pod Security Standards, and policies in CEL.
+//!
+//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//!
+//! - [`limits`], [`quota`] and [`pod_security`] check an [`Attempt`] to write an object.
+//! - [`policy`] compiles ([`CompiledPolicy`](policy::CompiledPolicy)), matches and evaluates admission policies.
+//!
+//! The functions are pure. They take JSON values and return the result or the violations. The registry of `pintle-apiserver` reads the
+//! store, charges the quotas and calls the plugins in order. Start with `limits.rs`.
+//!
+//! ```
+//! use pintle_admission::Attempt;
+//! use pintle_apimachinery::request::Subresource;
+//! use pintle_json::json;
+//! use pintle_meta::GroupResource;
+//!
+//! let (pods, pod) = (GroupResource::new("", "pods"), json!({"metadata": {"name": "a"}}));
+//! let attempt = Attempt { resource: &pods, subresource: Subresource::None, object: &pod, old: None };
+//! assert!(attempt.old.is_none(), "a create");
+//! ```
+
+#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
+
+mod amounts;
+pub mod limits;
+pub mod pod_security;
+mod pods;
+pub mod policy;
+pub mod quota;
+
+pub use amounts::Amounts;
+
+/// A write that admission checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    pub resource: &'a pintle_meta::GroupResource,
+    pub subresource: pintle_apimachinery::request::Subresource,
+    /// The object to store.
+    pub object: &'a pintle_json::Json,
+    /// The stored object. `None` for a new object.
+    pub old: Option<&'a pintle_json::Json>,
+}
+
+impl Attempt<'_> {
+    /// Returns whether the request writes this resource of the core group.
+    fn is_of(&self, resource: &str) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == resource
+    }
+}

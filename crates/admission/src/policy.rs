@@ -1,0 +1,18 @@
+//! Admission policies in CEL. This module contains the environments, the compilation, the matching and the evaluation
+//! of CEL policies.
+//!
+//! The functions are pure. The registry of `pintle-apiserver` reads policies, bindings and parameters from the
+//! store. The error texts are the same as in kube-apiserver.
+
+mod compile;
+mod environment;
+mod evaluate;
+mod matching;
+mod mutate;
+mod type_check;
+
+pub use compile::{CompiledPolicy, Expressions, INSTANTIATION_FAILED};
+pub use evaluate::{Denial, Inputs, Verdict};
+pub use matching::{Candidate, Matched, matches, name_of};
+pub use mutate::MutationError;
+pub use type_check::TypeCheck;

@@ -1,0 +1,164 @@
+//! Determines which requests a policy or a binding matches.
+
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::selector;
+use pintle_json::Json;
+
+/// The attributes of a request in one of the groups and versions in which the resource is served.
+#[derive(Clone, Debug)]
+pub struct Candidate<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    /// The plural name of the resource.
+    pub resource: &'a str,
+    /// The subresource. Empty for the object itself.
+    pub subresource: &'a str,
+    /// The operation, in upper case.
+    pub operation: &'a str,
+    pub name: &'a str,
+    /// Whether the object belongs to a namespace. `false` for a Namespace.
+    pub is_namespaced: bool,
+}
+
+/// The objects with whose labels selectors are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched<'a> {
+    pub object: Option<&'a Json>,
+    pub old_object: Option<&'a Json>,
+    /// The namespace object to which the object belongs. If the object is a Namespace, the field contains the object itself. The field is
+    /// `None` for other cluster-scoped objects.
+    pub namespace: Option<&'a Json>,
+}
+
+/// Returns the index of the first candidate that matches, or `None` if no candidate matches. The first candidate describes the request in
+/// its own version. The other candidates describe the request in the other versions of the resource. If the match policy is `Exact`, the
+/// other candidates are ignored.
+pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
+    let selects = |field: &str, object: &Json| {
+        let selector = selector::structured(&resources[field]);
+        selector.is_some_and(|selector| selector::selects(&selector, object))
+    };
+    let is_unrestricted = |field: &str| resources[field].is_null() || resources[field].is_empty();
+    if !is_unrestricted("namespaceSelector")
+        && matched.namespace.is_some_and(|namespace| !selects("namespaceSelector", namespace))
+    {
+        return None;
+    }
+    let mut objects = matched.object.into_iter().chain(matched.old_object);
+    if !is_unrestricted("objectSelector") && !objects.any(|object| selects("objectSelector", object)) {
+        return None;
+    }
+    let is_exact = resources.text("/matchPolicy") == "Exact";
+    let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
+    // The version of the request takes precedence. Among the other versions, the first matching rule decides.
+    let position = |rules: &str| {
+        let of = |candidates: &[Candidate<'_>]| {
+            resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
+        };
+        of(&considered[..considered.len().min(1)]).or_else(|| of(considered))
+    };
+    if position("/excludeResourceRules").is_some() {
+        return None;
+    }
+    match resources.list("/resourceRules").next() {
+        None => Some(0),
+        Some(_) => position("/resourceRules"),
+    }
+}
+
+fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
+    let has = |list: &str, value: &str| rule.texts(list).any(|item| item == "*" || item == value);
+    let scope = match rule.text("/scope") {
+        "Namespaced" => candidate.is_namespaced,
+        "Cluster" => !candidate.is_namespaced,
+        _ => true,
+    };
+    let names = || {
+        rule.list("/resourceNames").next().is_none() || rule.texts("/resourceNames").any(|name| name == candidate.name)
+    };
+    scope
+        && has("/operations", candidate.operation)
+        && has("/apiGroups", candidate.group)
+        && has("/apiVersions", candidate.version)
+        && rule.texts("/resources").any(|pattern| resource_matches(pattern, candidate))
+        && names()
+}
+
+/// The patterns `*` and `pods` match no subresources.
+fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
+    let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
+    (resource == "*" || resource == candidate.resource)
+        && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
+}
+
+/// Returns the object name that messages contain. The server may not have generated the name yet.
+pub fn name_of(object: Option<&Json>) -> String {
+    let Some(object) = object else { return "Unknown".into() };
+    match (metadata::name(object), object.text("/metadata/generateName")) {
+        ("", "") => "Unknown".into(),
+        ("", prefix) => prefix.into(),
+        (name, _) => name.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    fn candidate<'a>(version: &'a str, resource: &'a str, subresource: &'a str) -> Candidate<'a> {
+        Candidate {
+            group: "apps",
+            version,
+            resource,
+            subresource,
+            operation: "CREATE",
+            name: "web",
+            is_namespaced: true,
+        }
+    }
+
+    fn rule(resources: &[&str]) -> Json {
+        json!({"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": resources, "scope": "*"})
+    }
+
+    #[test]
+    fn wildcards_cover_resources_and_subresources() {
+        for (pattern, resource, subresource, expected) in [
+            ("deployments", "deployments", "", true),
+            ("deployments", "deployments", "status", false),
+            ("deployments/status", "deployments", "status", true),
+            ("deployments/*", "deployments", "scale", true),
+            ("*", "deployments", "", true),
+            ("*", "deployments", "status", false),
+            ("*/status", "deployments", "status", true),
+            ("*/*", "deployments", "status", true),
+            ("*/*", "deployments", "", true),
+            ("pods", "deployments", "", false),
+        ] {
+            let found = resource_matches(pattern, &candidate("v1", resource, subresource));
+            assert_eq!(found, expected, "{pattern} {resource} {subresource}");
+        }
+    }
+
+    #[test]
+    fn equivalent_version_matches_unless_the_policy_is_exact() {
+        let candidates = [candidate("v1beta1", "deployments", ""), candidate("v1", "deployments", "")];
+        let object = json!({"metadata": {"labels": {"a": "b"}}});
+        let matched = Matched { object: Some(&object), old_object: None, namespace: None };
+        let of = |extra: Json| {
+            let mut resources = json!({"resourceRules": [rule(&["deployments"])]});
+            for (name, value) in extra.members("") {
+                resources.set(name.as_str(), value.clone());
+            }
+            matches(&resources, &candidates, &matched)
+        };
+        assert_eq!(of(json!({})), Some(1));
+        assert_eq!(of(json!({"matchPolicy": "Exact"})), None);
+        assert_eq!(of(json!({"excludeResourceRules": [rule(&["*"])]})), None);
+        assert_eq!(of(json!({"objectSelector": {"matchLabels": {"a": "b"}}})), Some(1));
+        assert_eq!(of(json!({"objectSelector": {"matchLabels": {"a": "c"}}})), None);
+        assert_eq!(of(json!({"resourceRules": []})), Some(0));
+    }
+}

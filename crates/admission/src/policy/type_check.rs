@@ -1,0 +1,97 @@
+//! Checks the expressions of a validating policy against the types of the resources that the policy matches. In a real cluster, a
+//! controller in kube-controller-manager makes this check.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_cel::{Environment, Schema, Type};
+use pintle_json::{Json, json};
+use pintle_meta::GroupVersionKind;
+
+use super::environment;
+
+/// The maximum number of expressions that are compiled for the check of one policy. Variables count as well.
+const MAX_CHECKS: usize = 20_000;
+/// The maximum total length of the warnings of one policy, in bytes. The maximum size of an object in etcd is a little larger.
+const MAX_WARNINGS: usize = 1 << 20;
+
+/// The type check of one policy. The check consists of separate steps, so that a caller can yield between the steps.
+///
+/// As in kube-controller-manager, only the validations and their message expressions can cause warnings.
+#[derive(Debug)]
+pub struct TypeCheck<'a> {
+    spec: &'a Json,
+    /// The fields to check and the expressions in these fields, in the order of the warnings.
+    fields: Vec<(String, &'a str)>,
+    /// Maps the index of an entry of `fields` to the warnings about the field.
+    warnings: BTreeMap<usize, Vec<String>>,
+    /// The number of expressions that the check may still compile.
+    left: usize,
+    warned_bytes: usize,
+}
+
+impl<'a> TypeCheck<'a> {
+    /// Starts the check of the policy with this spec.
+    pub fn new(spec: &'a Json) -> Self {
+        let mut fields = Vec::new();
+        for (at, validation) in spec.list("/validations").enumerate() {
+            for name in ["expression", "messageExpression"] {
+                let text = validation.get(name).and_then(Json::as_str).unwrap_or_default();
+                if name == "expression" || !text.is_empty() {
+                    fields.push((format!("spec.validations[{at}].{name}"), text));
+                }
+            }
+        }
+        Self { spec, fields, warnings: BTreeMap::new(), left: MAX_CHECKS, warned_bytes: 0 }
+    }
+
+    /// Returns an environment for objects of one kind. The environment contains the variables of the policy. If the outer option in
+    /// `params` is `None`, there are no parameters. If the inner option is `None`, the parameters can have any type.
+    ///
+    /// Returns `None` if the number of compiled expressions would exceed the limit of the check.
+    pub fn environment(&mut self, objects: &Arc<Schema>, params: Option<Option<&Arc<Schema>>>) -> Option<Environment> {
+        let mut environment = environment::typed(Some(objects), params);
+        for variable in self.spec.list("/variables") {
+            self.left = self.left.checked_sub(1)?;
+            let program = environment.compile(variable.text("/expression"));
+            // As in kube-controller-manager, a variable with an error can have any type and causes no warning.
+            let declared = program.map_or(Type::Dyn, |program| program.result_type().clone());
+            environment = environment::with_variable(environment, variable.text("/name"), &declared);
+        }
+        Some(environment)
+    }
+
+    /// Returns the number of fields with expressions, which must be checked for each kind.
+    pub fn fields(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Checks one field for objects of one kind. Returns false if the check has reached a limit. After the limit has been reached, further
+    /// checks have no effect.
+    pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
+        let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
+        self.left = left;
+        // The type check does not evaluate constants.
+        let Some(error) = environment.compile(text).err().filter(|error| !error.is_in_constant()) else { return true };
+        let GroupVersionKind { group, version, kind } = kind;
+        let warning = format!("{group}/{version}, Kind={kind}: {error}\n");
+        self.warned_bytes = self.warned_bytes.saturating_add(warning.len());
+        if self.warned_bytes > MAX_WARNINGS {
+            self.left = 0;
+            return false;
+        }
+        self.warnings.entry(at).or_default().push(warning);
+        true
+    }
+
+    /// Returns the field `typeChecking` for the status of the policy.
+    pub fn finish(self) -> Json {
+        let Self { fields, warnings, .. } = self;
+        let warnings = warnings.into_iter().filter_map(|(at, texts)| {
+            let (field, _) = fields.get(at)?;
+            Some(json!({"fieldRef": field, "warning": texts.join("\n")}))
+        });
+        let warnings: Vec<Json> = warnings.collect();
+        if warnings.is_empty() { json!({}) } else { json!({"expressionWarnings": warnings}) }
+    }
+}

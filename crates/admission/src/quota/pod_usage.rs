@@ -1,0 +1,171 @@
+//! Computes the quota usage of pods.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use jiff::{SignedDuration, Timestamp};
+use pintle_apimachinery::object::condition;
+use pintle_apimachinery::validate::qualified_name_faults;
+use pintle_json::Json;
+use pintle_schema::quantity::Quantity;
+
+use crate::Amounts;
+use crate::pods::{self, ContainerType};
+
+/// The resources whose requests and limits a quota can restrict. If a quota uses the resource name without a prefix, the quota limits the
+/// requests.
+const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
+/// The resources that each container must specify if a quota limits them.
+const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+pub(super) fn has_deadline(pod: &Json) -> bool {
+    pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
+}
+
+/// Returns whether a quota with the resource name `resource` limits the usage of pods.
+pub(super) fn counts(resource: &str) -> bool {
+    let requested = resource.strip_prefix("requests.");
+    let native = |name: &str| NATIVE.contains(&name);
+    resource == "pods"
+        || native(resource)
+        || resource.starts_with("hugepages-")
+        || resource.strip_prefix("limits.").is_some_and(native)
+        || requested.is_some_and(|name| native(name) || name.starts_with("hugepages-"))
+        || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
+}
+
+/// Returns the quantities that quotas count for a pod. The result is empty for a finished pod.
+pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
+    if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
+}
+
+/// Returns an error if a container does not specify a resource that the quota limits. The check is skipped for a pod with
+/// `spec.resources`.
+pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
+    if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
+        return Ok(());
+    }
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for container in pod.list("/spec/containers").chain(pod.list("/spec/initContainers")) {
+        let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
+        let said = as_counted(&side("requests"), &side("limits"));
+        for (name, _) in restricted.iter().filter(|(name, _)| REQUIRED.contains(name) && said.get(name).is_none()) {
+            missing.entry(name).or_default().insert(container.text("/name"));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(",");
+    let parts: Vec<_> = missing.into_iter().map(|(name, of)| format!("{name} for: {}", list(of))).collect();
+    Err(format!("must specify {}", parts.join("; ")))
+}
+
+/// Returns true if the pod has finished. Also returns true if the pod is being deleted and its grace period has ended.
+fn is_finished(pod: &Json, now: Timestamp) -> bool {
+    let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
+    let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
+    let overdue =
+        deleted.zip(grace).is_some_and(|(at, grace)| now.duration_since(at) > SignedDuration::from_secs(grace));
+    overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
+}
+
+/// Converts requests and limits to the quantities that quotas count. The keys of the result are resource names in quotas, such as
+/// `requests.cpu`.
+fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
+    let mut counted = Amounts::default();
+    counted.set("pods", Quantity::count(1));
+    for (name, amount) in requests.iter() {
+        let known = NATIVE.contains(&name) || name.starts_with("hugepages-");
+        if known {
+            counted.set(name, amount);
+        }
+        if known || is_extended(name) || name.starts_with(DEVICE_CLASS) {
+            counted.set(format!("requests.{name}"), amount);
+        }
+    }
+    for (name, amount) in limits.iter().filter(|(name, _)| NATIVE.contains(name)) {
+        counted.set(format!("limits.{name}"), amount);
+    }
+    counted
+}
+
+/// Returns whether Kubernetes itself defines the resource. Names of resources that Kubernetes defines have no domain, or the domain
+/// `kubernetes.io`.
+fn is_native(resource: &str) -> bool {
+    !resource.contains('/') || resource.contains("kubernetes.io/")
+}
+
+/// Returns whether this is the name of an extended resource. The domain of an extended resource is outside of Kubernetes.
+fn is_extended(resource: &str) -> bool {
+    !is_native(resource)
+        && !resource.starts_with("requests.")
+        && qualified_name_faults(&format!("requests.{resource}")).is_empty()
+}
+
+/// Returns the requests or limits of a pod, including its overhead. If the pod's `spec.resources` specifies a quantity, this quantity
+/// replaces the sum over the containers.
+fn whole(pod: &Json, side: &str) -> Amounts {
+    let statuses = ContainerStatuses::of(pod);
+    let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
+    total.0.extend(own(pod, side).0);
+    let overhead = Amounts::at(pod, "/spec/overhead");
+    // Add the overhead only to limits that the pod sets.
+    let limited = overhead.filtered(|name, _| total.get(name).is_some_and(|limit| limit.nanos() != 0));
+    total.add(if side == "limits" { &limited } else { &overhead });
+    total
+}
+
+/// Returns the requests or limits in the pod's `spec.resources`.
+fn own(pod: &Json, side: &str) -> Amounts {
+    let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+    Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
+}
+
+/// The resources of a pod's containers that the status of the pod reports.
+struct ContainerStatuses<'a> {
+    /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first
+    /// status.
+    containers: HashMap<&'a str, &'a Json>,
+    init_containers: HashMap<&'a str, &'a Json>,
+    /// Whether the kubelet has reported that the pending resize is infeasible.
+    infeasible: bool,
+}
+
+impl<'a> ContainerStatuses<'a> {
+    fn of(pod: &'a Json) -> Self {
+        let by_name = |pointer: &str| {
+            let mut found = HashMap::new();
+            for report in pod.list(pointer).filter(|report| report.has("/resources")) {
+                found.entry(report.text("/name")).or_insert(report);
+            }
+            found
+        };
+        let pending = condition(pod, "PodResizePending");
+        Self {
+            containers: by_name("/status/containerStatuses"),
+            init_containers: by_name("/status/initContainerStatuses"),
+            infeasible: pending.is_some_and(|condition| condition.text("/reason") == "Infeasible"),
+        }
+    }
+
+    /// Returns the resource quantities that the quota counts for a container. During a resize, each quantity is the maximum of the current
+    /// and the desired quantity.
+    fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
+        let mut requested = Amounts::at(container, &format!("/resources/{side}"));
+        let reports = match of_type {
+            ContainerType::Container => &self.containers,
+            ContainerType::Init if side == "requests" => return requested,
+            ContainerType::Sidecar | ContainerType::Init => &self.init_containers,
+        };
+        let Some(report) = reports.get(container.text("/name")) else { return requested };
+        if self.infeasible {
+            requested = Amounts::default();
+        }
+        requested.raise(&Amounts::at(report, &format!("/resources/{side}")));
+        if side == "requests" {
+            requested.raise(&Amounts::at(report, "/allocatedResources"));
+        }
+        requested
+    }
+}

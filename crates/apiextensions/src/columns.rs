@@ -1,0 +1,87 @@
+//! The printer columns that a definition declares, and the table cells of its custom resources.
+
+use jiff::Timestamp;
+use pintle_apimachinery::object::metadata;
+use pintle_json::Json;
+use pintle_kinds::table::{Column, age};
+
+use super::json_path::{self, Hop};
+
+/// A function that computes one cell in the row of a custom resource.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    kind: String,
+    steps: Vec<Hop>,
+}
+
+/// Returns the columns of a version, and the functions that compute the cells of the columns. The first column is the name. The additional
+/// printer columns follow. If the version has no additional columns, the age follows.
+pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
+    let mut columns = vec![Column::name()];
+    let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
+    let mut add = |column: Column, jsonpath: &str| {
+        if let Ok(steps) = json_path::parse(jsonpath) {
+            cells.push(Cell { kind: column.kind.clone(), steps });
+            columns.push(column);
+        }
+    };
+    let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
+    if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
+        // As in kube-apiserver, a single invalid path disables all additional columns.
+        additional.clear();
+    }
+    for column in &additional {
+        let jsonpath = column.text("/jsonPath");
+        let description = match column.text("/description") {
+            "" => format!("Custom resource definition column (in JSONPath format): {jsonpath}"),
+            text => text.into(),
+        };
+        let made = Column {
+            name: column.text("/name").into(),
+            kind: column.text("/type").into(),
+            format: column.text("/format").into(),
+            description,
+            priority: column.integer("/priority").and_then(|priority| i32::try_from(priority).ok()).unwrap_or(0),
+        };
+        add(made, jsonpath);
+    }
+    if additional.is_empty() {
+        let age = Column {
+            name: "Age".into(),
+            kind: "date".into(),
+            description: pintle_kinds::table::CREATED.into(),
+            ..Column::default()
+        };
+        add(age, ".metadata.creationTimestamp");
+    }
+    (columns, cells)
+}
+
+impl Cell {
+    /// Returns the cell of one column for an object. The cell is null if the object has no value of the column's type.
+    pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
+        if self.kind == "name" {
+            return metadata::name(object).into();
+        }
+        let found = json_path::find(&self.steps, object);
+        let Some(first) = found.first() else { return Json::Null };
+        match (self.kind.as_str(), *first) {
+            ("date", Json::String(text)) => match text.parse::<Timestamp>() {
+                Ok(time) if time <= now => age(time, now).into(),
+                _ => "<invalid>".into(),
+            },
+            ("integer", Json::Number(number)) if number.is_i64() || number.is_u64() => Json::Number(number.clone()),
+            ("integer", Json::Number(number)) => {
+                #[expect(clippy::cast_possible_truncation, reason = "a column of integers truncates fractions")]
+                let whole = number.as_f64().unwrap_or_default() as i64;
+                whole.into()
+            }
+            ("number", Json::Number(_)) | ("boolean", Json::Bool(_)) | ("string", Json::String(_)) => {
+                Json::clone(first)
+            }
+            ("string", Json::Null) => "<no value>".into(),
+            ("string", other) => other.to_string().into(),
+            _ => Json::Null,
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The strategy of custom resources. It follows their definition.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::object::{differ_outside, metadata, text};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
+use pintle_json::{Json, json};
+use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
+use pintle_kinds::table::Column;
+use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
+
+use super::field_path::FieldPath;
+use super::rules::{self, RuleTree};
+use super::structural::Structural;
+use super::{columns, default, embedded, prune, validator};
+
+/// The data that all versions of a custom resource share.
+pub(super) struct Versions {
+    /// The uid of the definition.
+    pub(super) definition: String,
+    pub(super) api_versions: Vec<String>,
+    pub(super) schemas: Vec<Structural>,
+    /// The validation rules of each version.
+    pub(super) rules: Vec<Option<RuleTree>>,
+    /// The cost of validating one object with the schema of that version whose validation is most expensive. The unit of cost is the time
+    /// to process one byte of a body.
+    pub(super) weight: usize,
+    /// The index of the storage version in the lists of this struct.
+    pub(super) at: usize,
+}
+
+/// One version of a custom resource.
+pub(super) struct Custom {
+    stored: Arc<Versions>,
+    /// The index of this version in the lists of `stored`.
+    at: usize,
+    has_status: bool,
+    scale: Option<Scale>,
+    selectable: Vec<String>,
+    columns: Vec<Column>,
+    cells: Vec<columns::Cell>,
+    openapi: Json,
+    deprecation: Option<String>,
+    /// A hash of this version and the current state of the definition.
+    form: u64,
+}
+
+impl Custom {
+    pub(super) fn new(
+        version: &Json,
+        at: usize,
+        stored: Arc<Versions>,
+        deprecation: Option<String>,
+        versions: u64,
+    ) -> Self {
+        let path = |key: &str| version.text(&format!("/subresources/scale/{key}")).to_owned();
+        let (columns, cells) = columns::read(version);
+        Self {
+            at,
+            has_status: version.has("/subresources/status"),
+            scale: version.has("/subresources/scale").then(|| Scale {
+                spec_replicas: path("specReplicasPath"),
+                status_replicas: path("statusReplicasPath"),
+                label_selector: path("labelSelectorPath"),
+                is_declared: true,
+            }),
+            selectable: version
+                .list("/selectableFields")
+                .map(|field| field.text("/jsonPath").trim_start_matches('.').to_owned())
+                .collect(),
+            columns,
+            cells,
+            openapi: published(version),
+            deprecation,
+            form: super::hash(&(versions, &stored.api_versions, at)),
+            stored,
+        }
+    }
+
+    fn schema(&self) -> &Structural {
+        static EMPTY: std::sync::OnceLock<Structural> = std::sync::OnceLock::new();
+        self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
+    }
+
+    fn errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
+        let mut errors = validator::validate(self.schema(), object, old, "");
+        // `apiVersion` and `kind` are validated even if they are unchanged.
+        for key in ["apiVersion", "kind"] {
+            if let (Some(schema), Some(value)) = (self.schema().properties.get(key), object.get(key))
+                && old.is_some_and(|old| old.get(key) == Some(value))
+            {
+                errors.extend(validator::validate(schema, value, None, key));
+            }
+        }
+        if let Some(scale) = &self.scale {
+            errors.extend(replicas_error(&scale.spec_replicas, object));
+        }
+        errors.extend(self.status_scale_errors(object));
+        errors.extend(embedded::errors(self.schema(), object));
+        errors.extend(validator::duplicates(self.schema(), object, old, ""));
+        self.add_rule_errors(&mut errors, object, old);
+        errors
+    }
+
+    /// Evaluates the rules, unless the object has an error that may make the rules fail.
+    fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
+        let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
+        // If an object has no name, the metadata validation has already reported this.
+        let has_name = !metadata::name(object).is_empty();
+        if !has_name || errors.has_type(&BLOCKING) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
+                       validation";
+            return errors.push(FieldError::invalid("<nil>", &Json::Null, why));
+        }
+        let mut of_rules = rules::evaluate(tree, self.schema(), object, old);
+        of_rules.take_warnings().into_iter().for_each(|text| errors.warn(text));
+        errors.extend(of_rules);
+    }
+
+    fn status_scale_errors(&self, object: &Json) -> Option<FieldError> {
+        replicas_error(&self.scale.as_ref()?.status_replicas, object)
+    }
+}
+
+/// If validation has found an error of one of these types, no rule is evaluated.
+const BLOCKING: [FieldErrorType; 5] = [
+    FieldErrorType::NotSupported,
+    FieldErrorType::Required,
+    FieldErrorType::TooLong,
+    FieldErrorType::TooMany,
+    FieldErrorType::TypeInvalid,
+];
+
+/// Checks the number of replicas at a path of the scale subresource. Returns an error if there is a value that is not a
+/// valid number of replicas.
+fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
+    let mut value = object;
+    let other_type = |value: &Json, wanted: &str| {
+        let found = match value {
+            Json::String(_) => "string",
+            Json::Bool(_) => "bool",
+            Json::Array(_) => "[]interface {}",
+            Json::Object(_) => "map[string]interface {}",
+            _ if value.is_i64() => "int64",
+            _ => "float64",
+        };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let why = format!("{path} accessor error: {text} is of the type {found}, expected {wanted}");
+        Some(FieldError::invalid(path, &0.into(), why))
+    };
+    for part in path.trim_start_matches('.').split('.') {
+        if !value.is_object() {
+            return other_type(value, "map[string]interface{}");
+        }
+        value = value.get(part).filter(|value| !value.is_null())?;
+    }
+    let Some(replicas) = value.as_i64() else { return other_type(value, "int64") };
+    let why = match replicas {
+        ..0 => "should be a non-negative integer".to_owned(),
+        _ if replicas > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
+        _ => return None,
+    };
+    Some(FieldError::invalid(path, &replicas.into(), why))
+}
+
+/// Returns the OpenAPI schema of a version, including its selectable fields.
+fn published(version: &Json) -> Json {
+    let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
+    let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
+    if !fields.is_empty() {
+        schema.set("x-kubernetes-selectable-fields", fields);
+    }
+    schema
+}
+
+impl Strategy for Custom {
+    fn origin(&self) -> Origin {
+        Origin::Custom
+    }
+
+    fn definition(&self) -> Option<&str> {
+        Some(&self.stored.definition)
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Free
+    }
+
+    fn routing(&self) -> Routing {
+        Routing::CatchAll
+    }
+
+    fn plain_finalizers(&self) -> PlainFinalizers {
+        PlainFinalizers::Warned
+    }
+
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn prune(&self, object: &mut Json) -> Vec<String> {
+        default::normalise_numbers(object);
+        let version = object.text("/apiVersion");
+        let at = self.stored.api_versions.iter().position(|known| known == version);
+        match at.and_then(|at| self.stored.schemas.get(at)) {
+            Some(schema) => prune::prune(schema, object),
+            // If the definition does not have this version, the object is rejected later.
+            None => {
+                let fields = object.as_object().into_iter().flat_map(|members| members.keys());
+                fields
+                    .filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str()))
+                    .map(Into::into)
+                    .collect()
+            }
+        }
+    }
+
+    fn malformed(&self, object: &Json) -> Option<String> {
+        embedded::malformed(self.schema(), object, FieldPath::Start("")).map(|error| error.to_string())
+    }
+
+    fn drop_nulls(&self, object: &mut Json) {
+        default::drop_nulls(self.schema(), object);
+        embedded::normalise(self.schema(), object);
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        default::default(self.schema(), object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
+        prune::prune(self.schema(), new);
+    }
+
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        let aside: &[&str] = if self.has_status {
+            &["apiVersion", "kind", "metadata", "status"]
+        } else {
+            &["apiVersion", "kind", "metadata"]
+        };
+        differ_outside(new, old, aside)
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        self.errors(object, None)
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, part: Subresource) -> FieldErrors {
+        if part != Subresource::Status {
+            return self.errors(new, Some(old));
+        }
+        let mut errors = FieldErrors::default();
+        if let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) {
+            // As in kube-apiserver, the paths in the messages do not contain `status.`.
+            let shortened = |mut error: FieldError| {
+                error.message = error.message.replace("status.", "");
+                error
+            };
+            let before = old.get("status");
+            errors.extend(validator::validate(schema, status, before, "status").into_iter().map(shortened));
+            errors.extend(validator::duplicates(schema, status, before, "status"));
+        }
+        errors.extend(self.status_scale_errors(new));
+        self.add_rule_errors(&mut errors, new, Some(old));
+        errors
+    }
+
+    fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(self.selectable.iter().map(String::as_str).collect())
+    }
+
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
+        Some(text(super::json_path::lookup(label, object)))
+    }
+
+    fn to_stored(&self, mut object: Json) -> Json {
+        if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
+            object.set("apiVersion", api_version.as_str());
+        }
+        object
+    }
+
+    fn form(&self) -> Form {
+        Form::Checked(self.form)
+    }
+
+    fn shown(&self, object: &Arc<Json>, written: &str) -> Arc<Json> {
+        let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
+        let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
+            return Arc::clone(object);
+        };
+        // The defaults come from the schema of the version that the writer used. The schema of the served version is
+        // used only to prune unknown fields.
+        let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
+        let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
+        if fits && written == self.at {
+            return Arc::clone(object);
+        }
+        let mut shown = Json::clone(object);
+        if !fits {
+            prune::prune(schema, &mut shown);
+            default::drop_nulls(schema, &mut shown);
+            default::default(schema, &mut shown);
+        }
+        if written != self.at {
+            shown.set("apiVersion", mine.as_str());
+            prune::prune(own, &mut shown);
+        }
+        Arc::new(shown)
+    }
+
+    fn schema_weight(&self) -> usize {
+        self.stored.weight
+    }
+
+    fn openapi(&self) -> Option<&Json> {
+        Some(&self.openapi)
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        self.scale.as_ref()
+    }
+
+    fn reset_fields(&self, part: Subresource) -> Option<Reset> {
+        (part == Subresource::Status).then_some(ALL_BUT_STATUS)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        Some(self.columns.clone())
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        self.cells.iter().map(|cell| cell.of(object, now)).collect()
+    }
+}

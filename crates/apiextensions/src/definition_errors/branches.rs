@@ -1,0 +1,118 @@
+//! Validates the branches of a definition's schema: `allOf`, `anyOf`, `oneOf` and `not`.
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+
+use crate::field_path::FieldPath;
+
+const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
+
+/// Reports the errors in the branches of a schema. Branches may contain only value limits.
+pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
+    below(schema, path, true, errors);
+}
+
+/// Reports the errors in all branches. The types of an int-or-string are allowed in only two parts of a schema. The first part is the
+/// `anyOf` of the schema. The second part is the `anyOf` of the first item of its `allOf`.
+fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
+    let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
+    each(schema, path, |branch, path| match path {
+        FieldPath::Item(FieldPath::Member(_, "anyOf"), _) if is_int_or_string => (),
+        FieldPath::Item(FieldPath::Member(_, "allOf"), 0) if types_allowed => {
+            inside(branch, path, has_types_of_int_or_string(branch), errors);
+        }
+        _ => inside(branch, path, false, errors),
+    });
+}
+
+/// Reports fields that a branch of the root schema declares, but that the root schema itself does not declare.
+pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
+    each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
+}
+
+/// Calls `visit` with each direct branch of a schema and the path of this branch.
+pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
+    for key in BRANCHES {
+        let branches = path.member(key);
+        for (at, branch) in schema.list(&format!("/{key}")).enumerate() {
+            visit(branch, branches.item(at));
+        }
+    }
+    if let Some(not) = schema.get("not").filter(|not| not.is_object()) {
+        visit(not, path.member("not"));
+    }
+}
+
+/// Reports the errors inside a branch. The `anyOf` of the branch may contain types only if `is_int_or_string` is true.
+fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
+    let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
+    let flag = |key: &str| schema[key] == true;
+    for key in ["description", "type", "title"] {
+        if !schema.text(&format!("/{key}")).is_empty() {
+            forbid(key, "must be empty to be structural");
+        }
+    }
+    if schema.get("additionalProperties").is_some_and(|additional| !additional.is_empty()) {
+        forbid("additionalProperties", "must be undefined to be structural");
+    }
+    if schema.has("/default") {
+        forbid("default", "must be undefined to be structural");
+    }
+    if flag("nullable") {
+        forbid("nullable", "must be false to be structural");
+    }
+    for key in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"]
+    {
+        if flag(key) {
+            forbid(key, "must be false to be structural");
+        }
+    }
+    for key in ["x-kubernetes-list-map-keys", "x-kubernetes-validations"] {
+        if schema.list(&format!("/{key}")).next().is_some() {
+            forbid(key, "must be empty to be structural");
+        }
+    }
+    for key in ["x-kubernetes-list-type", "x-kubernetes-map-type"] {
+        if schema[key].is_string() {
+            forbid(key, "must be undefined to be structural");
+        }
+    }
+    let properties = path.member("properties");
+    for (name, property) in schema.members("/properties") {
+        inside(property, FieldPath::Key(&properties, name), false, errors);
+    }
+    if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
+        inside(items, path.member("items"), false, errors);
+    }
+    each(schema, path, |branch, path| {
+        let is_allowed = is_int_or_string && matches!(path, FieldPath::Item(FieldPath::Member(_, "anyOf"), _));
+        if !is_allowed {
+            inside(branch, path, false, errors);
+        }
+    });
+}
+
+fn has_types_of_int_or_string(schema: &Json) -> bool {
+    schema["anyOf"] == json!([{"type": "integer"}, {"type": "string"}])
+}
+
+fn missing(
+    branch: &Json,
+    branch_path: FieldPath<'_>,
+    declared: Option<&Json>,
+    path: FieldPath<'_>,
+    errors: &mut FieldErrors,
+) {
+    let (branch_path, path) = (branch_path.member("properties"), path.member("properties"));
+    for (name, property) in branch.members("/properties") {
+        let (branch_path, path) = (FieldPath::Key(&branch_path, name), FieldPath::Key(&path, name));
+        let found =
+            declared.and_then(|declared| declared.get("properties")).and_then(|properties| properties.get(name));
+        match found {
+            None => {
+                errors.add(|| FieldError::required(path, &format!("because it is defined in {branch_path}")));
+            }
+            Some(found) => missing(property, branch_path, Some(found), path, errors),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The schemas inside a schema.
+
+use pintle_json::Json;
+
+use crate::field_path::FieldPath;
+
+/// Calls `visit` for each schema that is nested directly in `schema`: the schemas of fields, items and map values. Each
+/// call receives a nested schema and the path of this schema.
+pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
+    let properties = path.member("properties");
+    for (name, property) in schema.members("/properties") {
+        visit(property, FieldPath::Key(&properties, name));
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(schema) = schema.get(key).filter(|schema| schema.is_object()) {
+            visit(schema, path.member(key));
+        }
+    }
+}

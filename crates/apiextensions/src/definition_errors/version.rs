@@ -1,0 +1,230 @@
+//! Validates the versions of a definition: names, subresources, columns and selectable fields.
+
+use pintle_apimachinery::object::duplicates;
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_printable, name_errors};
+use pintle_json::Json;
+
+use super::structure;
+use crate::json_path;
+use crate::pattern::Patterns;
+use crate::validator::MAX_STEPS;
+
+const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+const MAX_SELECTABLE: usize = 8;
+/// Limits that kube-apiserver does not have. The limits bound memory, because each version becomes a kind with a copy of all names. The
+/// limits also bound the size of tables, because a table has one cell for each column of each object.
+const MAX_VERSIONS: usize = 100;
+const MAX_COLUMNS: usize = 100;
+const MAX_WARNING: usize = 256;
+
+/// Returns the errors of all versions.
+pub(super) fn all(object: &Json) -> FieldErrors {
+    let versions: Vec<&Json> = object.list("/spec/versions").collect();
+    if versions.len() > MAX_VERSIONS {
+        return FieldErrors::from([FieldError::too_many("spec.versions", versions.len(), MAX_VERSIONS)]);
+    }
+    let mut errors = FieldErrors::default();
+    for (at, version) in versions.iter().enumerate() {
+        let name = version.text("/name");
+        let path = format!("spec.versions[{at}]");
+        errors.extend(name_error(&format!("{path}.name"), name));
+        errors.extend(deprecation(version, &path));
+    }
+    let names: Vec<_> = versions.iter().map(|version| version.text("/name")).collect();
+    let all = object["spec"]["versions"].clone();
+    if duplicates(names.iter()).contains(&true) {
+        errors.push(FieldError::invalid("spec.versions", &all, "must contain unique version names"));
+    }
+    if versions.iter().filter(|version| version.is_true("/storage")).count() != 1 {
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            &all,
+            "must have exactly one version marked as storage version",
+        ));
+    }
+    errors.extend(names.first().filter(|first| !first.is_empty()).and_then(|first| name_error("spec.version", first)));
+    errors.extend(parts(&versions));
+    errors
+}
+
+fn name_error(field: &str, name: &str) -> Option<FieldError> {
+    let why = name_errors(NameRule::OldLabel, name, false);
+    (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
+}
+
+/// Returns the errors of schemas, subresources, columns and selectable fields. If a value is the same in all versions, it is checked only
+/// once.
+fn parts(versions: &[&Json]) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
+    let each = |pointer: &'static str, hoisted: &str, own: &str| {
+        let hoist = same(pointer);
+        let count = if hoist { versions.len().min(1) } else { versions.len() };
+        let place = |at: usize| if hoist { hoisted.to_owned() } else { format!("spec.versions[{at}].{own}") };
+        let found: Vec<_> =
+            versions.iter().take(count).enumerate().map(|(at, version)| (*version, place(at))).collect();
+        found
+    };
+    const SCHEMA: &str = "/schema/openAPIV3Schema";
+    for (at, version) in versions.iter().enumerate() {
+        if !version.has(SCHEMA) {
+            errors.push(FieldError::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
+        }
+    }
+    let (mut patterns, mut steps) = (Patterns::default(), MAX_STEPS);
+    for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
+        if let Some(schema) = version.at(SCHEMA).filter(|schema| !schema.is_null()) {
+            errors.extend(structure::all(schema, &path, &mut patterns, &mut steps));
+        }
+    }
+    for (version, path) in each("/subresources", "spec.subresources", "subresources") {
+        errors.extend(scale(version, &path));
+    }
+    if versions.len() > 1 && same(SCHEMA) && !same("/selectableFields") {
+        let with = versions.iter().enumerate().filter(|(_, version)| version.has("/selectableFields"));
+        let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+        errors.extend(
+            with.map(|(at, _)| FieldError::invalid_text(format!("spec.versions[{at}].selectableFields"), "", why)),
+        );
+    } else {
+        for (version, path) in each("/selectableFields", "spec.selectableFields", "selectableFields") {
+            errors.extend(selectable(version, &path));
+        }
+    }
+    for (version, path) in
+        each("/additionalPrinterColumns", "spec.additionalPrinterColumns", "additionalPrinterColumns")
+    {
+        let count = version.list("/additionalPrinterColumns").count();
+        if count > MAX_COLUMNS {
+            errors.push(FieldError::too_many(path.as_str(), count, MAX_COLUMNS));
+        }
+        for (at, column) in version.list("/additionalPrinterColumns").enumerate().take(MAX_COLUMNS) {
+            errors.extend(one_column(column, &format!("{path}[{at}]")));
+        }
+    }
+    errors
+}
+
+fn deprecation(version: &Json, path: &str) -> Option<FieldError> {
+    let text = version.get("deprecationWarning")?.as_str()?;
+    let why = match () {
+        () if !version.is_true("/deprecated") => "can only be set for deprecated versions".into(),
+        () if text.is_empty() => "must not be an empty string".into(),
+        () if text.len() > MAX_WARNING => format!("must be <= {MAX_WARNING} characters, was {}", text.len()),
+        () => {
+            let (at, c) = text.char_indices().find(|(_, c)| !is_printable(*c))?;
+            format!("must only contain printable UTF-8 characters; non-printable character found at index {at}: {c:?}")
+        }
+    };
+    Some(FieldError::invalid_text(format!("{path}.deprecationWarning"), text, why))
+}
+
+fn scale(version: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    if !version.has("/subresources/scale") {
+        return errors;
+    }
+    let parts: [(&str, bool, &[&str], &str); 3] = [
+        ("specReplicasPath", true, &[".spec."], "should be a json path under .spec"),
+        ("statusReplicasPath", true, &[".status."], "should be a json path under .status"),
+        ("labelSelectorPath", false, &[".spec.", ".status."], "should be a json path under either .spec or .status"),
+    ];
+    for (key, required, places, why) in parts {
+        let field = format!("{path}.scale.{key}");
+        match version.text(&format!("/subresources/scale/{key}")) {
+            "" if required => errors.push(FieldError::required(field, "")),
+            "" => {}
+            text if !text.starts_with('.') => {
+                errors.push(FieldError::invalid_text(field, text, "must be a simple json path starting with ."));
+            }
+            text if !places.iter().any(|place| text.starts_with(place)) => {
+                errors.push(FieldError::invalid_text(field, text, why))
+            }
+            _ => {}
+        }
+    }
+    errors
+}
+
+fn one_column(column: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
+    if column.text("/name").is_empty() {
+        errors.push(FieldError::required(format!("{path}.name"), ""));
+    }
+    match column.text("/type") {
+        "" => errors.push(FieldError::required(format!("{path}.type"), &one_of(COLUMN_TYPES))),
+        text if !COLUMN_TYPES.contains(&text) => {
+            errors.push(FieldError::invalid_text(format!("{path}.type"), text, one_of(COLUMN_TYPES)));
+        }
+        _ => {}
+    }
+    let format = column.text("/format");
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+        errors.push(FieldError::invalid_text(format!("{path}.format"), format, one_of(COLUMN_FORMATS)));
+    }
+    match column.text("/jsonPath") {
+        "" => errors.push(FieldError::required(format!("{path}.JSONPath"), "")),
+        text if !text.starts_with('.') => {
+            errors.push(FieldError::invalid_text(
+                format!("{path}.JSONPath"),
+                text,
+                "must be a simple json path starting with .",
+            ));
+        }
+        _ => {}
+    }
+    errors
+}
+
+fn selectable(version: &Json, path: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let fields: Vec<_> = version.list("/selectableFields").map(|field| field.text("/jsonPath")).collect();
+    let duplicates = duplicates(fields.iter());
+    for (at, text) in fields.iter().enumerate() {
+        let field = format!("{path}[{at}].jsonPath");
+        let invalid = |why: &str| FieldError::invalid_text(field.as_str(), text, why);
+        if text.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else if duplicates[at] {
+            errors.push(FieldError::duplicate(field, &Json::from(*text)));
+        } else if !text.starts_with(['.', '[']) {
+            let start = text.split(['.', '[']).next().unwrap_or_default();
+            errors.push(invalid(&format!("is an invalid path: expected [ or . but got: {start}")));
+        } else if json_path::parse(text)
+            .is_ok_and(|steps| steps.iter().any(|step| !matches!(step, json_path::Hop::Member(_))))
+        {
+            errors.push(invalid("is an invalid path: array notation is not allowed"));
+        } else {
+            match declared(version, text) {
+                None => errors.push(invalid("is an invalid path: does not refer to a valid field")),
+                Some(schema) if !["string", "boolean", "integer"].contains(&schema.text("/type")) => {
+                    let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats \
+                               are allowed.";
+                    errors.push(invalid(why));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if fields.len() > MAX_SELECTABLE {
+        let message = format!("Too many: {}: must have at most {MAX_SELECTABLE} items", fields.len());
+        errors.push(FieldError::new(FieldErrorType::TooMany, path, message));
+    }
+    errors
+}
+
+/// Returns the schema of a selectable field. Returns `None` for fields in `metadata`.
+fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
+    let mut schema = version.at("/schema/openAPIV3Schema")?;
+    let steps = json_path::parse(text).ok()?;
+    if steps.first() == Some(&json_path::Hop::Member("metadata".into())) {
+        return None;
+    }
+    for step in steps {
+        let json_path::Hop::Member(name) = step else { return None };
+        schema = schema.get("properties")?.get(&name)?;
+    }
+    Some(schema)
+}

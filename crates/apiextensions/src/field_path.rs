@@ -1,0 +1,68 @@
+//! Defines paths to values in an object, for error messages.
+
+use std::fmt;
+
+/// The path from the root of an object to a value in the object. The path is converted to text only for error messages, because a path can
+/// be as long as the object.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldPath<'a> {
+    /// The path of the root value. This path is empty if the root is a whole object.
+    Start(&'a str),
+    Member(&'a FieldPath<'a>, &'a str),
+    Item(&'a FieldPath<'a>, usize),
+    /// A map value, written as `[key]`.
+    Key(&'a FieldPath<'a>, &'a str),
+}
+
+impl<'a> FieldPath<'a> {
+    pub fn member(&'a self, name: &'a str) -> Self {
+        Self::Member(self, name)
+    }
+
+    /// Returns the text of the root path.
+    pub fn start(self) -> &'a str {
+        match self {
+            Self::Start(path) => path,
+            Self::Member(parent, _) | Self::Item(parent, _) | Self::Key(parent, _) => parent.start(),
+        }
+    }
+
+    pub fn item(&'a self, index: usize) -> Self {
+        Self::Item(self, index)
+    }
+}
+
+impl fmt::Display for FieldPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(path) => f.write_str(path),
+            Self::Member(Self::Start(""), name) => f.write_str(name),
+            Self::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+            Self::Key(parent, key) => write!(f, "{parent}[{key}]"),
+        }
+    }
+}
+
+impl From<FieldPath<'_>> for String {
+    fn from(at: FieldPath<'_>) -> Self {
+        at.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_with_dots_and_brackets() {
+        let start = FieldPath::Start("");
+        let (spec, status) = (start.member("spec"), FieldPath::Start("status"));
+        let items = spec.member("items");
+        for (at, path) in
+            [(start, ""), (spec, "spec"), (items.item(2), "spec.items[2]"), (status.member("a"), "status.a")]
+        {
+            assert_eq!(String::from(at), path);
+        }
+    }
+}

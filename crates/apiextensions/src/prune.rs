@@ -1,0 +1,224 @@
+//! Prunes custom resources by removing the fields that their schema does not declare.
+
+use pintle_json::{Json, Map};
+use pintle_store::{METADATA, OBJECT};
+
+use super::field_path::FieldPath;
+use super::structural::{Additional, Structural};
+
+const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+
+/// Removes unknown fields from a custom resource. Returns the paths of the removed fields. The total size of the paths is limited. The
+/// first paths in the result are fields of the object's metadata. The last paths are fields of embedded metadata. Each group is sorted.
+pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
+    let mut removed = Removed::default();
+    resource(schema, object, FieldPath::Start(""), &mut removed);
+    removed.paths.iter_mut().for_each(|paths| paths.sort());
+    removed.paths.concat()
+}
+
+/// The paths of removed fields, grouped by [`Place`]. The paths can be large, because a single path can be as long as the object.
+#[derive(Default)]
+struct Removed {
+    paths: [Vec<String>; 3],
+    bytes: usize,
+}
+
+/// The part of the object that contained a removed field. Removed fields are reported in the order of the variants of this type.
+#[derive(Clone, Copy)]
+enum Place {
+    Metadata,
+    Object,
+    EmbeddedMetadata,
+}
+
+/// The maximum total size of the reported paths, in bytes.
+const MAX_PATH_BYTES: usize = 4 << 20;
+
+impl Removed {
+    fn add(&mut self, place: Place, path: FieldPath<'_>) {
+        if self.bytes < MAX_PATH_BYTES {
+            let path = String::from(path);
+            self.bytes += size_of::<String>() + path.len();
+            self.paths[place as usize].push(path);
+        }
+    }
+}
+
+/// Removes unknown fields from a value inside a resource.
+pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
+    self::value(schema, value, schema.preserve_unknown, FieldPath::Start(""), &mut Removed::default());
+}
+
+/// Removes unknown fields from the metadata of the embedded objects in a value.
+pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
+    match value {
+        Json::Object(members) => {
+            if schema.embedded
+                && let Some(Json::Object(metadata)) = members.get_mut("metadata")
+            {
+                prune_metadata(metadata, Place::EmbeddedMetadata, FieldPath::Start(""), &mut Removed::default());
+            }
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = schema.member(key) {
+                    prune_embedded(schema, member);
+                }
+            }
+        }
+        Json::Array(items) => {
+            if let Some(schema) = &schema.items {
+                items.iter_mut().for_each(|item| prune_embedded(schema, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Removes unknown metadata fields from all defaults of a schema. Otherwise, the defaults would add these fields to objects.
+pub(super) fn prune_defaults(schema: &mut Structural) {
+    if let Some(mut default) = schema.default.take() {
+        prune_embedded(schema, &mut default);
+        schema.default = Some(default);
+    }
+    if let Some(metadata_schema) = schema.properties.get_mut("metadata").filter(|_| schema.embedded) {
+        metadata_schema.keep_defaults(|name| METADATA.contains(&name));
+        if let Some(Json::Object(metadata)) = &mut metadata_schema.default {
+            prune_metadata(metadata, Place::EmbeddedMetadata, FieldPath::Start(""), &mut Removed::default());
+        }
+    }
+    let additional = match &mut schema.additional {
+        Some(Additional::Schema(schema)) => Some(&mut **schema),
+        _ => None,
+    };
+    schema.properties.values_mut().chain(schema.items.as_deref_mut()).chain(additional).for_each(prune_defaults);
+}
+
+/// Returns whether [`prune`] would leave the object unchanged.
+pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
+    resource_is_pruned(schema, object)
+}
+
+fn resource(schema: &Structural, object: &mut Json, path: FieldPath<'_>, removed: &mut Removed) {
+    let Some(members) = object.as_object_mut() else { return };
+    if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
+        prune_metadata(metadata, Place::Metadata, path.member("metadata"), removed);
+    }
+    prune_members(schema, members, schema.preserve_unknown, path, removed, true);
+}
+
+fn prune_metadata(metadata: &mut Map, place: Place, path: FieldPath<'_>, removed: &mut Removed) {
+    keep(metadata, &METADATA, place, path, removed);
+    for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
+        let Some(Json::Array(items)) = metadata.get_mut(key) else { continue };
+        for (at, item) in items.iter_mut().enumerate() {
+            if let Json::Object(item) = item {
+                keep(item, known, place, path.member(key).item(at), removed);
+            }
+        }
+    }
+}
+
+fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, removed: &mut Removed) {
+    members.retain(|key, _| {
+        let stays = known.contains(&key.as_str());
+        if !stays {
+            removed.add(place, path.member(key));
+        }
+        stays
+    });
+}
+
+/// Prunes a value. If `preserves` is true, unknown fields of the value are kept. If a list has `x-kubernetes-preserve-unknown-fields`,
+/// unknown fields of its items are kept, too. Unknown fields inside the declared fields of its items are removed.
+fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
+    match value {
+        Json::Object(members) if schema.embedded => {
+            if let Some(Json::Object(metadata)) = members.get_mut("metadata") {
+                prune_metadata(metadata, Place::EmbeddedMetadata, path.member("metadata"), removed);
+            }
+            prune_members(schema, members, preserves, path, removed, true);
+        }
+        Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
+        Json::Array(items) => {
+            // If the schema of a list does not describe items, all fields of the items are unknown.
+            let of_items = schema.items.as_deref();
+            let empty = Structural::default();
+            let of_items = match of_items {
+                None if preserves => return,
+                of_items => of_items.unwrap_or(&empty),
+            };
+            for (at, item) in items.iter_mut().enumerate() {
+                self::value(of_items, item, preserves || of_items.preserve_unknown, path.item(at), removed);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn prune_members(
+    schema: &Structural,
+    members: &mut Map,
+    preserves: bool,
+    path: FieldPath<'_>,
+    removed: &mut Removed,
+    is_resource: bool,
+) {
+    members.retain(|key, member| {
+        if is_resource && OBJECT.contains(&key.as_str()) {
+            return true;
+        }
+        match schema.member(key) {
+            Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
+            // `additionalProperties: true` allows any map value, but declares no fields inside of the map values.
+            None if schema.allows_any_member() => {
+                value(&Structural::default(), member, false, path.member(key), removed);
+            }
+            None if preserves => {}
+            None => {
+                removed.add(Place::Object, path.member(key));
+                return false;
+            }
+        }
+        true
+    });
+}
+
+fn resource_is_pruned(schema: &Structural, object: &Json) -> bool {
+    let Some(members) = object.as_object() else { return true };
+    metadata_is_pruned(members) && members_are_pruned(schema, members, schema.preserve_unknown, true)
+}
+
+fn metadata_is_pruned(members: &Map) -> bool {
+    let metadata = members["metadata"].as_object();
+    metadata.is_none_or(|metadata| metadata.keys().all(|key| METADATA.contains(&key.as_str())))
+}
+
+fn members_are_pruned(schema: &Structural, members: &Map, preserves: bool, is_resource: bool) -> bool {
+    members.iter().all(|(key, member)| match schema.member(key) {
+        _ if is_resource && OBJECT.contains(&key.as_str()) => true,
+        Some(schema) => value_is_pruned(schema, member, schema.preserve_unknown),
+        None if schema.allows_any_member() => value_is_pruned(&Structural::default(), member, false),
+        None => preserves,
+    })
+}
+
+fn value_is_pruned(schema: &Structural, value: &Json, preserves: bool) -> bool {
+    match value {
+        Json::Object(members) if schema.embedded => {
+            metadata_is_pruned(members) && members_are_pruned(schema, members, preserves, true)
+        }
+        Json::Object(members) => members_are_pruned(schema, members, preserves, false),
+        Json::Array(items) => {
+            let empty = Structural::default();
+            match schema.items.as_deref() {
+                None if preserves => true,
+                of_items => {
+                    let of_items = of_items.unwrap_or(&empty);
+                    items.iter().all(|item| value_is_pruned(of_items, item, preserves || of_items.preserve_unknown))
+                }
+            }
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,82 @@
+//! Finds the old values that rules compare with new values, and determines whether an update changes a value.
+
+use std::collections::HashMap;
+
+use pintle_json::Json;
+
+use super::RuleTree;
+use crate::ratchet::is_unchanged;
+use crate::structural::Structural;
+
+/// The old value that corresponds to a new value in an update. The correlation also determines whether a violation in an unchanged value
+/// becomes a warning.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Correlation<'a> {
+    /// The old value that has the same path as the new value. Rules access it as `oldSelf`. The field is `None` if there is no old value.
+    /// The field is also `None` if the new value is in a list whose items cannot be matched with the old items.
+    pub(super) old: Option<&'a Json>,
+    ratchet: Ratchet,
+}
+
+/// Determines whether a violation by a value becomes a warning because the update does not change the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ratchet {
+    /// A violation becomes a warning if the value equals its old value.
+    Compare,
+    /// The value is a list item that cannot be matched with an old item. A violation by such a value becomes a warning if the enclosing
+    /// list is unchanged. The boolean is true if the enclosing list is unchanged.
+    Above(bool),
+    /// A violation never becomes a warning. If the write creates the object, a violation is always an error. Violations by defaults in a
+    /// definition, by `kind` and by `apiVersion` are always errors, too.
+    Never,
+}
+
+impl<'a> Correlation<'a> {
+    /// Returns the correlation for a whole object.
+    pub(super) fn of_object(old: Option<&'a Json>) -> Self {
+        Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
+    }
+
+    /// Returns a correlation with which violations never become warnings.
+    pub(super) fn without_ratcheting(old: Option<&'a Json>) -> Self {
+        Self { old, ratchet: Ratchet::Never }
+    }
+
+    /// Returns whether a violation of a rule becomes a warning because the value is unchanged.
+    pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
+        match self.ratchet {
+            Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),
+            Ratchet::Above(is_unchanged) => is_unchanged,
+            Ratchet::Never => false,
+        }
+    }
+
+    /// Returns the correlation for a member of an object. `is_root` is true if the object is the root object.
+    pub(super) fn member(&self, name: &str, is_root: bool) -> Self {
+        let old = self.old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
+        let ratchet = match self.ratchet {
+            Ratchet::Compare if is_root && matches!(name, "apiVersion" | "kind") => Ratchet::Never,
+            other => other,
+        };
+        Self { old, ratchet }
+    }
+
+    /// Returns the correlations for the items of a list.
+    pub(super) fn items(&self, tree: &RuleTree, shape: &Structural, value: &Json, items: &[Json]) -> Vec<Self> {
+        let Some(keys) = &tree.list_keys else {
+            let ratchet = match self.ratchet {
+                Ratchet::Compare => Ratchet::Above(self.is_unchanged(shape, value)),
+                other => other,
+            };
+            return vec![Self { old: None, ratchet }; items.len()];
+        };
+        let old = self.old.and_then(Json::as_array).map_or(&[][..], |items| &items[..]);
+        let old: HashMap<_, _> = old.iter().rev().map(|item| (key(keys, item), item)).collect();
+        items.iter().map(|item| Self { old: old.get(&key(keys, item)).copied(), ratchet: self.ratchet }).collect()
+    }
+}
+
+/// Joins the values of the map keys in an item into one string.
+fn key(keys: &[String], item: &Json) -> String {
+    keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
+}

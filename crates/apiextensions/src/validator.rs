@@ -1,0 +1,514 @@
+//! Validates a custom resource against its structural schema.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
+use pintle_json::Json;
+
+use super::field_path::FieldPath;
+use super::formats;
+use super::ratchet::{by_keys, is_unchanged, keys};
+use super::structural::{Additional, Limits, Structural};
+use super::weight;
+
+/// Validates a value at a path against the value's schema. Nested values that are equal to the corresponding values in `old` are not
+/// validated.
+pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
+    validate_within(schema, value, old, path, &mut { MAX_STEPS })
+}
+
+/// Validates one of several values for which there is a common step limit. `left` contains the number of remaining steps. This function
+/// subtracts the steps that the validation of the value takes.
+pub(super) fn validate_within(
+    schema: &Structural,
+    value: &Json,
+    old: Option<&Json>,
+    path: &str,
+    left: &mut usize,
+) -> FieldErrors {
+    let mut check = Validation { left: *left, ..Validation::default() };
+    check.value(schema, value, old, FieldPath::Start(path));
+    *left = check.left;
+    if check.left == 0 {
+        check.error_without_path(format_args!("{path:?} takes more than {MAX_STEPS} steps to validate"));
+    }
+    check.errors
+}
+
+/// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or the handling of
+/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`, and nested
+/// branches multiply the steps. Without a limit, validation could take hours even if the sizes of the schema and the object are legal.
+pub(super) const MAX_STEPS: usize = 5_000_000;
+/// The number of bytes of text that count as one step.
+const STEP_OF_TEXT: usize = 64;
+
+#[derive(Default)]
+struct Validation {
+    errors: FieldErrors,
+    visits: usize,
+    /// The number of validation steps that are left.
+    left: usize,
+}
+
+impl Validation {
+    fn value(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+        if !old.is_some_and(|old| is_unchanged(schema, value, old)) {
+            self.changed(schema, value, old, path);
+        }
+    }
+
+    /// Validates a value that differs from the old value.
+    fn changed(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+        self.visits += 1;
+        self.spend(1);
+        if self.left == 0 {
+            return;
+        }
+        if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
+            // kube-apiserver rejects null for every `enum`, even if the `enum` contains null.
+            if let Some(values) = &schema.limits.values {
+                self.unsupported(values.all(), value, path);
+            }
+            return;
+        }
+        // After an error about a wrong type, validation continues unless the value is null.
+        if !self.is_of_type(schema, value, path) && value.is_null() {
+            return;
+        }
+        self.branches(schema, value, old, path);
+        match value {
+            Json::String(text) => self.text(schema, text, path),
+            Json::Number(_) => self.number(schema, value, path),
+            Json::Array(items) => self.list(schema, items, old, path),
+            _ => {}
+        }
+        self.one_of_values(&schema.limits, value, path);
+        if let Json::Object(members) = value {
+            self.object(schema, members, old, path);
+        }
+    }
+
+    fn spend(&mut self, steps: usize) {
+        self.left = self.left.saturating_sub(steps);
+    }
+
+    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type of the value does not match the
+    /// schema. If the schema has a known format, the message for a value with a wrong type names the formats, because the Go library
+    /// compares the format first.
+    fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
+        let (found, found_format) = type_of(value);
+        let allowed: &[&str] = match schema.type_name.as_str() {
+            _ if schema.int_or_string => &["integer", "string"],
+            "" => &[],
+            name => &[name],
+        };
+        let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number.abs() < 9.2e18);
+        let fits = allowed.contains(&found)
+            || found == "integer" && allowed.contains(&"number")
+            || found == "number" && allowed.contains(&"integer") && is_whole();
+        let has_format = !value.is_null() && formats::is_known(&schema.format, &schema.type_name);
+        let is_numeric = allowed.contains(&"integer") || allowed.contains(&"number");
+        let (wanted, found) = match value {
+            _ if fits || allowed.is_empty() && !has_format => return true,
+            Json::String(_) | Json::Array(_) if has_format && !is_numeric => return true,
+            Json::String(_) | Json::Array(_) => (allowed.join(","), found),
+            _ if has_format => (schema.format.to_string(), found_format),
+            _ => (allowed.join(","), found),
+        };
+        let why = format_args!("{path} in body must be of type {wanted}: \"{found}\"");
+        self.error(FieldErrorType::TypeInvalid, path, &found.into(), why);
+        false
+    }
+
+    fn branches(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) {
+        if !schema.any_of.is_empty() {
+            let (fitting, best) = self.alternatives(&schema.any_of, value, old, path);
+            if fitting == 0 {
+                self.error_without_path(format_args!("\"{path}\" must validate at least one schema (anyOf)"));
+                self.errors.extend(best);
+            }
+        }
+        if !schema.one_of.is_empty() {
+            const STEM: &str = "must validate one and only one schema (oneOf).";
+            match self.alternatives(&schema.one_of, value, old, path) {
+                (0, best) => {
+                    self.error_without_path(format_args!("\"{path}\" {STEM} Found none valid"));
+                    self.errors.extend(best);
+                }
+                (1, _) => {}
+                (many, _) => self.error_without_path(format_args!("\"{path}\" {STEM} Found {many} valid alternatives")),
+            }
+        }
+        if !schema.all_of.is_empty() {
+            let mut fitting = 0;
+            for branch in &schema.all_of {
+                let errors = self.branch(branch, value, old, path).errors;
+                fitting += usize::from(errors.is_empty());
+                self.errors.extend(errors);
+            }
+            match fitting {
+                0 => self.error_without_path(format_args!(
+                    "\"{path}\" must validate all the schemas (allOf). None validated"
+                )),
+                some if some < schema.all_of.len() => {
+                    self.error_without_path(format_args!("\"{path}\" must validate all the schemas (allOf)"));
+                }
+                _ => {}
+            }
+        }
+        if let Some(not) = &schema.not
+            && self.branch(not, value, old, path).errors.is_empty()
+        {
+            self.error_without_path(format_args!("\"{path}\" must not validate the schema (not)"));
+        }
+    }
+
+    /// Returns the number of branches of the schema that match the value. Also returns the errors of the branch whose validation visited
+    /// the most values. If several branches visited the same number of values, the first of these branches provides the errors. The errors
+    /// of all other branches are dropped immediately to save memory.
+    fn alternatives(
+        &mut self,
+        branches: &[Structural],
+        value: &Json,
+        old: Option<&Json>,
+        path: FieldPath<'_>,
+    ) -> (usize, FieldErrors) {
+        let (mut fitting, mut best) = (0, None::<Self>);
+        for branch in branches {
+            let tried = self.branch(branch, value, old, path);
+            fitting += usize::from(tried.errors.is_empty());
+            if best.as_ref().is_none_or(|best| tried.visits > best.visits) {
+                best = Some(tried);
+            }
+        }
+        (fitting, best.map(|best| best.errors).unwrap_or_default())
+    }
+
+    /// Validates the value against one branch, and returns the errors of this branch. The steps in the branch count towards the limit for
+    /// the whole validation.
+    fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
+        let mut branch = Self { left: self.left, ..Self::default() };
+        branch.changed(schema, value, old, path);
+        self.left = branch.left;
+        branch
+    }
+
+    fn text(&mut self, schema: &Structural, text: &str, path: FieldPath<'_>) {
+        let limits = &schema.limits;
+        self.spend(text.len() / STEP_OF_TEXT);
+        let length = text.chars().count() as u64;
+        let value = Json::from(text);
+        // Only the first violation of `maxLength`, `minLength` and `pattern` is reported.
+        if let Some(most) = limits.max_length.filter(|most| length > *most) {
+            let bytes = if most == 1 { "byte" } else { "bytes" };
+            let message = format!("Too long: may not be more than {most} {bytes}");
+            self.add_error(|| FieldError::new(FieldErrorType::TooLong, path, message));
+        } else if let Some(least) = limits.min_length.filter(|least| length < *least) {
+            self.error(
+                FieldErrorType::Invalid,
+                path,
+                &value,
+                format_args!("{path} in body should be at least {least} chars long"),
+            );
+        } else if let Some(pattern) = &limits.pattern {
+            let Some((matches, steps)) = pattern.matches(text, self.left) else {
+                self.left = 0;
+                return;
+            };
+            self.spend(steps);
+            if !matches {
+                self.error(
+                    FieldErrorType::Invalid,
+                    path,
+                    &value,
+                    format_args!("{path} in body should match '{pattern}'"),
+                );
+            }
+        }
+        if matches!(&*schema.type_name, "" | "string") && !formats::fits(&schema.format, text) {
+            let format = &schema.format;
+            let why = format_args!("{path} in body must be of type {format}: {value}");
+            self.error(FieldErrorType::TypeInvalid, path, &value, why);
+        }
+    }
+
+    fn number(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) {
+        let Some(number) = value.as_f64() else { return };
+        let whole = value.is_i64();
+        let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
+            ("integer", "int32") => whole && value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+            ("integer", _) => whole || number.fract() == 0.0 && number.abs() < 9.2e18,
+            ("number", "float") => number.abs() <= f64::from(f32::MAX),
+            _ => true,
+        };
+        if !fits {
+            let format = match schema.format.as_str() {
+                format @ ("int32" | "int64" | "float" | "double") => format!("with format {format}"),
+                _ => "(default format)".into(),
+            };
+            self.error_without_path(format_args!(
+                "Checked value must be of type {} {format} in {path}",
+                schema.type_name
+            ));
+        }
+        let limits = &schema.limits;
+        if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
+            self.error(
+                FieldErrorType::Invalid,
+                path,
+                value,
+                format_args!("{path} in body should be a multiple of {factor}"),
+            );
+        }
+        let beyond = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
+        if let Some(most) = limits.maximum.filter(beyond) {
+            let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
+            self.error(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
+        }
+        let below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
+        if let Some(least) = limits.minimum.filter(below) {
+            let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+            self.error(FieldErrorType::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
+        }
+    }
+
+    fn list(&mut self, schema: &Structural, items: &[Json], old: Option<&Json>, path: FieldPath<'_>) {
+        if let Some(item_schema) = &schema.items {
+            let before = old.and_then(Json::as_array).filter(|_| schema.list_type == "map");
+            let before = by_keys(schema, before.map_or(&[], |items| &items[..]));
+            for (at, item) in items.iter().enumerate() {
+                let old = if before.is_empty() { None } else { before.get(&keys(schema, item)).copied() };
+                self.value(item_schema, item, old, path.item(at));
+            }
+        }
+        let (count, limits) = (items.len() as u64, &schema.limits);
+        if let Some(least) = limits.min_items.filter(|least| count < *least) {
+            self.error(
+                FieldErrorType::Invalid,
+                path,
+                &count.into(),
+                format_args!("{path} in body should have at least {least} items"),
+            );
+        }
+        if let Some(most) = limits.max_items.filter(|most| count > *most) {
+            self.too_many(path, count, most);
+        }
+    }
+
+    fn object(&mut self, schema: &Structural, members: &pintle_json::Map, old: Option<&Json>, path: FieldPath<'_>) {
+        let (count, limits) = (members.len() as u64, &schema.limits);
+        if let Some(least) = limits.min_properties.filter(|least| count < *least) {
+            let why = format_args!("{path} in body should have at least {least} properties");
+            self.error(FieldErrorType::Invalid, path, &count.into(), why);
+        }
+        if let Some(most) = limits.max_properties.filter(|most| count > *most) {
+            self.too_many(path, count, most);
+        }
+        for (name, member) in members {
+            let member_schema = match (schema.properties.get(name.as_str()), &schema.additional) {
+                (Some(schema), _) => schema,
+                (None, Some(Additional::Schema(schema))) => schema,
+                _ => continue,
+            };
+            self.value(member_schema, member, old.and_then(|old| old.get(name)), path.member(name));
+        }
+        self.spend(schema.required.len());
+        for name in schema.required.iter().filter(|name| !members.contains_key(name)) {
+            self.add_error(|| FieldError::required(path.member(name), ""));
+        }
+    }
+
+    fn one_of_values(&mut self, limits: &Limits, value: &Json, path: FieldPath<'_>) {
+        let Some(values) = &limits.values else { return };
+        self.spend(1 + weight::of_value(value) / STEP_OF_TEXT);
+        if !values.has(value) {
+            self.unsupported(values.all(), value, path);
+        }
+    }
+
+    fn unsupported(&mut self, supported: &[Json], value: &Json, path: FieldPath<'_>) {
+        self.add_error(|| {
+            let texts = supported.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into));
+            let texts: Vec<String> = texts.collect();
+            let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+            FieldError::unsupported(path, value, &texts)
+        });
+    }
+
+    fn too_many(&mut self, path: FieldPath<'_>, count: u64, most: u64) {
+        let items = if most == 1 { "item" } else { "items" };
+        let message = format!("Too many: {count}: must have at most {most} {items}");
+        self.add_error(|| FieldError::new(FieldErrorType::TooMany, path, message));
+    }
+
+    fn error(&mut self, reason: FieldErrorType, path: FieldPath<'_>, value: &Json, why: fmt::Arguments<'_>) {
+        self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
+    }
+
+    /// Reports an error. The bytes of an error count as steps, because a branch can report an error for every value. Even errors that are
+    /// discarded later count.
+    fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
+        let before = self.errors.size();
+        self.errors.add(error);
+        self.spend((self.errors.size() - before) / STEP_OF_TEXT);
+    }
+
+    /// Reports an error without a path, as the Go library does.
+    fn error_without_path(&mut self, why: fmt::Arguments<'_>) {
+        self.error(FieldErrorType::Invalid, FieldPath::Start("<nil>"), &"".into(), why);
+    }
+}
+
+/// Returns an error for each duplicate item in a list of the type `set` or `map`. The path of the error refers to the second occurrence.
+pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
+    let found = |value: &Json| {
+        let mut errors = FieldErrors::default();
+        collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
+        errors
+    };
+    // If the old value already has duplicates, any duplicates are allowed in the new value.
+    if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
+}
+
+fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
+    match value {
+        Json::Array(items) => {
+            match schema.list_type.as_str() {
+                "map" => duplicate_keys(schema, items, path, errors),
+                "set" => {
+                    for at in second_occurrences(items.iter()) {
+                        errors.add(|| FieldError::duplicate(path.item(at), &items[at]));
+                    }
+                }
+                _ => {}
+            }
+            if let Some(schema) = &schema.items {
+                for (at, item) in items.iter().enumerate() {
+                    collect_duplicates(schema, item, path.item(at), errors);
+                }
+            }
+        }
+        Json::Object(members) => {
+            for (name, member) in members {
+                if let Some(schema) = schema.member(name) {
+                    collect_duplicates(schema, member, path.member(name), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Reports items with equal keys in a list map. A null item is treated like an item without keys.
+fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
+    if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
+        let why = "must be an object for an array of list-type map";
+        return errors.add(|| FieldError::invalid(path.item(at), &items[at], why));
+    }
+    let key = |item: &Json| {
+        let keys = schema.list_map_keys.iter();
+        let present = keys.filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Json::Object(present.collect())
+    };
+    let keys: Vec<_> = items.iter().map(key).collect();
+    // If a list has a single key, only the values of this key are compared.
+    let seconds = match &schema.list_map_keys[..] {
+        [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
+        _ => second_occurrences(keys.iter()),
+    };
+    for at in seconds {
+        errors.add(|| FieldError::duplicate(path.item(at), &keys[at]));
+    }
+}
+
+/// Returns the index of the second occurrence of each item that is not unique.
+fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut found = Vec::new();
+    for (at, item) in items.enumerate() {
+        let times = seen.entry(item.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
+            found.push(at);
+        }
+    }
+    found
+}
+
+/// Returns the names that error messages use for the JSON type of a value and for its format.
+fn type_of(value: &Json) -> (&'static str, &'static str) {
+    match value {
+        Json::Null => ("null", ""),
+        Json::Bool(_) => ("boolean", ""),
+        Json::Number(number) if number.is_i64() => ("integer", "int64"),
+        Json::Number(_) => ("number", "float64"),
+        Json::String(_) => ("string", ""),
+        Json::Array(_) => ("array", ""),
+        Json::Object(_) => ("object", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_apimachinery::effort::is_linear;
+    use pintle_json::json;
+
+    use super::super::pattern::Patterns;
+    use super::*;
+
+    #[test]
+    fn null_is_not_a_value_of_a_nullable_enum() {
+        // The expected messages were recorded from kube-apiserver 1.36.1.
+        for (values, listed) in [(json!(["A"]), "\"A\""), (json!(["A", null]), "\"A\", \"null\"")] {
+            let schema = json!({"type": "string", "nullable": true, "enum": values});
+            let schema = Structural::read(&schema, &mut Patterns::default());
+            let errors: Vec<_> = validate(&schema, &Json::Null, None, "a").into_iter().collect();
+            let [error] = &errors[..] else { panic!("{errors:?}") };
+            assert_eq!(error.message, format!("Unsupported value: null: supported values: {listed}"));
+        }
+        let schema = Structural::read(&json!({"type": "string", "nullable": true}), &mut Patterns::default());
+        assert!(validate(&schema, &Json::Null, None, "a").is_empty());
+    }
+
+    /// Returns the number of steps that the validation of a value takes.
+    fn steps(schema: &Json, value: &Json) -> usize {
+        let schema = Structural::read(schema, &mut Patterns::default());
+        let mut check = Validation { left: usize::MAX, ..Validation::default() };
+        check.value(&schema, value, None, FieldPath::Start(""));
+        usize::MAX - check.left
+    }
+
+    #[test]
+    fn unsupported_values_are_reported_in_linear_time() {
+        let validates = |count: usize| {
+            let items = json!({"type": "string", "enum": ["x".repeat(1_000 * count)]});
+            let schema = Structural::read(&json!({"type": "array", "items": items}), &mut Patterns::default());
+            let errors = validate(&schema, &vec![json!(""); count].into(), None, "");
+            assert!(!errors.is_empty());
+        };
+        // Both sizes in this test exceed the limit for reported errors.
+        assert!(is_linear(400, validates));
+    }
+
+    #[test]
+    fn long_enum_does_not_exceed_the_step_limit() {
+        let values: Vec<_> = (0..20_000).map(|at| format!("v{at}")).collect();
+        let schema = json!({"type": "array", "items": {"type": "string", "enum": values}});
+        let schema = Structural::read(&schema, &mut Patterns::default());
+        assert!(validate(&schema, &values[19_750..].to_vec().into(), None, "").is_empty());
+    }
+
+    #[test]
+    fn compared_and_reported_bytes_count_as_steps() {
+        let long = "x".repeat(64_000);
+        let least = |schema: Json, value: Json, least: usize| {
+            let steps = steps(&schema, &value);
+            assert!((least..2 * least).contains(&steps), "{steps} for {least}");
+        };
+        let near: Vec<_> = (0..10).map(|last| format!("{long}{last}")).collect();
+        least(json!({"type": "string", "enum": near}), json!(near[9]), 2_000);
+        let branch = json!({"enum": [long]});
+        least(json!({"type": "array", "items": {"anyOf": vec![branch; 10]}}), json!(["a", "b"]), 20_000);
+    }
+}

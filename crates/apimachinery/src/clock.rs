@@ -1,0 +1,54 @@
+//! The server's clock.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use jiff::{SignedDuration, Timestamp};
+use pintle_meta::Time;
+use tokio::time::Instant;
+
+/// A wall clock that advances with tokio's clock. The wall clock pauses while a test pauses tokio's clock.
+#[derive(Debug)]
+pub struct Clock {
+    origin: Instant,
+    wall: Timestamp,
+    skew_millis: AtomicI64,
+}
+
+impl Clock {
+    /// Creates a clock that starts at `start`. If `start` is `None`, the clock starts at the machine's time.
+    pub fn new(start: Option<SystemTime>) -> Self {
+        let given = start.and_then(|start| Timestamp::try_from(start).ok());
+        let wall = given.unwrap_or_else(Timestamp::now);
+        Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
+    }
+
+    /// Returns the time of tokio's clock, which is used for ordering and expiry.
+    pub fn instant(&self) -> std::time::Instant {
+        Instant::now().into_std()
+    }
+
+    /// Returns the wall time, for timestamps in objects.
+    pub fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
+        let skew = SignedDuration::from_millis(self.skew_millis.load(Ordering::Relaxed));
+        self.wall.saturating_add(elapsed.saturating_add(skew)).unwrap_or(self.wall)
+    }
+
+    /// Returns the current time in the timestamp format of objects.
+    pub fn now_text(&self) -> String {
+        Time(self.now()).to_string()
+    }
+
+    /// Sets the difference between the server's wall time and the machine's time. A positive value means that the server's time is ahead.
+    pub fn set_ahead(&self, ahead: Duration) {
+        let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
+        self.skew_millis.store(millis, Ordering::Relaxed);
+    }
+
+    /// Returns the current time plus `after`, in the timestamp format of objects.
+    pub fn text_after(&self, after: Duration) -> String {
+        let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
+        Time(self.now().saturating_add(after).unwrap_or(Timestamp::MAX)).to_string()
+    }
+}

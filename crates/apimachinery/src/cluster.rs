@@ -1,0 +1,43 @@
+//! Defines the data that strategies can read in addition to the written object. For example, strategies can read the current time, the user
+//! and other objects.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pintle_json::Json;
+use pintle_meta::GroupResource;
+
+use crate::request::user::User;
+
+/// The data that a strategy can read in addition to the written object.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The current time of the server.
+    pub now: Timestamp,
+    /// The stored objects.
+    pub cluster: &'a dyn Cluster,
+    /// The user of the request.
+    pub user: &'a User,
+    /// Whether the request sets labels. If a request sets no labels, the objects of some kinds get the labels of their pod template.
+    pub labelled: bool,
+}
+
+impl Context<'_> {
+    /// Returns the current time in the format of metadata timestamps. The format is RFC 3339 with whole seconds.
+    pub fn time(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+}
+
+/// A read-only view of all objects of the server. The objects have the form in which they are stored.
+pub trait Cluster {
+    /// Returns an object. `namespace` must be empty for cluster-scoped objects.
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
+
+    /// Returns all objects of one namespace, or of all namespaces.
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
+
+    /// Returns the key of the object that has reserved a unique value, such as an IP address. The key has the form
+    /// `namespace/name`.
+    fn holder(&self, claim: &str) -> Option<Arc<str>>;
+}

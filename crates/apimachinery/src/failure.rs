@@ -1,0 +1,255 @@
+//! Request failures, and the responses that report these failures.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use pintle_json::Json;
+use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
+
+use crate::validate::FieldErrors;
+
+/// The failure of a request. The failure contains the data that the response needs.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub status: Box<Status>,
+    /// The text of a plain text response, which is sent instead of a Status. In kube-apiserver, only the outermost handlers send plain text
+    /// responses.
+    pub text: Option<Cow<'static, str>>,
+    /// Whether the failure occurred in a handler that runs before kube-apiserver's API handlers. Handlers that run before the API handlers
+    /// do not negotiate the format of their responses.
+    pub early: bool,
+}
+
+/// The result of a function that processes a request.
+pub type Outcome<T> = Result<T, Failure>;
+
+impl Failure {
+    /// Creates a failure without reason and details.
+    pub fn plain(code: u16, message: impl Into<String>) -> Self {
+        let status = Status {
+            types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
+            metadata: ListMeta::default(),
+            status: "Failure".into(),
+            message: message.into(),
+            reason: None,
+            details: None,
+            code,
+        };
+        Self { status: Box::new(status), text: None, early: false }
+    }
+
+    /// Creates a failure with a reason and without details.
+    pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+        let mut failure = Self::plain(code, message);
+        failure.status.reason = Some(reason);
+        failure
+    }
+
+    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers send this failure.
+    pub fn page_not_found() -> Self {
+        Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, Reason::BadRequest, message)
+    }
+
+    pub fn unauthorized() -> Self {
+        Self::new(401, Reason::Unauthorized, "Unauthorized")
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let cause = StatusCause { message: message.clone(), ..StatusCause::default() };
+        Self::new(500, Reason::InternalError, format!("Internal error occurred: {message}"))
+            .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
+    }
+
+    /// Creates the failure for a request whose path names a resource that is not served.
+    pub fn no_such_resource() -> Self {
+        Self::new(404, Reason::NotFound, "the server could not find the requested resource")
+            .with(StatusDetails::default())
+    }
+
+    /// Creates a failure for a method that the resource does not allow.
+    pub fn method_not_allowed() -> Self {
+        Self::new(405, Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
+            .with(StatusDetails::default())
+    }
+
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        Self::new(404, Reason::NotFound, format!("{resource} {} not found", quoted(name))).with(details(
+            &resource.group,
+            &resource.resource,
+            name,
+        ))
+    }
+
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        Self::new(409, Reason::AlreadyExists, format!("{resource} {} already exists", quoted(name))).with(details(
+            &resource.group,
+            &resource.resource,
+            name,
+        ))
+    }
+
+    pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quoted(name));
+        Self::new(409, Reason::Conflict, message).with(details(&resource.group, &resource.resource, name))
+    }
+
+    /// Creates a failure for an object that has changed since the client read it.
+    pub fn modified(resource: &GroupResource, name: &str) -> Self {
+        const WHY: &str = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, WHY)
+    }
+
+    /// Creates a 403 failure for an object, or for a collection if the name is empty.
+    pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
+        let what = if name.is_empty() { resource.to_string() } else { format!("{resource} {}", quoted(name)) };
+        Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).with(details(
+            &resource.group,
+            &resource.resource,
+            name,
+        ))
+    }
+
+    /// Creates the failure of a request that an admission policy denies.
+    pub fn denied_by_policy(resource: &GroupResource, name: &str, why: &str, reason: Option<&str>) -> Self {
+        let mut failure = Self::forbidden(resource, name, why);
+        let reason = reason.unwrap_or("Invalid");
+        failure.status.code = match reason {
+            "Forbidden" => 403,
+            "Unauthorized" => 401,
+            "RequestEntityTooLarge" => 413,
+            _ => 422,
+        };
+        failure.status.reason = Some(reason.into());
+        let cause = StatusCause { message: why.into(), ..StatusCause::default() };
+        failure.status.details.get_or_insert_default().causes.push(cause);
+        failure
+    }
+
+    /// Creates a 403 failure for a request because the evaluation of mutating admission policies has failed. The first error message
+    /// becomes the message of the response.
+    pub fn denied_by_mutation(
+        resource: &GroupResource,
+        name: &str,
+        messages: Vec<String>,
+        reason: Option<&str>,
+    ) -> Self {
+        let mut failure = Self::forbidden(resource, name, "");
+        failure.status.message = messages.first().cloned().unwrap_or_default();
+        if let Some(reason) = reason {
+            failure.status.reason = Some(reason.into());
+        }
+        let causes = messages.into_iter().map(|message| StatusCause { message, ..StatusCause::default() });
+        failure.status.details.get_or_insert_default().causes.extend(causes);
+        failure
+    }
+
+    /// Creates a 422 failure with all field errors.
+    pub fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
+        let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
+        // If an error occurs several times, the message contains the error once, but the list of causes contains each occurrence.
+        let mut seen = HashSet::new();
+        let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
+        let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let message = match &message[..] {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        Self::new(422, Reason::Invalid, format!("{qualified} {} is invalid: {message}", quoted(name)))
+            .with(StatusDetails { causes, ..details(group, kind, name) })
+    }
+
+    /// Creates a 422 failure for invalid request options.
+    pub fn invalid_options(kind: &str, errors: FieldErrors) -> Self {
+        Self::invalid_named("meta.k8s.io", kind, "", errors)
+    }
+
+    /// Creates a 410 failure for a revision that has been compacted.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, Reason::Expired, message)
+    }
+
+    /// Creates a 504 failure for a request that timed out.
+    pub fn too_late() -> Self {
+        let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
+        Self::new(504, Reason::Timeout, message).with(StatusDetails::default())
+    }
+
+    /// Creates a 504 failure for a revision that the server has not reached.
+    pub fn too_large_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
+        let cause = StatusCause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            ..StatusCause::default()
+        };
+        let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
+        Self::new(504, Reason::Timeout, message).with(StatusDetails {
+            causes: vec![cause],
+            retry_after_seconds,
+            ..StatusDetails::default()
+        })
+    }
+
+    /// Adds details to the failure.
+    pub fn with(mut self, details: StatusDetails) -> Self {
+        self.status.details = Some(details);
+        self
+    }
+
+    /// Returns the HTTP status code.
+    pub fn code(&self) -> u16 {
+        self.status.code
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.status.reason == Some(Reason::Conflict)
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.status.reason == Some(Reason::NotFound)
+    }
+
+    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not specify a time.
+    pub fn retry_after(&self) -> Option<u32> {
+        let seconds = self.status.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then_some(seconds)
+    }
+
+    /// Returns the Status as JSON.
+    pub fn value(&self) -> Json {
+        pintle_json::to_json(&*self.status).unwrap_or_default()
+    }
+}
+
+/// Creates the details of a failure from the name, the group and the kind of an object.
+pub fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
+    StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
+}
+
+/// Quotes a text in the same way as Go's `%q`.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\x07' => out.push_str("\\a"),
+            '\x08' => out.push_str("\\b"),
+            '\x0b' => out.push_str("\\v"),
+            '\x0c' => out.push_str("\\f"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,34 @@
+//! The vocabulary of an API server: objects, field errors, Status failures, and the parts of a request.
+//!
+//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//!
+//! - [`object`] reads and changes objects that are JSON values. [`selector`] matches labels.
+//! - [`validate`] contains field errors ([`FieldErrors`](validate::FieldErrors)), and the rules for names and labels.
+//! - [`failure`] contains the errors of requests ([`Failure`](failure::Failure)), which become a `Status` on the wire.
+//! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs.
+//! - [`cluster`] contains [`Cluster`](cluster::Cluster): the read-only view of all objects, which a store implements.
+//! - [`clock`], [`shared_map`] and [`effort`] are helpers that several crates of the server share.
+//!
+//! The crate contains no kind, no store and no I/O. Start with `object.rs` and `failure.rs`.
+//!
+//! ```
+//! use pintle_apimachinery::failure::Failure;
+//! use pintle_meta::GroupResource;
+//!
+//! let failure = Failure::not_found(&GroupResource::new("", "pods"), "a");
+//! assert_eq!(failure.code(), 404);
+//! ```
+
+#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
+
+pub mod clock;
+pub mod cluster;
+#[cfg(unix)]
+pub mod effort;
+pub mod failure;
+pub mod object;
+pub mod request;
+pub mod selector;
+pub mod shared_map;
+pub mod validate;
+pub mod verb;

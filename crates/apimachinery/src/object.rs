@@ -1,0 +1,103 @@
+//! Functions for API objects that are represented as JSON.
+//!
+//! These functions do not panic. They ignore values of unexpected types, or treat such values as absent.
+
+pub mod metadata;
+mod ordered;
+
+pub use metadata::metadata_mut;
+pub use ordered::Ordered;
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use pintle_json::{Json, Text};
+
+/// Returns whether two objects differ in any member except those in `members`.
+pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
+    let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
+    !new.members("").filter(rest).eq(old.members("").filter(rest))
+}
+
+/// Formats a scalar in the form that field selectors compare. An absent value is formatted as an empty text.
+pub fn text(value: Option<&Json>) -> String {
+    match value {
+        None | Some(Json::Null) => String::new(),
+        Some(Json::String(text)) => text.to_string(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Sets a member of the metadata. Creates the metadata if the object has none.
+pub fn set_metadata(object: &mut Json, key: &str, value: impl Into<Json>) {
+    if let Some(metadata) = object.member("metadata") {
+        metadata.set(key, value);
+    }
+}
+
+pub fn remove_metadata(object: &mut Json, key: &str) {
+    if let Some(metadata) = object.get_mut("metadata") {
+        metadata.unset(key);
+    }
+}
+
+/// Copies the member with this name from `old` to `new`. If `old` does not have the member, this function removes the member from `new`.
+pub fn restore_member(new: &mut Json, old: &Json, key: &str) {
+    match old.get(key) {
+        Some(value) => new.set(key, value.clone()),
+        None => new.unset(key),
+    }
+}
+
+/// Replaces all members of `new` by the members of `old`, except the members in the given list.
+pub fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
+    let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
+    new.retain(|key, _| members.contains(&key.as_str()));
+    new.extend(old.iter().filter(|(key, _)| !members.contains(&key.as_str())).map(|(key, value)| (key, value.clone())));
+}
+
+/// Returns the status condition of the given type.
+pub fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
+    object.list("/status/conditions").find(|condition| condition.text("/type") == kind)
+}
+
+/// Returns whether the status condition of the given type is `True`.
+pub fn holds(object: &Json, kind: &str) -> bool {
+    let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
+    object.list("/status/conditions").any(is)
+}
+
+/// Sets a condition. If the status of the condition is unchanged, `lastTransitionTime` is kept. Returns true if the object has changed.
+pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
+    let kind = wanted.text("/type").to_owned();
+    let old = condition(object, &kind);
+    let lasts = old.filter(|old| old.text("/status") == wanted.text("/status"));
+    let time = lasts.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
+    wanted.set("lastTransitionTime", time);
+    if old == Some(&wanted) {
+        return false;
+    }
+    let mut conditions: Vec<Json> = object.list("/status/conditions").cloned().collect();
+    match conditions.iter_mut().find(|known| known.text("/type") == kind) {
+        Some(known) => *known = wanted,
+        None => conditions.push(wanted),
+    }
+    if let Some(status) = object.member("status") {
+        status.set("conditions", conditions);
+    }
+    true
+}
+
+/// For each item, returns whether an equal item precedes it.
+pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    items.map(|item| !seen.insert(item)).collect()
+}
+
+/// Returns the key of an object within its resource.
+pub fn key(namespace: &str, name: &str) -> String {
+    match namespace {
+        "" => name.to_owned(),
+        namespace => format!("{namespace}/{name}"),
+    }
+}

@@ -1,0 +1,102 @@
+//! Functions that read and write object metadata as JSON.
+
+use std::collections::HashSet;
+
+use pintle_json::{Json, Map, Text};
+
+/// Returns the metadata. If the metadata is absent or is not an object, this function creates the metadata first.
+pub fn metadata_mut(object: &mut Json) -> &mut Json {
+    if !object.is_object() {
+        *object = Json::Object(Map::new());
+    }
+    let metadata = &mut object["metadata"];
+    if !metadata.is_object() {
+        *metadata = Json::Object(Map::new());
+    }
+    metadata
+}
+
+pub fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
+    object["metadata"].get(name)
+}
+
+/// Returns the name. Returns an empty text if the object has no name.
+pub fn name(object: &Json) -> &str {
+    object.text("/metadata/name")
+}
+
+/// Returns the namespace. Returns an empty text for cluster-scoped objects.
+pub fn namespace(object: &Json) -> &str {
+    object.text("/metadata/namespace")
+}
+
+/// Returns the uid. Returns an empty text if the object has no uid yet.
+pub fn uid(object: &Json) -> &str {
+    object.text("/metadata/uid")
+}
+
+pub fn finalizers(object: &Json) -> Vec<&str> {
+    object.texts("/metadata/finalizers").collect()
+}
+
+/// Sets the finalizers. If the list of finalizers is empty, the field is removed.
+pub fn set_finalizers(object: &mut Json, finalizers: &[String]) {
+    let metadata = metadata_mut(object);
+    match finalizers.is_empty() {
+        true => metadata.unset("finalizers"),
+        false => metadata.set("finalizers", finalizers),
+    }
+}
+
+/// Returns whether the object is terminating.
+pub fn is_deleting(object: &Json) -> bool {
+    object.has("/metadata/deletionTimestamp")
+}
+
+/// Returns the grace period of a terminating object in seconds.
+pub fn grace_seconds(object: &Json) -> Option<i64> {
+    object.integer("/metadata/deletionGracePeriodSeconds")
+}
+
+pub fn generation(object: &Json) -> Option<i64> {
+    object.integer("/metadata/generation")
+}
+
+/// Removes duplicate owner references and returns the warning about the duplicates. `is_patch` selects the text of the warning. The text is
+/// different for patches, because kube-apiserver checks patches after mutating admission.
+pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
+    let mut repeated = Vec::new();
+    if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
+        let mut seen = HashSet::new();
+        references.retain(|reference| {
+            let first = seen.insert(reference.clone());
+            if !first {
+                repeated.push(reference.text("/uid").to_owned());
+            }
+            first
+        });
+    }
+    if repeated.is_empty() {
+        return Vec::new();
+    }
+    let (uids, when) = (repeated.join(" "), if is_patch { " after mutating admission happens" } else { "" });
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    )]
+}
+
+/// Returns whether two objects differ. The timestamps in the managed fields are ignored.
+pub fn differ(new: &Json, old: &Json) -> bool {
+    fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
+        let members = object.members("");
+        members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
+    }
+    !rest(new).eq(rest(old)) || without_times(new) != without_times(old)
+}
+
+fn without_times(object: &Json) -> Option<Json> {
+    let mut metadata = object.get("metadata")?.clone();
+    metadata.items_mut("managedFields").for_each(|entry| entry.unset("time"));
+    Some(metadata)
+}

@@ -1,0 +1,126 @@
+//! Parses request paths.
+
+use percent_encoding::percent_decode;
+
+/// The target to which a path refers. The path can name a resource that the server does not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
+    Resource(ResourcePath),
+    /// Any other path. The segments are decoded.
+    Other(Vec<String>),
+    /// The path `/api/v1/watch` or `/api/v1/proxy`, which does not name a resource.
+    Undeterminable,
+}
+
+/// A path of the form `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourcePath {
+    pub group: String,
+    pub version: String,
+    /// The namespace. The namespace is empty for cluster-scoped paths and for requests across all namespaces. If the
+    /// path names a namespace object, the namespace is the name of this object, as authorizers expect.
+    pub namespace: String,
+    /// The plural name of the resource.
+    pub resource: String,
+    /// The name of the object. Empty for a collection.
+    pub name: String,
+    pub subresource: String,
+    /// The segments after the subresource.
+    pub rest: Vec<String>,
+    /// Whether the path contains a namespace segment that precedes the resource.
+    pub in_namespace: bool,
+    /// Whether the path has the deprecated form `/api/v1/watch/…`.
+    pub old_watch: bool,
+    /// Whether the path has the old form `/api/v1/proxy/…`. The server does not serve paths of the form
+    /// `/api/v1/proxy/…`. In a path of this form, `rest` contains the segments after the name.
+    pub old_proxy: bool,
+}
+
+impl Target {
+    /// Parses a path. The path is decoded before it is split into segments, so `%2F` separates segments, too.
+    pub fn parse(path: &str) -> Self {
+        let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
+        let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
+        let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+        let parts: Vec<&str> = trimmed.split('/').collect();
+        let (group, tail) = match parts[..] {
+            ["api", _, _, ..] => ("", &parts[1..]),
+            ["apis", group, _, _, ..] => (group, &parts[2..]),
+            _ => return Self::Other(parts.into_iter().map(Into::into).collect()),
+        };
+        ResourcePath::parse(group, tail).map_or(Self::Undeterminable, Self::Resource)
+    }
+}
+
+impl ResourcePath {
+    /// Parses the segments of a path. The first segment is the version. The path must contain at least two segments.
+    fn parse(group: &str, parts: &[&str]) -> Option<Self> {
+        let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
+        let mut parts = &parts[1..];
+        (path.old_watch, path.old_proxy) = (parts[0] == "watch", parts[0] == "proxy");
+        if path.old_watch || path.old_proxy {
+            parts = &parts[1..];
+        }
+        let first = parts.first()?;
+        if *first == "namespaces" && parts.len() > 1 {
+            path.namespace = parts[1].into();
+            let is_subresource = matches!(parts.get(2), None | Some(&("status" | "finalize")));
+            if !is_subresource {
+                path.in_namespace = true;
+                parts = &parts[2..];
+            }
+        }
+        let mut parts = parts.iter().map(|part| (*part).to_owned());
+        path.resource = parts.next().unwrap_or_default();
+        path.name = parts.next().unwrap_or_default();
+        path.subresource = parts.next().filter(|_| !path.old_proxy).unwrap_or_default();
+        path.rest = parts.collect();
+        Some(path)
+    }
+
+    /// Returns the resource in the form that messages and RBAC rules use, such as `pods/status`.
+    pub fn full_resource(&self) -> String {
+        match self.subresource.is_empty() {
+            true => self.resource.clone(),
+            false => format!("{}/{}", self.resource, self.subresource),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: [&str; 6]) {
+        let Target::Resource(read) = Target::parse(path) else { panic!("{path} is a resource") };
+        let ResourcePath { group, version, namespace, resource, name, subresource, .. } = &read;
+        assert_eq!([group, version, namespace, resource, name, subresource].map(String::as_str), expected, "{path}");
+    }
+
+    #[test]
+    fn path_segments_are_assigned_to_their_fields() {
+        check("/api/v1/pods", ["", "v1", "", "pods", "", ""]);
+        check("/api/v1/namespaces", ["", "v1", "", "namespaces", "", ""]);
+        check("/api/v1/namespaces/a", ["", "v1", "a", "namespaces", "a", ""]);
+        check("/api/v1/namespaces/a/status", ["", "v1", "a", "namespaces", "a", "status"]);
+        check("/api/v1/namespaces/a/finalize", ["", "v1", "a", "namespaces", "a", "finalize"]);
+        check("/api/v1/namespaces/a/pods", ["", "v1", "a", "pods", "", ""]);
+        check("/api/v1/namespaces/a/pods/", ["", "v1", "a", "pods", "", ""]);
+        check("/api/v1/namespaces/a/pods/b/log", ["", "v1", "a", "pods", "b", "log"]);
+        check("/api/v1//configmaps", ["", "v1", "", "", "configmaps", ""]);
+        check("/apis/apps/v1/namespaces/a/deployments/b/scale", ["apps", "v1", "a", "deployments", "b", "scale"]);
+        check("/api/v1/namespaces/a/config%6daps/a%2Fb", ["", "v1", "a", "configmaps", "a", "b"]);
+        check("/api/v1/watch/namespaces/a/pods", ["", "v1", "a", "pods", "", ""]);
+        check("/api/v1/proxy/namespaces/a/pods/b/log/c", ["", "v1", "a", "pods", "b", ""]);
+    }
+
+    #[test]
+    fn short_paths_are_not_resources() {
+        for path in ["/", "/api", "/api/v1", "/api/v1/", "/apis/apps", "/apis/apps/v1", "/version", "//api/v1/pods"] {
+            assert!(matches!(Target::parse(path), Target::Other(_)), "{path}");
+        }
+        assert_eq!(Target::parse("/api/v1/watch"), Target::Undeterminable);
+        assert_eq!(Target::parse("/apis/apps/v1/proxy/"), Target::Undeterminable);
+    }
+}

@@ -1,0 +1,72 @@
+//! The user of a request. This module stores the user of a request together with the request's deadline, warnings and
+//! audit annotations.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use super::user::User;
+use crate::failure::{Failure, Outcome};
+
+/// The maximum number of stored warnings. Only a small part of these warnings fits into a response.
+const MAX_WARNINGS: usize = 1024;
+
+/// The user of a request. All clones share the warnings and the annotations. Even if the request fails, the warnings
+/// are sent and the annotations are recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Requester {
+    pub user: User,
+    /// The deadline of the request, if it has one.
+    pub deadline: Option<Instant>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    warnings: Vec<String>,
+    known: HashSet<String>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Requester {
+    pub fn new(user: User) -> Self {
+        Self { user, ..Self::default() }
+    }
+
+    /// Returns whether the deadline has passed. After the deadline, the client has already received a timeout.
+    pub fn is_timed_out(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Returns an error if the deadline has passed. Because of this error, a request no longer writes after it has timed out. Therefore, a
+    /// retry by the client rarely conflicts with the first attempt.
+    pub fn check_time(&self) -> Outcome<()> {
+        if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
+    }
+
+    /// Adds a warning to the response. Repeated warnings are dropped.
+    pub fn warn(&self, text: String) {
+        let mut notes = self.notes();
+        if notes.warnings.len() < MAX_WARNINGS && notes.known.insert(text.clone()) {
+            notes.warnings.push(text);
+        }
+    }
+
+    /// Adds an annotation to the audit record of the request.
+    pub fn annotate(&self, key: &str, value: String) {
+        self.notes().annotations.insert(key.into(), value);
+    }
+
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes().warnings)
+    }
+
+    pub fn take_annotations(&self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.notes().annotations)
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,76 @@
+//! The subresources that the server supports.
+
+/// The subresource that the path of a request names. `None` means the object itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Subresource {
+    #[default]
+    None,
+    Approval,
+    Attach,
+    Binding,
+    EphemeralContainers,
+    Eviction,
+    Exec,
+    Finalize,
+    Log,
+    PortForward,
+    Proxy,
+    Resize,
+    Scale,
+    Status,
+    Token,
+}
+
+impl Subresource {
+    const BELOW: [Self; 14] = [
+        Self::Approval,
+        Self::Attach,
+        Self::Binding,
+        Self::EphemeralContainers,
+        Self::Eviction,
+        Self::Exec,
+        Self::Finalize,
+        Self::Log,
+        Self::PortForward,
+        Self::Proxy,
+        Self::Resize,
+        Self::Scale,
+        Self::Status,
+        Self::Token,
+    ];
+
+    /// Parses the name of a subresource in a path. An empty name refers to the object itself.
+    pub fn parse(name: &str) -> Option<Self> {
+        if name.is_empty() {
+            return Some(Self::None);
+        }
+        Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
+    }
+
+    /// Returns whether the responses of this subresource are streams without a fixed end.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
+    }
+
+    /// Returns the name of the subresource in paths and in `managedFields`. The name is empty for
+    /// the object itself.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Approval => "approval",
+            Self::Attach => "attach",
+            Self::Binding => "binding",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Eviction => "eviction",
+            Self::Exec => "exec",
+            Self::Finalize => "finalize",
+            Self::Log => "log",
+            Self::PortForward => "portforward",
+            Self::Proxy => "proxy",
+            Self::Resize => "resize",
+            Self::Scale => "scale",
+            Self::Status => "status",
+            Self::Token => "token",
+        }
+    }
+}

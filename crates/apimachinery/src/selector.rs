@@ -1,0 +1,29 @@
+//! Matches label selectors from the crate `pintle_meta` against JSON objects.
+
+use pintle_json::{Json, Map};
+use pintle_meta::{LabelSelector, LabelSelectorSpec};
+use serde::Deserialize;
+
+#[cfg(test)]
+mod tests;
+
+/// Parses a `LabelSelector`. A null selector matches no objects. Returns `None` if the selector is invalid.
+pub fn structured(selector: &Json) -> Option<LabelSelector> {
+    let spec = Option::<LabelSelectorSpec>::deserialize(selector).ok()?;
+    LabelSelector::from_spec(spec.as_ref()).ok()
+}
+
+/// Formats a `LabelSelector`. Returns an empty text if the selector is not valid.
+pub fn structured_text(selector: &Json) -> String {
+    structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
+}
+
+/// Returns whether the selector matches the labels of an object.
+pub fn selects(selector: &LabelSelector, object: &Json) -> bool {
+    selects_labels(selector, object["metadata"]["labels"].as_object())
+}
+
+/// Returns whether the selector matches these labels.
+pub fn selects_labels(selector: &LabelSelector, labels: Option<&Map>) -> bool {
+    selector.matches_by(|key| labels?.get(key)?.as_str())
+}

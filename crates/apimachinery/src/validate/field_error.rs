@@ -1,0 +1,261 @@
+//! Field errors. A field error has a path, a type and a message, like the Go type `field.Error` in Kubernetes.
+
+use std::fmt;
+
+use pintle_json::Json;
+use pintle_meta::StatusCause;
+
+/// A validation error about one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    pub reason: FieldErrorType,
+    /// The path, such as `spec.containers[0].name`.
+    pub field: String,
+    /// The message without the path, such as `Invalid value: "x": why`.
+    pub message: String,
+}
+
+/// The type of a [`FieldError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldErrorType {
+    /// The value is invalid.
+    Invalid,
+    /// The value is missing.
+    Required,
+    /// The value must be unique.
+    Duplicate,
+    /// The value is not one of the supported values.
+    NotSupported,
+    /// The field must not be set.
+    Forbidden,
+    /// A string or a map is too long.
+    TooLong,
+    /// A list has too many items.
+    TooMany,
+    /// The value has the wrong JSON type.
+    TypeInvalid,
+    /// The value refers to an object or a field that does not exist.
+    NotFound,
+    /// The value cannot be validated.
+    Internal,
+}
+
+impl FieldErrorType {
+    /// Returns the text for the field `reason` of a cause in a Status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "FieldValueInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+impl FieldError {
+    /// Creates an error with a complete message.
+    pub fn new(reason: FieldErrorType, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, field: field.into(), message: message.into() }
+    }
+
+    /// Creates an error for an invalid value.
+    pub fn invalid(field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
+        Self::new(FieldErrorType::Invalid, field, format!("Invalid value: {value}: {why}"))
+    }
+
+    /// Creates an error for an invalid string.
+    pub fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
+        Self::invalid(field, &Json::from(value), why)
+    }
+
+    /// Creates an error for a missing value.
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
+        let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
+        Self::new(FieldErrorType::Required, field, message)
+    }
+
+    /// Creates an error for a duplicate value.
+    pub fn duplicate(field: impl Into<String>, value: &Json) -> Self {
+        Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {value}"))
+    }
+
+    /// Creates an error for a value that is not one of `known`.
+    pub fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
+        let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
+        let message = match known.is_empty() {
+            true => format!("Unsupported value: {value}"),
+            false => format!("Unsupported value: {value}: supported values: {}", known.join(", ")),
+        };
+        Self::new(FieldErrorType::NotSupported, field, message)
+    }
+
+    /// Creates an error for a reference to an object or field that does not exist.
+    pub fn not_found(field: impl Into<String>, value: &str) -> Self {
+        Self::new(FieldErrorType::NotFound, field, format!("Not found: {}", Json::from(value)))
+    }
+
+    /// Creates an error for a field that must not be set.
+    pub fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(FieldErrorType::Forbidden, field, format!("Forbidden: {why}"))
+    }
+
+    /// Creates an error for a value that the server cannot validate.
+    pub fn internal(field: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(FieldErrorType::Internal, field, format!("Internal error: {why}"))
+    }
+
+    /// Creates an error for a value with too many bytes.
+    pub fn too_long(field: impl Into<String>, most: usize) -> Self {
+        let bytes = if most == 1 { "byte" } else { "bytes" };
+        Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} {bytes}"))
+    }
+
+    /// Creates an error for a list with too many items.
+    pub fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
+        let items = if most == 1 { "item" } else { "items" };
+        Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
+    }
+}
+
+/// The validation errors of an object. The errors keep their order, and their total size is limited. Each field of an object can have an
+/// error, and each error can be as long as the object. Without the limit, the errors about an object of a few megabytes could take
+/// gigabytes of memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors {
+    all: Vec<FieldError>,
+    /// The total size of all errors and warnings in bytes.
+    size: usize,
+    /// The messages of violated rules that do not cause the rejection of the object. The client receives these messages as warnings.
+    warnings: Vec<String>,
+}
+
+/// The maximum total size of all errors and warnings in bytes. A response with more errors would not help the client.
+const MAX_ERROR_BYTES: usize = 8 << 20;
+
+impl FieldErrors {
+    /// Adds an error unless the size limit has been reached. The closure `error` is called only if the error is added.
+    pub fn add(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.size < MAX_ERROR_BYTES {
+            let error = error();
+            self.size += size_of::<FieldError>() + error.field.len() + error.message.len();
+            self.all.push(error);
+        }
+    }
+
+    /// Adds an error unless the size limit has been reached.
+    pub fn push(&mut self, error: FieldError) {
+        self.add(|| error);
+    }
+
+    /// Adds a warning unless the size limit has been reached.
+    pub fn warn(&mut self, text: String) {
+        if self.size < MAX_ERROR_BYTES {
+            self.size += text.len();
+            self.warnings.push(text);
+        }
+    }
+
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Returns whether there are no errors. There may be warnings.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the fields with errors.
+    pub fn fields(&self) -> Vec<String> {
+        self.all.iter().map(|error| error.field.clone()).collect()
+    }
+
+    /// Returns whether an error has one of these types.
+    pub fn has_type(&self, types: &[FieldErrorType]) -> bool {
+        self.all.iter().any(|error| types.contains(&error.reason))
+    }
+
+    /// Returns the total size of all errors and warnings in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns whether the size limit has been reached. After the limit has been reached, callers can stop validating.
+    pub fn is_full(&self) -> bool {
+        self.size >= MAX_ERROR_BYTES
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
+        self.all.iter()
+    }
+}
+
+impl Extend<FieldError> for FieldErrors {
+    fn extend<I: IntoIterator<Item = FieldError>>(&mut self, errors: I) {
+        for error in errors {
+            if self.is_full() {
+                return;
+            }
+            self.push(error);
+        }
+    }
+}
+
+impl FromIterator<FieldError> for FieldErrors {
+    fn from_iter<I: IntoIterator<Item = FieldError>>(errors: I) -> Self {
+        let mut collected = Self::default();
+        collected.extend(errors);
+        collected
+    }
+}
+
+impl<const N: usize> From<[FieldError; N]> for FieldErrors {
+    fn from(errors: [FieldError; N]) -> Self {
+        errors.into_iter().collect()
+    }
+}
+
+impl IntoIterator for FieldErrors {
+    type Item = FieldError;
+    type IntoIter = std::vec::IntoIter<FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.into_iter()
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl From<FieldError> for StatusCause {
+    fn from(error: FieldError) -> Self {
+        Self { reason: error.reason.as_str().into(), message: error.message, field: error.field }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_bounded_when_pushed_and_collected() {
+        let error = || FieldError::required("f".repeat(1 << 20), "");
+        let mut pushed = FieldErrors::default();
+        (0..100).for_each(|_| pushed.push(error()));
+        let mut pulled = 0;
+        let collected: FieldErrors = (0..100).inspect(|_| pulled += 1).map(|_| error()).collect();
+        for errors in [pushed, collected] {
+            assert!(errors.is_full());
+            assert_eq!(errors.into_iter().len(), 8);
+        }
+        assert_eq!(pulled, 9, "collecting stops at the limit");
+    }
+}

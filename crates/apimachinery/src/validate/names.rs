@@ -1,0 +1,162 @@
+//! Rules for names and annotation keys. The crate `pintle_meta` contains the rules for labels.
+
+use std::net::IpAddr;
+
+use pintle_meta::label_key_faults;
+
+/// A rule for names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// A DNS subdomain of at most 253 bytes, such as `a.b-c`.
+    Subdomain,
+    /// A DNS subdomain that has at most this length in bytes.
+    ShortSubdomain(usize),
+    /// A DNS label (RFC 1123) of at most 63 bytes. A label according to RFC 1123 may begin with a digit.
+    Label,
+    /// A DNS label (RFC 1035) of at most 63 bytes. It begins with a letter.
+    OldLabel,
+    /// A segment of a URL path.
+    PathSegment,
+    /// An IP address in canonical form.
+    IpAddress,
+    /// A key of a ConfigMap. The key must be a file name of at most 253 bytes.
+    ConfigKey,
+}
+
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
+                     with an alphanumeric character";
+const OLD_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                         character, and end with an alphanumeric character";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+                         start and end with an alphanumeric character";
+const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+
+/// Returns all rules that a text violates, as messages. If the text is valid, the list is empty. If `prefix` is true, the text is the
+/// prefix of a generated name, which may end with `-`.
+pub fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+    let masked;
+    // A dash at the end is valid, because the generated suffix follows it. The check also skips the byte before the dash, because
+    // kube-apiserver does not validate it.
+    let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
+    let name = match start.and_then(|end| name.get(..end)) {
+        Some(start) => {
+            masked = format!("{start}a");
+            &masked[..]
+        }
+        None => name,
+    };
+    match rule {
+        NameRule::Subdomain => subdomain_errors(name, 253),
+        NameRule::ShortSubdomain(most) => {
+            let mut errors = subdomain_errors(name, 253);
+            if name.len() > most {
+                errors.push(format!("must be no more than {most} characters"));
+            }
+            errors
+        }
+        NameRule::Label => label_errors(name),
+        NameRule::OldLabel => old_label_errors(name),
+        NameRule::IpAddress => match name.parse::<IpAddr>() {
+            Ok(address) if address.to_string() == name => Vec::new(),
+            Ok(_) => vec!["must be a canonical format IP address".into()],
+            Err(_) => vec![format!("ParseAddr({name:?}): unable to parse IP")],
+        },
+        NameRule::PathSegment => path_segment_errors(name, prefix),
+        NameRule::ConfigKey => config_key_errors(name),
+    }
+}
+
+/// Returns the reasons why a text is not a valid annotation key. The rules are the same as for label keys, but the case of letters does not
+/// matter.
+pub fn annotation_key_errors(key: &str) -> Vec<String> {
+    label_key_faults(&key.to_lowercase())
+}
+
+fn subdomain_errors(name: &str, most: usize) -> Vec<String> {
+    let mut errors = too_long(name, most);
+    let label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
+    if !name.split('.').all(label) {
+        errors.push(format!(
+            "{SUBDOMAIN} (e.g. 'example.com', regex used for validation is '{LABEL_PATTERN}(\\.{LABEL_PATTERN})*')"
+        ));
+    }
+    errors
+}
+
+fn label_errors(name: &str) -> Vec<String> {
+    let mut errors = too_long(name, 63);
+    if name.is_empty() || !is_word(name, b"-") || has_upper(name) {
+        match is_subdomain_alone(name) {
+            true => errors.push("must not contain dots".into()),
+            false => errors.push(format!(
+                "{LABEL} (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL_PATTERN}')"
+            )),
+        }
+    }
+    errors
+}
+
+fn is_subdomain_alone(name: &str) -> bool {
+    name.contains('.') && subdomain_errors(name, usize::MAX).is_empty()
+}
+
+fn old_label_errors(name: &str) -> Vec<String> {
+    let mut errors = too_long(name, 63);
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !is_word(name, b"-") || has_upper(name) {
+        errors.push(format!(
+            "{OLD_LABEL} (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        ));
+    }
+    errors
+}
+
+fn path_segment_errors(name: &str, prefix: bool) -> Vec<String> {
+    let mut errors = Vec::new();
+    if !prefix && (name == "." || name == "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    for forbidden in ['/', '%'] {
+        if name.contains(forbidden) {
+            errors.push(format!("may not contain '{forbidden}'"));
+        }
+    }
+    errors
+}
+
+fn config_key_errors(key: &str) -> Vec<String> {
+    const FORM: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
+                        or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut errors = Vec::new();
+    if key.len() > 253 {
+        errors.push("must be no more than 253 characters".to_owned());
+    }
+    if key.is_empty() || !key.chars().all(plain) {
+        errors.push(FORM.to_owned());
+    }
+    match key {
+        "." => errors.push("must not be '.'".to_owned()),
+        ".." => errors.push("must not be '..'".to_owned()),
+        key if key.starts_with("..") => errors.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    errors
+}
+
+fn too_long(name: &str, most: usize) -> Vec<String> {
+    if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
+}
+
+/// Returns whether the text consists of ASCII letters, digits, and the characters in `others`. The text must not begin or end with a
+/// character in `others`. The result is true for the empty text.
+fn is_word(text: &str, others: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || others.contains(byte))
+}
+
+fn has_upper(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_uppercase())
+}

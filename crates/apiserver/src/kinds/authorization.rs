@@ -1,9 +1,0 @@
-//! The kinds of `authorization.k8s.io`: reviews of permissions.
-
-mod access_review;
-mod rules_review;
-
-pub(super) use access_review::AccessReview;
-pub(crate) use access_review::status as access_status;
-pub(super) use rules_review::SelfSubjectRulesReview;
-pub(crate) use rules_review::status as rules_status;

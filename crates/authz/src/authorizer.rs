@@ -1,0 +1,50 @@
+//! An index of the stored RBAC objects. The index is updated when the store changes.
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use index::RuleIndex;
+pub(super) use index::{Grant, Granted, IndexedRole, PolicyRule, has};
+use pintle_apimachinery::request::user::User;
+use pintle_storage::Db;
+#[cfg(test)]
+pub(super) use tests::db_of;
+
+use super::compiled::Compiled;
+
+/// The RBAC index of one store. The first request of a user outside of `system:masters` builds the index.
+#[derive(Debug, Default)]
+pub struct Authorizer(Compiled<RuleIndex>);
+
+/// The RBAC index and the store that it indexes.
+#[derive(Clone, Copy, Debug)]
+pub struct Rbac<'a> {
+    authorizer: &'a Authorizer,
+    db: &'a Db,
+}
+
+impl Authorizer {
+    /// Returns the index and the store, so that the index can be queried. All calls must use the same `db`.
+    pub fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
+        Rbac { authorizer: self, db }
+    }
+}
+
+impl Rbac<'_> {
+    /// Returns the roles that are granted to the user in a namespace, or in the cluster scope.
+    pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
+        self.query(|index| index.granted(user, namespace))
+    }
+
+    /// Returns a role in this namespace. An empty namespace selects a cluster role.
+    pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
+        self.query(|index| index.role(namespace, name).cloned())
+    }
+
+    fn query<R>(&self, query: impl FnOnce(&RuleIndex) -> R) -> R {
+        self.authorizer.0.query(self.db, query)
+    }
+}

@@ -1,0 +1,71 @@
+//! An in-memory index of stored objects. The index is updated when the store changes.
+
+use std::sync::{PoisonError, RwLock};
+
+use pintle_storage::{ChangeKind, Changes, Db, Lagged, Range, Stored};
+
+/// A data structure that is built from stored objects, and that is updated when these objects change.
+pub(super) trait Index: Default {
+    /// The resources whose objects the index contains.
+    const RESOURCES: &'static [&'static str];
+
+    /// Adds or replaces an object.
+    fn put(&mut self, resource: &str, key: &str, stored: &Stored);
+
+    fn remove(&mut self, resource: &str, key: &str);
+}
+
+/// The index of one store. Each query first applies the pending changes, so its result reflects all earlier writes. The cost of an update
+/// depends only on the number of changed objects.
+#[derive(Debug, Default)]
+pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
+
+#[derive(Debug, Default)]
+struct CompiledState<I> {
+    index: I,
+    /// The store changes that have not been applied to the index yet. `None` before the first query. The number of pending changes is
+    /// bounded even if no query applies the changes.
+    changes: Option<Changes>,
+}
+
+impl<I: Index> Compiled<I> {
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so `query` should only
+    /// look up objects. The caller can process the found objects after this method has returned.
+    pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
+        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if state.changes.as_ref().is_some_and(Changes::is_empty) {
+            return query(&state.index);
+        }
+        drop(state);
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        state.catch_up(db);
+        query(&state.index)
+    }
+}
+
+impl<I: Index> CompiledState<I> {
+    fn catch_up(&mut self, db: &Db) {
+        let Some(changes) = &mut self.changes else {
+            self.changes = Some(db.follow_all(Some(I::RESOURCES)));
+            return self.rebuild(db);
+        };
+        while let Some(next) = changes.try_next() {
+            match next {
+                Ok(change) if change.kind == ChangeKind::Deleted => self.index.remove(change.resource(), &change.key),
+                Ok(change) => self.index.put(change.resource(), &change.key, &change.new),
+                Err(Lagged) => return self.rebuild(db),
+            }
+        }
+    }
+
+    /// Builds the index from all objects. If an object is written during this call, the change can be both in the store and in the pending
+    /// changes. Applying such a change a second time is harmless, because it has no effect.
+    fn rebuild(&mut self, db: &Db) {
+        self.index = I::default();
+        for resource in I::RESOURCES {
+            for (key, stored) in db.objects_of(resource, &Range::namespace(None)) {
+                self.index.put(resource, &key, &stored);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Authentication and authorization of an API server: tokens, impersonation, RBAC and flow schemas.
+//!
+//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//!
+//! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs service account tokens.
+//! - [`authorize`] and [`decide`] answer whether a user may send a request with these [`Attributes`]. [`Authorizer`] indexes the RBAC rules.
+//! - [`check_grant`] rejects roles and bindings that grant more rights than their author has.
+//! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
+//!
+//! The indexes read [`Db`](pintle_storage::Db) and follow its changes. The crate serves no HTTP. Start with `authorize.rs`.
+//!
+//! ```
+//! use pintle_apimachinery::request::user::User;
+//!
+//! // Without a token file, each caller is an administrator.
+//! let authenticator = pintle_authz::Authenticator::new(None, Some(1));
+//! assert!(authenticator.public_key().is_some());
+//! assert!(User::admin().is_in("system:masters"));
+//! ```
+
+#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
+
+mod account_tokens;
+mod attributes;
+mod authorize;
+mod authorizer;
+mod compiled;
+mod escalation;
+mod flow;
+mod impersonate;
+mod policies;
+mod rights;
+mod subprotocols;
+mod tokens;
+
+pub use account_tokens::{AccountTokens, Claims, ISSUER, InvalidToken, KeySeed};
+pub use attributes::Attributes;
+pub use authorize::{Decision, authorize, decide, rules};
+pub use authorizer::{Authorizer, Rbac};
+pub use escalation::{check_grant, grants_rights};
+pub use flow::{Flow, Flows};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
+pub use impersonate::{impersonate, impersonated};
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::user::User;
+pub use policies::{Binding, BoundPolicy, Policies};
+use subprotocols::Subprotocols;
+pub use tokens::TokenFileError;
+pub use tokens::Tokens;
+
+/// Returns a warning if the `Authorization` header has extra space before the bearer token.
+pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
+    const PADDED: &str =
+        "the provided Authorization header contains extra space before the bearer token, and is ignored";
+    bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
+}
+
+/// An authenticator that maps bearer tokens to users. Requests and token reviews use the authenticator.
+#[derive(Debug)]
+pub struct Authenticator {
+    /// The tokens in the token file. The field is `None` if no token file is configured. Without a token file, every caller is an
+    /// administrator, regardless of the token.
+    tokens: Option<Tokens>,
+    pub accounts: AccountTokens,
+}
+
+impl Authenticator {
+    /// Creates an authenticator. If the server has a seed, the key that signs service account tokens depends only on this seed.
+    pub fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
+        Self { tokens, accounts: AccountTokens::new(seed) }
+    }
+
+    /// Returns the user of a request at `now`, in seconds since the epoch. Removes the bearer token from the WebSocket subprotocols in
+    /// the headers.
+    pub fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
+        let subprotocols = Subprotocols::of(headers);
+        if self.tokens.is_none() {
+            if let Ok(Some(Subprotocols { others, .. })) = subprotocols {
+                headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+            }
+            return Ok(User::admin());
+        }
+        let user = |token: &str| self.user(cluster, token, &[ISSUER.into()], now).ok().map(|(user, _)| user);
+        let bearer = bearer(headers).filter(|token| !token.is_empty());
+        if let Some(user) = bearer.as_deref().and_then(user) {
+            return Ok(user);
+        }
+        match subprotocols? {
+            Some(Subprotocols { token, others }) => {
+                let user = user(&token).ok_or_else(Failure::unauthorized)?;
+                headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+                Ok(user)
+            }
+            None if bearer.is_some() => Err(Failure::unauthorized()),
+            None => Ok(User::anonymous()),
+        }
+    }
+
+    /// Returns the public key for service account tokens as a JSON Web Key.
+    pub fn public_key(&self) -> Option<pintle_json::Json> {
+        self.accounts.public_key()
+    }
+
+    /// Returns the user of a valid token. Also returns the requested audiences for which the token is valid. A token from the token file
+    /// has only one audience, which is this server.
+    pub fn user(
+        &self,
+        cluster: &dyn Cluster,
+        token: &str,
+        audiences: &[String],
+        now: i64,
+    ) -> Result<(User, Vec<String>), InvalidToken> {
+        let Some(user) = self.tokens.as_ref().and_then(|tokens| tokens.user(token)) else {
+            return self.accounts.user(cluster, token, audiences, now);
+        };
+        match audiences.iter().any(|audience| audience == ISSUER) {
+            true => Ok((user.clone().with_implied_group(), vec![ISSUER.into()])),
+            false => Err(InvalidToken::default()),
+        }
+    }
+}
+
+/// Returns whether the non-resource URL of an RBAC rule matches a path. A `*` at the end of the rule's URL matches any text.
+fn covers_url(url: &str, path: &str) -> bool {
+    match url.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None => url == path,
+    }
+}
+
+/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. If two spaces
+/// precede the token, the result is empty. If the token contains invalid UTF-8, the returned token matches no user.
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
+    let mut parts = header.trim().split(' ');
+    let scheme = parts.next()?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| parts.next().map(str::to_owned)).flatten()
+}

@@ -1,0 +1,48 @@
+//! Extracts a bearer token from WebSocket subprotocols. Clients in browsers send the token as a subprotocol, because they cannot set
+//! the `Authorization` header.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
+use http::{HeaderMap, HeaderValue};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::is_websocket;
+
+/// The prefix of the subprotocol that contains the bearer token.
+const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
+
+/// The subprotocols that a WebSocket client offers.
+#[derive(Debug)]
+pub(super) struct Subprotocols {
+    pub(super) token: String,
+    /// The offered subprotocols without the token. The token must not appear in the response.
+    pub(super) others: HeaderValue,
+}
+
+impl Subprotocols {
+    /// Parses the subprotocols of a request. Returns `None` if there is no token. Returns an error with status 401 if there are several
+    /// tokens, or if the client offers only the token and no other subprotocol.
+    pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
+        if !is_websocket(headers) {
+            return Ok(None);
+        }
+        let (mut token, mut others) = (None, Vec::new());
+        let offers = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+        for offer in offers.flat_map(|offers| offers.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
+            match offer.strip_prefix(TOKEN_PREFIX) {
+                None => others.push(offer),
+                Some(_) if token.is_some() => return Err(Failure::unauthorized()),
+                Some(encoded) => token = Some(decoded(encoded).ok_or_else(Failure::unauthorized)?),
+            }
+        }
+        let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
+        match HeaderValue::from_bytes(&others.join(&b","[..])) {
+            Ok(others) if !others.is_empty() => Ok(Some(Self { token, others })),
+            _ => Err(Failure::unauthorized()),
+        }
+    }
+}
+
+fn decoded(token: &[u8]) -> Option<String> {
+    String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()
+}

@@ -1,0 +1,35 @@
+//! Defines the kinds of webhook configurations and admission policies. The webhook configurations are stored and validated, but the server
+//! calls no webhooks.
+
+mod match_errors;
+mod policy;
+mod policy_binding;
+mod policy_errors;
+mod webhook_errors;
+mod webhooks;
+
+use pintle_json::Json;
+pub(super) use policy::AdmissionPolicy;
+pub(super) use policy_binding::PolicyBinding;
+pub(super) use webhooks::Webhooks;
+
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+
+/// Returns a warning if the name is reserved for configurations in files. kube-apiserver reserves such names. Writes of subresources cause
+/// no warning.
+fn static_suffix_warning(object: &Json, part: Subresource) -> Vec<String> {
+    const WHY: &str = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
+                       configurations and cannot be managed via the API";
+    let is_reserved = part == Subresource::None && metadata::name(object).ends_with(".static.k8s.io");
+    is_reserved.then(|| WHY.to_owned()).into_iter().collect()
+}
+
+fn fill_match(rules: &mut Json) {
+    rules.member("namespaceSelector");
+    rules.member("objectSelector");
+    rules.set_default("matchPolicy", "Equivalent");
+    for key in ["resourceRules", "excludeResourceRules"] {
+        rules.items_mut(key).for_each(|rule| rule.set_default("scope", "*"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Validates the match rules of policies and bindings.
+
+use std::collections::HashSet;
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
+use pintle_json::Json;
+use pintle_kinds::check::Check;
+use pintle_kinds::label_selector::selector_errors;
+
+use super::webhook_errors::rule_errors;
+
+/// Returns the errors of `matchConstraints` or `matchResources`.
+pub(super) fn match_resources(resources: &Json, path: &str) -> FieldErrors {
+    let selector = |field: &str| selector_errors(&resources[field], &format!("{path}.{field}"));
+    Check::at(resources, path)
+        .known("matchPolicy", &["Equivalent", "Exact"])
+        .also(selector("namespaceSelector"))
+        .also(selector("objectSelector"))
+        .each("resourceRules", |rule, _| named_rule(rule))
+        .each("excludeResourceRules", |rule, _| named_rule(rule))
+        .done()
+}
+
+fn named_rule(rule: Check<'_>) -> Check<'_> {
+    let (mut seen, mut errors, path) = (HashSet::new(), Vec::new(), rule.path(""));
+    for (at, name) in rule.object().texts("/resourceNames").enumerate() {
+        let field = format!("{path}resourceNames[{at}]");
+        let why = name_errors(NameRule::PathSegment, name, false);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), name, why)));
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(field, &name.into()));
+        }
+    }
+    rule_errors(rule.also(errors))
+}
+
+/// Reports the operations that the rules of a mutating policy must not contain, such as DELETE.
+pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
+    let operations = resources.list("/resourceRules").flat_map(|rule| rule.texts("/operations"));
+    const KNOWN: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+    let others = operations.filter(|operation| !KNOWN.contains(operation));
+    others
+        .map(|operation| {
+            let field = format!("{path}.resourceRules.operations");
+            FieldError::unsupported(field, &operation.into(), &KNOWN)
+        })
+        .collect()
+}
+
+/// Returns the errors of a policy binding.
+pub(super) fn binding(object: &Json, is_mutating: bool) -> FieldErrors {
+    let spec = &object["spec"];
+    let mut check = Check::at(spec, "spec").required_name("policyName", NameRule::Subdomain);
+    check = check.inside("paramRef", param_ref);
+    if spec.has("/matchResources") {
+        check = check.also(match_resources(&spec["matchResources"], "spec.matchResources"));
+    }
+    if is_mutating {
+        return check.also(only_writes(&spec["matchResources"], "spec.matchResources")).done();
+    }
+    check.also(actions(spec)).done()
+}
+
+fn param_ref(reference: Check<'_>) -> Check<'_> {
+    let object = reference.object();
+    let (name, selector) = (object.text("/name"), object.has("/selector"));
+    let (has_both, path) = (!name.is_empty() && selector, reference.path("selector"));
+    let why = "name and selector are mutually exclusive";
+    let segment = name_errors(NameRule::PathSegment, name, false).join(",");
+    reference
+        .refuse(!name.is_empty() && !segment.is_empty(), || FieldError::invalid_text("name", name, segment))
+        .refuse(has_both, || FieldError::forbidden("name", why))
+        .also(selector_errors(&object["selector"], &path))
+        .refuse(has_both, || FieldError::forbidden("selector", why))
+        .refuse(name.is_empty() && !selector, || FieldError::required("", "one of name or selector must be specified"))
+        .required_one_of("parameterNotFoundAction", &["Deny", "Allow"])
+}
+
+fn actions(spec: &Json) -> FieldErrors {
+    const FIELD: &str = "spec.validationActions";
+    let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
+    let actions: Vec<_> = spec.texts("/validationActions").collect();
+    for (at, action) in actions.iter().enumerate() {
+        let field = format!("{FIELD}[{at}]");
+        if !["Audit", "Deny", "Warn"].contains(action) {
+            errors.push(FieldError::unsupported(field.as_str(), &(*action).into(), &["Audit", "Deny", "Warn"]));
+        }
+        if !seen.insert(action) {
+            errors.push(FieldError::duplicate(field, &(*action).into()));
+        }
+    }
+    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+        let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+                   response and headers serves no purpose)";
+        errors.push(FieldError::invalid(FIELD, &spec["validationActions"], why));
+    }
+    if actions.is_empty() {
+        errors.push(FieldError::required(FIELD, "at least one validation action is required"));
+    }
+    errors
+}

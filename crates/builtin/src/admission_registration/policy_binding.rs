@@ -1,0 +1,56 @@
+//! The kinds that bind admission policies to resources.
+
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::FieldErrors;
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::table::{self, Column, Row};
+
+use super::{fill_match, match_errors, static_suffix_warning};
+use jiff::Timestamp;
+
+/// The descriptions of table columns. The texts are the same as in kube-apiserver.
+const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
+const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
+
+/// The strategy of ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PolicyBinding;
+
+impl Strategy for PolicyBinding {
+    fn defaults(&self, object: &mut Json) {
+        if let Some(resources) = object.get_mut("spec").and_then(|spec| spec.get_mut("matchResources")) {
+            fill_match(resources);
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        match_errors::binding(object, is_mutating(object))
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        if new.get("spec") == old.get("spec") { FieldErrors::default() } else { self.validate_create(new) }
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
+        static_suffix_warning(object, part)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name, PolicyName, ParamRef, Age", &[("PolicyName", POLICY_NAME), ("ParamRef", PARAM_REF)])
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let reference = match (object.text("/spec/paramRef/namespace"), object.text("/spec/paramRef/name")) {
+            ("", "") => "<unset>".into(),
+            ("", name) => name.into(),
+            (namespace, name) => format!("{namespace}/{name}"),
+        };
+        vec![row.name(), row.text("/spec/policyName"), reference.into(), row.age()]
+    }
+}
+
+fn is_mutating(binding: &Json) -> bool {
+    binding.text("/kind").starts_with("Mutating")
+}

@@ -1,0 +1,71 @@
+//! The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration of `admissionregistration.k8s.io/v1`.
+
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::object::duplicates;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::check::Check;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::without_effect::{WEBHOOKS, matches_served, object_warning};
+use pintle_kinds::{Kinds, Strategy};
+
+use super::{static_suffix_warning, webhook_errors};
+use jiff::Timestamp;
+
+/// The strategy of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Webhooks {
+    pub(crate) mutating: bool,
+}
+
+impl Strategy for Webhooks {
+    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        let mut rules = object.list("/webhooks").flat_map(|webhook| webhook.list("/rules"));
+        match rules.any(|rule| matches_served(kinds, rule)) {
+            true => object_warning(object, WEBHOOKS),
+            false => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        for webhook in object.items_mut("webhooks") {
+            for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {
+                webhook.set_default(key, value);
+            }
+            webhook.member("namespaceSelector");
+            webhook.member("objectSelector");
+            webhook.set_default("timeoutSeconds", 10);
+            if self.mutating {
+                webhook.set_default("reinvocationPolicy", "Never");
+            }
+            if let Some(service) = webhook.get_mut("clientConfig").and_then(|client| client.get_mut("service")) {
+                service.set_default("port", 443);
+            }
+            webhook.items_mut("rules").for_each(|rule| rule.set_default("scope", "*"));
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let duplicates = duplicates(object.list("/webhooks").map(|webhook| webhook.text("/name")));
+        let all = Check::of(object).each("webhooks", |webhook, at| {
+            let name = webhook.object().text("/name");
+            webhook_errors::of(webhook, self.mutating)
+                .refuse(duplicates[at] && !name.is_empty(), || FieldError::duplicate("name", &name.into()))
+        });
+        all.done()
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, part: Subresource) -> Vec<String> {
+        static_suffix_warning(object, part)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Webhooks:integer, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.size("/webhooks"), row.age()]
+    }
+}

@@ -1,0 +1,133 @@
+//! The kind APIService of `apiregistration.k8s.io/v1`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::object::{condition, metadata};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
+use pintle_kinds::table::{self, Column, Row};
+use pintle_store::Stored;
+
+/// The name of the resource in the store.
+pub const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
+
+/// Returns `service`, `group` and `version` of an APIService that delegates requests for its group version to a
+/// Service. Returns `None` for other APIServices.
+pub fn delegated_spec(stored: &Stored) -> Option<Json> {
+    let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
+    object.has("/spec/service").then(|| object["spec"].take())
+}
+
+/// The strategy of APIService in `apiregistration.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ApiService;
+
+impl Strategy for ApiService {
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    // The name of an APIService for the core group ends with a dot.
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        object.set("status", pintle_json::Map::new());
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(service) = object.get_mut("spec").and_then(|spec| spec.get_mut("service")) {
+            service.set_default("port", 443);
+        }
+        object.member("status");
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        errors(object)
+    }
+
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        let descriptions = [
+            ("Service", "The reference to the service that hosts this API endpoint."),
+            ("Available", "Whether this service is available."),
+        ];
+        table::described("Name, Service, Available, Age", &descriptions)
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let service = match object.has("/spec/service") {
+            true => format!("{}/{}", object.text("/spec/service/namespace"), object.text("/spec/service/name")),
+            false => "Local".into(),
+        };
+        let available = condition(object, "Available");
+        let available = available.map_or_else(
+            || "Unknown".into(),
+            |condition| match condition.text("/status") {
+                "True" => "True".to_owned(),
+                status => format!("{status} ({})", condition.text("/reason")),
+            },
+        );
+        vec![row.name(), service.into(), available.into(), row.age()]
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
+    }
+}
+
+fn errors(object: &Json) -> FieldErrors {
+    let spec = &object["spec"];
+    let (group, version) = (spec.text("/group"), spec.text("/version"));
+    let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
+    let number = |field: &str| spec.integer(&format!("/{field}")).unwrap_or(0);
+    let (has_bundle, insecure) = (!spec.text("/caBundle").is_empty(), spec["insecureSkipTLSVerify"] == true);
+    let is_insecure = |why: &str| FieldError::invalid("spec.insecureSkipTLSVerify", &true.into(), why);
+    let mut check = Check::of(object)
+        .refuse(name != wanted, || {
+            let why = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+            FieldError::invalid_text("metadata.name", name, why)
+        })
+        .refuse(group.is_empty() && version != "v1", || {
+            FieldError::required("spec.group", "only v1 may have an empty group and it better be legacy kube")
+        })
+        .name("spec.group", NameRule::Subdomain);
+    for why in name_errors(NameRule::OldLabel, version, false) {
+        check = check.refuse(true, || FieldError::invalid_text("spec.version", version, why));
+    }
+    for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
+        let number = number(field);
+        check = check.refuse(!(1..=most).contains(&number), || {
+            let why = format!("must be positive and less than {most}");
+            FieldError::invalid(format!("spec.{field}"), &number.into(), why)
+        });
+    }
+    if !spec.has("/service") {
+        return check
+            .refuse(has_bundle, || {
+                let shown = format!("{} bytes", spec.text("/caBundle").len() / 4 * 3);
+                FieldError::invalid_text("spec.caBundle", &shown, "local APIServices may not have a caBundle")
+            })
+            .refuse(insecure, || is_insecure("local APIServices may not have insecureSkipTLSVerify"))
+            .done();
+    }
+    let port = spec.integer("/service/port").unwrap_or(0);
+    check
+        .required("spec.service.namespace")
+        .required("spec.service.name")
+        .refuse(!(1..=65535).contains(&port), || {
+            let why = "port is not valid: must be between 1 and 65535, inclusive";
+            FieldError::invalid("spec.service.port", &port.into(), why)
+        })
+        .refuse(insecure && has_bundle, || is_insecure("may not be true if caBundle is present"))
+        .done()
+}

@@ -1,0 +1,133 @@
+//! The kinds of `apps/v1`, and other workload kinds that run pods from a template.
+
+mod controller_revision;
+mod daemon_set;
+mod deployment;
+mod replica_set;
+mod replication_controller;
+mod stateful_set;
+
+pub(super) use controller_revision::ControllerRevision;
+pub(super) use daemon_set::DaemonSet;
+pub(super) use deployment::Deployment;
+pub(super) use replica_set::ReplicaSet;
+pub(super) use replication_controller::ReplicationController;
+pub(super) use stateful_set::StatefulSet;
+
+use jiff::Timestamp;
+use pintle_apimachinery::selector::{selects_labels, structured};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::check::Check;
+use pintle_kinds::label_selector::selector_errors;
+use pintle_kinds::table::{self, Column, Row};
+
+use super::core::pod::{pod_template, template_metadata, validate_template};
+
+/// The path of the pod template.
+const TEMPLATE: &str = "/spec/template";
+
+/// Sets the defaults of the pod template. Returns the spec of the workload.
+fn workload_spec(object: &mut Json) -> Option<&mut Json> {
+    let spec = object.member("spec")?;
+    if let Some(template) = spec.get_mut("template") {
+        pod_template(template);
+    }
+    Some(spec)
+}
+
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. For DaemonSet, some rules are
+/// weaker.
+fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
+    let template = &object["spec"]["template"];
+    let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
+    let read = selector.map(structured);
+    let labels = template["metadata"]["labels"].clone();
+    let broken = selector_errors(selector.unwrap_or(&Json::Null), "spec.selector");
+    let empty = selector.is_some_and(Json::is_empty);
+    let unreadable = !broken.is_empty() || matches!(read, Some(None));
+    let matches = match &read {
+        Some(Some(selector)) => selects_labels(selector, labels.as_object()),
+        _ => false,
+    };
+    let value = selector.cloned().unwrap_or_default();
+    let restart = template.text("/spec/restartPolicy");
+    let strict = kind != "daemonset";
+    Check::of(object)
+        .not_negative(&["spec.replicas"])
+        .refuse(selector.is_none() && strict, || FieldError::required("spec.selector", ""))
+        .also(broken)
+        .refuse(empty, || FieldError::invalid("spec.selector", &value, format!("empty selector is invalid for {kind}")))
+        .refuse(unreadable && strict, || FieldError::invalid("spec.selector", &value, "invalid label selector"))
+        .refuse(!matches && !empty && !unreadable, || {
+            let why = "`selector` does not match template `labels`";
+            FieldError::invalid("spec.template.metadata.labels", &labels, why)
+        })
+        .also(validate_template(template, "spec.template"))
+        .also(if kind == "statefulset" { template_metadata(template, "spec.template") } else { FieldErrors::default() })
+        .refuse(!restart.is_empty() && restart != "Always", || {
+            FieldError::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
+        })
+        .refuse(template.has("/spec/activeDeadlineSeconds"), || {
+            let kind = match kind {
+                "statefulset" => "StatefulSet",
+                "daemonset" => "DaemonSet",
+                _ => "ReplicaSet",
+            };
+            let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+            FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", why)
+        })
+        .not_negative(&["spec.minReadySeconds", "spec.revisionHistoryLimit"])
+        .done()
+}
+
+/// Returns the table columns for kinds that run identical replicas.
+fn replica_columns() -> Option<Vec<Column>> {
+    table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
+}
+
+fn replica_cells(object: &Json, now: Timestamp, selector: String) -> Vec<Json> {
+    let row = Row::new(object, now);
+    let (containers, images) = table::containers(object.at("/spec/template/spec"));
+    vec![
+        row.name(),
+        row.number("/spec/replicas"),
+        row.number("/status/replicas"),
+        row.number("/status/readyReplicas"),
+        row.age(),
+        containers,
+        images,
+        selector.into(),
+    ]
+}
+
+fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
+    let selector = |object: &Json| object["spec"]["selector"].clone();
+    (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
+}
+
+/// Reports numbers in the status that are negative or greater than the number of replicas.
+fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    for (key, value) in object.members("/status") {
+        if value.as_i64().is_some_and(|number| number < 0) {
+            errors.push(FieldError::invalid(format!("status.{key}"), value, "must be greater than or equal to 0"));
+        }
+    }
+    let number = |key: &str| object.integer(&format!("/status/{key}")).unwrap_or(0);
+    let replicas = number("replicas");
+    for key in parts {
+        if number(key) > replicas {
+            errors.push(FieldError::invalid(
+                format!("status.{key}"),
+                &number(key).into(),
+                "cannot be greater than status.replicas",
+            ));
+        }
+    }
+    if number("availableReplicas") > number("readyReplicas") {
+        let value = number("availableReplicas").into();
+        errors.push(FieldError::invalid("status.availableReplicas", &value, "cannot be greater than readyReplicas"));
+    }
+    errors
+}

@@ -1,0 +1,60 @@
+//! The kind ControllerRevision of `apps/v1`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::check::{Check, immutable};
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+
+/// The strategy of ControllerRevision in `apps/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ControllerRevision;
+
+impl Strategy for ControllerRevision {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        object.set_default("revision", 0);
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let data = object.get("data").filter(|data| !data.is_null());
+        Check::of(object)
+            .not_negative(&["revision"])
+            .refuse(data.is_none(), || FieldError::required("data", "data is mandatory"))
+            .refuse(data.is_some_and(|data| !data.is_object()), || {
+                FieldError::required("data", "data must be a valid JSON object")
+            })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = Check::of(new).not_negative(&["revision"]).done();
+        errors.extend(immutable(new, old, &["data"]));
+        errors
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Controller, Revision, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let owner = object.list("/metadata/ownerReferences").find(|owner| owner.is_true("/controller"));
+        let owner = owner.map_or_else(
+            || "<none>".into(),
+            |owner| {
+                let (group, _) = owner.text("/apiVersion").split_once('/').unwrap_or_default();
+                let kind = owner.text("/kind").to_lowercase();
+                let kind = if group.is_empty() { kind } else { format!("{kind}.{group}") };
+                format!("{kind}/{}", owner.text("/name"))
+            },
+        );
+        vec![row.name(), owner.into(), row.number("/revision"), row.age()]
+    }
+}

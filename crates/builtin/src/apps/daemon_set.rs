@@ -1,0 +1,176 @@
+//! The kind DaemonSet of `apps/v1`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::query::parse_int;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::{Pods, Strategy};
+
+use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
+use crate::core::pod::template_warnings;
+use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
+use jiff::Timestamp;
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// The strategy of DaemonSet in `apps/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DaemonSet;
+
+impl Strategy for DaemonSet {
+    fn complete_empty(&self, object: &mut Json) {
+        object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
+    }
+
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
+        match old.is_some_and(|old| old.at(TEMPLATE) == object.at(TEMPLATE)) {
+            true => Vec::new(),
+            false => template_warnings::of(object, TEMPLATE),
+        }
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = workload_spec(object) {
+            if let Some(strategy) = spec.member("updateStrategy") {
+                if strategy.text("/type").is_empty() {
+                    strategy.set("type", "RollingUpdate");
+                }
+                let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
+                // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields are not pointers.
+                if (fewer == 1 || strategy.has("/rollingUpdate"))
+                    && let Some(rolling) = strategy.member("rollingUpdate")
+                {
+                    rolling.set_default("maxUnavailable", fewer);
+                    rolling.set_default("maxSurge", 0);
+                }
+            }
+            spec.set_default("revisionHistoryLimit", 10);
+        }
+        let annotations = object.member("metadata").and_then(|metadata| metadata.member("annotations"));
+        if let Some(annotations) = annotations {
+            annotations.set_default(TEMPLATE_GENERATION, "0");
+        }
+        if let Some(status) = object.member("status") {
+            for key in ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"] {
+                status.set_default(key, 0);
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({}));
+        self.defaults(object);
+        if let Ok(sent) = template_generation(object) {
+            set_template_generation(object, sent.max(1));
+        }
+    }
+
+    /// Sets the template generation. A change of the template increases the template generation. The server ignores the annotation in a
+    /// request, because in Go the template generation is a field of the spec.
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
+        if template_generation(new).is_ok() {
+            let generation = template_generation(old).unwrap_or_default();
+            set_template_generation(new, generation.wrapping_add(changed.into()));
+        }
+    }
+
+    fn unconvertible(&self, object: &Json) -> Option<String> {
+        object.at(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
+        template_generation(object).err().map(|failure| failure.status.message)
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let strategy = object.text("/spec/updateStrategy/type");
+        Check::of(object)
+            .also(workload_errors(object, "daemonset"))
+            .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
+                let value = object["spec"]["updateStrategy"].clone();
+                FieldError::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
+            })
+            .also(if strategy == "RollingUpdate" { rolling_errors(object) } else { FieldErrors::default() })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status {
+            return status_errors(new, &[]);
+        }
+        let mut errors = template_generation_errors(new);
+        errors.extend(selector_changed(new, old));
+        errors.extend(self.validate_create(new));
+        errors
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Desired:integer, Current:integer, Ready:integer, Up-to-date:integer, \
+             Available:integer, Node Selector, Age, Containers*, Images*, Selector*",
+        )
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
+        vec![
+            row.name(),
+            row.number("/status/desiredNumberScheduled"),
+            row.number("/status/currentNumberScheduled"),
+            row.number("/status/numberReady"),
+            row.number("/status/updatedNumberScheduled"),
+            row.number("/status/numberAvailable"),
+            table::labels(object.at("/spec/template/spec/nodeSelector")).into(),
+            row.age(),
+            containers,
+            images,
+            table::selector(object.at("/spec/selector")).into(),
+        ]
+    }
+}
+
+/// Validates the rolling update. Exactly one of `maxUnavailable` and `maxSurge` must be greater than zero.
+fn rolling_errors(object: &Json) -> FieldErrors {
+    const FEWER: &str = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+    const MORE: &str = "spec.updateStrategy.rollingUpdate.maxSurge";
+    let (still, eager) = (is_zero(object, FEWER), !is_zero(object, MORE));
+    Check::of(object)
+        .also([FEWER, MORE].into_iter().filter_map(|share| share_errors(object, share)))
+        .also([FEWER, MORE].into_iter().filter_map(|share| above_100_percent(object, share)))
+        .refuse(still && !eager, || FieldError::required(FEWER, "cannot be 0 when maxSurge is 0"))
+        .refuse(!still && eager, || {
+            let value = &object["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
+            FieldError::invalid(MORE, value, "may not be set when maxUnavailable is non-zero")
+        })
+        .done()
+}
+
+/// Returns the template generation from the annotation. The template generation counts the changes of the template.
+///
+/// # Errors
+///
+/// Returns an error if the value of the annotation is not a number.
+fn template_generation(object: &Json) -> Outcome<i64> {
+    parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
+}
+
+/// Reports a negative template generation. An overflow can cause a negative value.
+fn template_generation_errors(object: &Json) -> FieldErrors {
+    let generation = template_generation(object).unwrap_or_default();
+    let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);
+    let wrong = ["must not be decremented", "must be greater than or equal to 0"];
+    wrong.into_iter().filter(|_| generation < 0).map(error).collect()
+}
+
+fn set_template_generation(object: &mut Json, generation: i64) {
+    if let Some(annotations) = object.member("metadata").and_then(|metadata| metadata.member("annotations")) {
+        annotations.set(TEMPLATE_GENERATION, generation.to_string());
+    }
+}

@@ -1,0 +1,147 @@
+//! The kind Deployment of `apps/v1`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::object::set_metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_kinds::reset::Reset;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::{Pods, Scale, Strategy};
+
+use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
+use crate::core::pod::template_warnings;
+use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
+use jiff::Timestamp;
+
+/// The strategy of Deployment in `apps/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deployment;
+
+impl Strategy for Deployment {
+    fn complete_empty(&self, object: &mut Json) {
+        object["spec"]["replicas"] = 0.into();
+    }
+
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
+        template_warnings::on_write(object, old, TEMPLATE)
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = workload_spec(object) {
+            spec.set_default("replicas", 1);
+            if let Some(strategy) = spec.member("strategy") {
+                if strategy.text("/type").is_empty() {
+                    strategy.set("type", "RollingUpdate");
+                }
+                if strategy.text("/type") == "RollingUpdate"
+                    && let Some(rolling) = strategy.member("rollingUpdate")
+                {
+                    rolling.set_default("maxUnavailable", "25%");
+                    rolling.set_default("maxSurge", "25%");
+                }
+            }
+            spec.set_default("revisionHistoryLimit", 10);
+            spec.set_default("progressDeadlineSeconds", 600);
+        }
+        object.member("status");
+    }
+
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        let annotations = |object: &Json| object.at("/metadata/annotations").filter(|map| !map.is_empty()).cloned();
+        new.get("spec") != old.get("spec") || annotations(new) != annotations(old)
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({}));
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        if subresource == Subresource::Status {
+            let labels = old.at("/metadata/labels").cloned();
+            match labels {
+                Some(labels) => set_metadata(new, "labels", labels),
+                None => pintle_apimachinery::object::remove_metadata(new, "labels"),
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = workload_errors(object, "deployment");
+        let strategy = object.text("/spec/strategy/type");
+        let rolling = "spec.strategy.rollingUpdate";
+        match strategy {
+            "Recreate" if object.has("/spec/strategy/rollingUpdate") => {
+                let why = "may not be specified when strategy `type` is 'Recreate'";
+                errors.push(FieldError::forbidden(rolling, why));
+            }
+            "Recreate" => {}
+            "RollingUpdate" => {
+                let (fewer, more) = (&*format!("{rolling}.maxUnavailable"), &*format!("{rolling}.maxSurge"));
+                errors.extend(share_errors(object, fewer).into_iter().chain(share_errors(object, more)));
+                if is_zero(object, fewer) && is_zero(object, more) {
+                    let value = &object["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"];
+                    errors.push(FieldError::invalid(fewer, value, "may not be 0 when `maxSurge` is 0"));
+                }
+                errors.extend(above_100_percent(object, fewer));
+            }
+            _ => {
+                let value = object["spec"]["strategy"].clone();
+                errors.push(FieldError::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+            }
+        }
+        let (deadline, ready) =
+            (object.integer("/spec/progressDeadlineSeconds"), object.integer("/spec/minReadySeconds"));
+        if let Some(deadline) = deadline.filter(|deadline| *deadline < 0) {
+            let why = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+        }
+        if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready.unwrap_or(0)) {
+            let why = "must be greater than minReadySeconds";
+            errors.push(FieldError::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => status_errors(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
+            _ => {
+                let mut errors = self.validate_create(new);
+                errors.extend(selector_changed(new, old));
+                errors
+            }
+        }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Ready, Up-to-date, Available, Age, Containers*, Images*, Selector*")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
+        vec![
+            row.name(),
+            row.ready(),
+            row.number("/status/updatedReplicas"),
+            row.number("/status/availableReplicas"),
+            row.age(),
+            containers,
+            images,
+            table::selector(object.at("/spec/selector")).into(),
+        ]
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(&[&["spec"], &["metadata", "labels"]])
+    }
+}

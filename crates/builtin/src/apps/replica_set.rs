@@ -1,0 +1,72 @@
+//! The kind ReplicaSet of `apps/v1`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::FieldErrors;
+use pintle_json::{Json, json};
+use pintle_kinds::table::{self, Column};
+use pintle_kinds::{Pods, Scale, Strategy};
+
+use super::{
+    TEMPLATE, replica_cells, replica_columns, selector_changed, status_errors, workload_errors, workload_spec,
+};
+use crate::core::pod::template_warnings;
+use jiff::Timestamp;
+
+/// The strategy of ReplicaSet in `apps/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplicaSet;
+
+impl Strategy for ReplicaSet {
+    fn complete_empty(&self, object: &mut Json) {
+        object["spec"]["replicas"] = 0.into();
+    }
+
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
+        template_warnings::on_write(object, old, TEMPLATE)
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = workload_spec(object) {
+            spec.set_default("replicas", 1);
+        }
+        if let Some(status) = object.member("status") {
+            status.set_default("replicas", 0);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({"replicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        workload_errors(object, "deployment")
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => status_errors(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
+            _ => {
+                let mut errors = self.validate_create(new);
+                errors.extend(selector_changed(new, old));
+                errors
+            }
+        }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom(TEMPLATE)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        replica_columns()
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        replica_cells(object, now, table::selector(object.at("/spec/selector")))
+    }
+}

@@ -1,0 +1,31 @@
+//! The kind SelfSubjectReview. A SelfSubjectReview returns the user that sent the request.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::request::Subresource;
+use pintle_json::{Json, json};
+use pintle_kinds::post_handler::{PostHandler, Task};
+use pintle_kinds::{RequestTarget, Strategy};
+
+use super::user_info;
+
+/// The strategy of SelfSubjectReview in `authentication.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SelfSubjectReview;
+
+impl Strategy for SelfSubjectReview {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
+        (subresource == Subresource::None).then_some(self)
+    }
+}
+
+impl PostHandler for SelfSubjectReview {
+    fn task(&self, context: &Context<'_>, _: &RequestTarget, _: &Json, _: bool) -> Outcome<Task> {
+        let metadata = json!({"creationTimestamp": context.time()});
+        Ok(Task::Answer(json!({"metadata": metadata, "status": {"userInfo": user_info(context.user)}})))
+    }
+
+    fn is_question(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,45 @@
+//! The kind TokenReview. A review authenticates a token.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::user::User;
+use pintle_json::{Json, json};
+use pintle_kinds::post_handler::{PostHandler, Question, Task};
+use pintle_kinds::{RequestTarget, Strategy};
+
+use super::user_info;
+
+/// The strategy of TokenReview in `authentication.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenReview;
+
+impl Strategy for TokenReview {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
+        (subresource == Subresource::None).then_some(self)
+    }
+}
+
+impl PostHandler for TokenReview {
+    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+        let token = sent.text("/spec/token").to_owned();
+        if token.is_empty() {
+            return Err(Failure::bad_request("token is required for TokenReview in authentication"));
+        }
+        let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
+        Ok(Task::Ask(Box::new(Question::Token { token, audiences }), sent.clone()))
+    }
+
+    fn is_question(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the status of a TokenReview. The status contains either the user and the audiences of the token, or an
+/// error.
+pub fn status(found: Result<(User, Vec<String>), String>) -> Json {
+    match found {
+        Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),
+        Err(why) => json!({"user": {}, "error": why}),
+    }
+}

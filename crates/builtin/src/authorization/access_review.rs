@@ -1,0 +1,144 @@
+//! The kinds SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview. An access review states whether
+//! a user may perform an action.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::set_metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::path::ResourcePath;
+use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::post_handler::{PostHandler, Question, Task};
+use pintle_kinds::{RequestTarget, Strategy};
+
+/// The strategy of SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview in
+/// `authorization.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccessReview {
+    /// Whether the review is about the user that sends the review request.
+    pub(crate) is_self: bool,
+}
+
+impl Strategy for AccessReview {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
+        (subresource == Subresource::None).then_some(self)
+    }
+}
+
+impl PostHandler for AccessReview {
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+        let mut review = sent.clone();
+        if target.kind.namespaced() {
+            set_metadata(&mut review, "namespace", target.namespace.as_str());
+        }
+        if let Some(metadata) = review.get_mut("metadata") {
+            SERVER_SET.iter().for_each(|field| metadata.unset(field));
+        }
+        let errors = self.errors(&review, target);
+        if !errors.is_empty() {
+            return Err(Failure::invalid_named("authorization.k8s.io", "", "", errors));
+        }
+        let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
+        let user = if self.is_self { context.user.clone() } else { subject(sent) };
+        let of = |value: &Json, field: &str| value[field].text("").to_owned();
+        let namespace = of(resource, "namespace");
+        let question = match resource.is_null() {
+            true => Question::Path { user, verb: of(path, "verb"), path: of(path, "path") },
+            false => {
+                let path = ResourcePath {
+                    group: of(resource, "group"),
+                    version: of(resource, "version"),
+                    namespace,
+                    resource: of(resource, "resource"),
+                    name: of(resource, "name"),
+                    subresource: of(resource, "subresource"),
+                    ..ResourcePath::default()
+                };
+                Question::Resource { user, verb: of(resource, "verb"), path }
+            }
+        };
+        Ok(Task::Ask(Box::new(question), review))
+    }
+
+    fn is_question(&self) -> bool {
+        true
+    }
+}
+
+/// Metadata fields that only the server sets. The server removes these fields from the review.
+const SERVER_SET: &[&str] =
+    &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
+impl AccessReview {
+    fn errors(self, review: &Json, target: &RequestTarget) -> FieldErrors {
+        let local = target.kind.namespaced();
+        let (resource, path) = (&review["spec"]["resourceAttributes"], &review["spec"]["nonResourceAttributes"]);
+        let no_subject = review.text("/spec/user").is_empty() && review.list("/spec/groups").next().is_none();
+        let allowed = |key: &str| key == "managedFields" || (local && key == "namespace");
+        let described = review.members("/metadata").any(|(key, value)| !allowed(key) && !value.is_empty());
+        let namespace = resource.text("/namespace");
+        Check::of(review)
+            .refuse(!resource.is_null() && !path.is_null(), || {
+                let why = "cannot be specified in combination with resourceAttributes";
+                FieldError::invalid("spec.nonResourceAttributes", path, why)
+            })
+            .refuse(resource.is_null() && path.is_null(), || {
+                let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+                FieldError::invalid("spec.resourceAttributes", &Json::Null, why)
+            })
+            .refuse(!self.is_self && no_subject, || {
+                FieldError::invalid_text("spec.user", "", "at least one of user or group must be specified")
+            })
+            .inside("spec.resourceAttributes.fieldSelector", selector_errors)
+            .inside("spec.resourceAttributes.labelSelector", selector_errors)
+            .refuse(described, || {
+                let why = if local { "must be empty except for namespace" } else { "must be empty" };
+                FieldError::invalid("metadata", &review["metadata"], why)
+            })
+            .refuse(local && !resource.is_null() && namespace != target.namespace, || {
+                let field = "spec.resourceAttributes.namespace";
+                FieldError::invalid_text(field, namespace, "must match metadata.namespace")
+            })
+            .refuse(local && !path.is_null(), || {
+                FieldError::invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request")
+            })
+            .done()
+    }
+}
+
+/// Validates a field selector or a label selector. The selector must contain either a raw selector or requirements, but
+/// not both.
+fn selector_errors(selector: Check<'_>) -> Check<'_> {
+    let raw = selector.object().text("/rawSelector");
+    let some = selector.object().list("/requirements").next().is_some();
+    let path = selector.path("").trim_end_matches('.').to_owned();
+    selector
+        .refuse(!raw.is_empty() && some, || {
+            FieldError::invalid_text("rawSelector", raw, "may not specified at the same time as requirements")
+        })
+        .refuse(raw.is_empty() && !some, || {
+            let why = format!("when {path} is specified, requirements or rawSelector is required");
+            FieldError::required("requirements", &why)
+        })
+}
+
+/// Returns the user whose permissions a review checks.
+fn subject(review: &Json) -> User {
+    User {
+        name: review.text("/spec/user").into(),
+        uid: review.text("/spec/uid").into(),
+        groups: review.texts("/spec/groups").map(str::to_owned).collect(),
+        ..User::default()
+    }
+}
+
+/// Returns the status of an access review.
+pub fn status(is_allowed: bool, reason: &str) -> Json {
+    let mut status = json!({"allowed": is_allowed});
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
+    }
+    status
+}

@@ -1,0 +1,43 @@
+//! The kind SelfSubjectRulesReview. A SelfSubjectRulesReview lists the permissions of the user in one namespace.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Subresource;
+use pintle_json::{Json, json};
+use pintle_kinds::post_handler::{PostHandler, Question, Task};
+use pintle_kinds::{RequestTarget, Strategy};
+
+/// The strategy of SelfSubjectRulesReview in `authorization.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SelfSubjectRulesReview;
+
+impl Strategy for SelfSubjectRulesReview {
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
+        (subresource == Subresource::None).then_some(self)
+    }
+}
+
+impl PostHandler for SelfSubjectRulesReview {
+    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+        let namespace = sent.text("/spec/namespace").to_owned();
+        if namespace.is_empty() {
+            return Err(Failure::bad_request("no namespace on request"));
+        }
+        Ok(Task::Ask(Box::new(Question::Rules { namespace }), json!({"metadata": {}, "spec": {}})))
+    }
+
+    fn is_question(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the status of a rules review. The status contains the rules that apply to the user, and errors about rules
+/// that could not be read.
+pub fn status<'a>(rules: impl Iterator<Item = &'a Json>, wrong: Option<String>) -> Json {
+    let (paths, resources): (Vec<_>, Vec<_>) = rules.cloned().partition(|rule| rule.has("/nonResourceURLs"));
+    let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
+    if let Some(wrong) = wrong {
+        status["evaluationError"] = wrong.into();
+    }
+    status
+}

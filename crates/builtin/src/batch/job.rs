@@ -1,0 +1,313 @@
+//! The kind Job of `batch/v1`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::object::{holds, metadata};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::selector::{selects_labels, structured};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
+use pintle_json::{Json, Text, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::{Pods, Strategy};
+use pintle_meta::GroupVersionKind;
+
+use super::{job_errors, job_spec, job_warnings};
+use jiff::Timestamp;
+
+const GENERATED: [&str; 4] =
+    ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
+
+/// The strategy of Job in `batch/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job;
+
+impl Strategy for Job {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
+    fn unknown_field_label(&self, _: &GroupVersionKind, label: &str) -> String {
+        format!("field label \"{label}\" not supported for Job")
+    }
+
+    fn orphaning_warning(&self) -> Option<&str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+             propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
+        job_warnings(object, old, "/spec")
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = object.member("spec") {
+            job_spec(spec);
+            spec.set_default("parallelism", 1);
+        }
+        let labels = object.at("/spec/template/metadata/labels").filter(|labels| !labels.is_empty()).cloned();
+        if let (Some(labels), Some(metadata)) = (labels, object.member("metadata"))
+            && metadata.get("labels").is_none_or(Json::is_empty)
+        {
+            metadata.set("labels", labels);
+        }
+        object.member("status");
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({}));
+        if object.is_true("/spec/manualSelector") {
+            return;
+        }
+        let (uid, name) = (metadata::uid(object).to_owned(), metadata::name(object).to_owned());
+        let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
+        // If the defaults copied the labels from the template to the Job, the Job also gets the generated labels.
+        let own = object.at("/metadata/labels").filter(|labels| !labels.is_empty());
+        let shared =
+            !context.labelled && own.is_some_and(|own| object.at("/spec/template/metadata/labels") == Some(own));
+        let Some(spec) = object.member("spec") else { return };
+        if let Some(labels) =
+            spec.member("template").and_then(|it| it.member("metadata")).and_then(|it| it.member("labels"))
+        {
+            for (key, value) in generated {
+                labels.set_default(key, value.as_str());
+            }
+        }
+        if let Some(labels) = spec.member("selector").and_then(|selector| selector.member("matchLabels")) {
+            labels.set_default("batch.kubernetes.io/controller-uid", uid.as_str());
+        }
+        let labels = object.at("/spec/template/metadata/labels").cloned();
+        if let (Some(labels), true) = (labels, shared && object.text("/metadata/generateName").is_empty()) {
+            pintle_apimachinery::object::set_metadata(object, "labels", labels);
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        [generated_errors(object), job_spec_errors(object), job_name_errors(object)].into_iter().flatten().collect()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status {
+            return status_errors(new);
+        }
+        // As in kube-apiserver, each error of the spec occurs twice. kube-apiserver validates the spec together with the Job, and once more
+        // for the update.
+        let spec = job_spec_errors(new);
+        let mut errors: FieldErrors =
+            [generated_errors(new), spec.clone(), job_name_errors(new), spec].into_iter().flatten().collect();
+        let mut keys = Vec::new();
+        if new.text("/spec/completionMode") != "Indexed" {
+            keys.push("completions");
+        } else if new.at("/spec/completions") != old.at("/spec/completions")
+            && let Some(completions) = new.at("/spec/completions").filter(|completions| !completions.is_null())
+            && Some(completions) != new.at("/spec/parallelism")
+        {
+            let why = "can only be modified in tandem with spec.parallelism";
+            errors.push(FieldError::invalid("spec.completions", completions, why));
+        }
+        keys.push("selector");
+        let suspended =
+            |condition: &Json| condition.text("/type") == "Suspended" && condition.text("/status") == "True";
+        let stopped = old.is_true("/spec/suspend") && old.list("/status/conditions").any(suspended);
+        if !stopped {
+            keys.push("template");
+        }
+        keys.extend(["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]);
+        for key in keys {
+            let pointer = format!("/spec/{key}");
+            if new.at(&pointer) != old.at(&pointer) {
+                let value = new.at(&pointer).cloned().unwrap_or_default();
+                errors.push(FieldError::invalid(format!("spec.{key}"), &value, "field is immutable"));
+            }
+        }
+        errors
+    }
+
+    fn to_stored(&self, mut object: Json) -> Json {
+        // Before the validation, missing defaults are added. kube-apiserver adds defaults when it reads the object from its store, and also
+        // copies missing labels from the template.
+        self.defaults(&mut object);
+        object
+    }
+
+    fn stores_defaults_late(&self, created: &Json) -> bool {
+        // Returns true if the labels of the Job come from the template and the template has only generated labels. kube-apiserver copies
+        // generated labels only when it reads the object.
+        let labels = |pointer: &str| created.at(pointer).and_then(Json::as_object);
+        let template = labels("/spec/template/metadata/labels");
+        let generated = |key: &Text| GENERATED.contains(&key.as_str());
+        template.is_some_and(|labels| !labels.is_empty() && labels.keys().all(generated))
+            && labels("/metadata/labels") == template
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.successful"])
+    }
+
+    fn field_paths<'a>(&self, _: &'a str) -> Vec<&'a str> {
+        vec!["status.succeeded"]
+    }
+
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
+        (label == "status.successful").then(|| object.integer("/status/succeeded").unwrap_or(0).to_string())
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::MadeFrom("/spec/template")
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.at("/spec/template/spec"));
+        vec![
+            row.name(),
+            job_status(object).into(),
+            job_completions(object).into(),
+            job_duration(object, now).into(),
+            row.age(),
+            containers,
+            images,
+            table::selector(object.at("/spec/selector")).into(),
+        ]
+    }
+}
+
+/// Validates the spec of a Job. The selector of the Job must match the pods of the Job.
+fn job_spec_errors(job: &Json) -> FieldErrors {
+    let spec = &job["spec"];
+    let mut errors = job_errors(spec, "spec");
+    let selector = spec.get("selector").filter(|selector| !selector.is_null());
+    match selector {
+        None => errors.push(FieldError::required("spec.selector", "")),
+        Some(selector) => errors.extend(pintle_kinds::label_selector::selector_errors(selector, "spec.selector")),
+    }
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    let matches = match selector.map(structured) {
+        None => false,
+        // An invalid selector is ignored here, because `selector_errors` reports it.
+        Some(None) => true,
+        Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
+    };
+    if !matches {
+        let why = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid("spec.template.metadata.labels", &labels, why));
+    }
+    errors
+}
+
+/// Validates the host name of the last pod of an indexed Job. A pod's host name consists of the Job's name and the pod's index.
+fn job_name_errors(job: &Json) -> FieldErrors {
+    let completions = job.integer("/spec/completions").filter(|completions| *completions > 0);
+    let Some(completions) = completions.filter(|_| job.text("/spec/completionMode") == "Indexed") else {
+        return FieldErrors::default();
+    };
+    let name = metadata::name(job);
+    let host = format!("{name}-{}", completions - 1);
+    match name_errors(NameRule::Label, &host, false).is_empty() {
+        true => FieldErrors::default(),
+        false => {
+            let why = format!("will not able to create pod with invalid DNS label: {host}");
+            FieldErrors::from([FieldError::invalid_text("metadata.name", name, why)])
+        }
+    }
+}
+
+/// Validates that the generated labels and the generated selector do not change. These labels and the selector may change only if the Job
+/// has a manual selector.
+fn generated_errors(job: &Json) -> FieldErrors {
+    let selector = job.at("/spec/selector").filter(|selector| !selector.is_null());
+    let Some(selector) = selector.filter(|_| !job.is_true("/spec/manualSelector")) else {
+        return FieldErrors::default();
+    };
+    let (uid, name) = (metadata::uid(job), metadata::name(job));
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    let generated = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let mut errors = FieldErrors::default();
+    for (key, wanted) in generated {
+        let field = format!("spec.template.metadata.labels[{key}]");
+        let why = format!("must be '{wanted}'");
+        match labels[key].as_str() {
+            None => errors.push(FieldError::required(field, &why)),
+            Some(label) if label != wanted => errors.push(FieldError::invalid(field, &labels, why)),
+            Some(_) => {}
+        }
+    }
+    let expected = generated.map(|(key, value)| (key.to_owned(), Json::from(value))).into_iter().collect();
+    if structured(selector).is_some_and(|selector| !selects_labels(&selector, Some(&expected))) {
+        errors.push(FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"));
+    }
+    errors
+}
+
+fn status_errors(object: &Json) -> FieldErrors {
+    let (complete, failed) = (holds(object, "Complete"), holds(object, "Failed"));
+    let has_end = object.has("/status/completionTime");
+    let conditions = object["status"]["conditions"].clone();
+    Check::of(object)
+        .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
+        .refuse(complete && failed, || {
+            FieldError::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
+        })
+        .refuse(has_end && !complete, || {
+            let value = object["status"]["completionTime"].clone();
+            let why = "cannot set completionTime when there is no Complete=True condition";
+            FieldError::invalid("status.completionTime", &value, why)
+        })
+        .refuse(complete && !has_end, || {
+            FieldError::required("status.completionTime", "completionTime is required for Complete jobs")
+        })
+        .refuse(complete && !holds(object, "SuccessCriteriaMet"), || {
+            let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+            FieldError::new(pintle_apimachinery::validate::FieldErrorType::Invalid, "status.conditions", why)
+        })
+        .refuse(failed && !holds(object, "FailureTarget"), || {
+            let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
+            FieldError::new(pintle_apimachinery::validate::FieldErrorType::Invalid, "status.conditions", why)
+        })
+        .refuse((complete || failed) && !object.has("/status/startTime"), || {
+            FieldError::required("status.startTime", "startTime is required for finished job")
+        })
+        .done()
+}
+
+fn job_status(job: &Json) -> &'static str {
+    match () {
+        () if holds(job, "Complete") => "Complete",
+        () if holds(job, "Failed") => "Failed",
+        () if job.has("/metadata/deletionTimestamp") => "Terminating",
+        () if holds(job, "Suspended") => "Suspended",
+        () if holds(job, "FailureTarget") => "FailureTarget",
+        () if holds(job, "SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+fn job_completions(job: &Json) -> String {
+    let succeeded = job.integer("/status/succeeded").unwrap_or(0);
+    match job.integer("/spec/completions") {
+        Some(wanted) => format!("{succeeded}/{wanted}"),
+        None => match job.integer("/spec/parallelism").unwrap_or(0) {
+            parallel if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
+            _ => format!("{succeeded}/1"),
+        },
+    }
+}
+
+fn job_duration(job: &Json, now: Timestamp) -> String {
+    let time = |pointer: &str| job.text(pointer).parse::<Timestamp>().ok();
+    match (time("/status/startTime"), time("/status/completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), end) => table::age(start, end.unwrap_or(now)),
+    }
+}

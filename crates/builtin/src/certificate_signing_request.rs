@@ -1,0 +1,282 @@
+//! The kind CertificateSigningRequest of `certificates.k8s.io/v1`. The server sets the requesting user and ignores the
+//! value that the client sends.
+
+mod conditions;
+mod pkcs10;
+mod signer;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::{Outcome, quoted};
+use pintle_apimachinery::object::{condition, duplicates, restore_member};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::{Json, Map, json};
+use pintle_kinds::reset::Reset;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::{ExtraPermission, Strategy};
+use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
+
+use super::pem;
+use jiff::Timestamp;
+
+/// The key usages that a certificate signing request may contain.
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const SHORTEST_CERTIFICATE_SECONDS: i64 = 600;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CertificateSigningRequest;
+
+impl Strategy for CertificateSigningRequest {
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
+        if let Some(spec) = object.member("spec") {
+            let user = context.user;
+            for field in ["username", "uid", "groups", "extra"] {
+                spec.unset(field);
+            }
+            let user_fields: [(&str, Json, bool); 4] = [
+                ("username", user.name.as_str().into(), user.name.is_empty()),
+                ("uid", user.uid.as_str().into(), user.uid.is_empty()),
+                ("groups", json!(*user.groups), user.groups.is_empty()),
+                ("extra", json!(user.extra), user.extra.is_empty()),
+            ];
+            user_fields.into_iter().filter(|(.., empty)| !empty).for_each(|(field, value, _)| spec.set(field, value));
+        }
+        object.set("status", Map::new());
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        restore_member(new, old, "spec");
+        match subresource {
+            Subresource::None => restore_member(new, old, "status"),
+            Subresource::Approval => {
+                conditions::set_times(new, old, &context.time());
+                let conditions = new.at("/status/conditions").cloned();
+                restore_member(new, old, "status");
+                if let Some(status) = new.member("status") {
+                    match conditions {
+                        Some(conditions) => status.set("conditions", conditions),
+                        None => status.unset("conditions"),
+                    }
+                }
+            }
+            _ => {
+                conditions::keep_decisions(new, old);
+                conditions::set_times(new, old, &context.time());
+            }
+        }
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        object.member("status");
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = spec_errors(object, "");
+        errors.extend(conditions::errors(object, None));
+        errors.extend(certificate_error(object));
+        errors
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        let [now, before] = [new, old].map(|object| object.text("/status/certificate"));
+        let (is_new, had_one) = (now != before, !before.is_empty());
+        let mut errors = spec_errors(new, old.text("/spec/signerName"));
+        errors.extend(conditions::errors(new, Some(old)));
+        errors.extend(certificate_error(new).filter(|_| is_new));
+        errors.extend(conditions::change_errors(new, old, subresource == Subresource::Approval));
+        let why = match subresource {
+            Subresource::Status if had_one => "updates may not modify existing certificate content",
+            Subresource::Status => return errors,
+            _ => "updates may not set certificate content",
+        };
+        errors.extend(is_new.then(|| FieldError::forbidden("status.certificate", why)));
+        errors
+    }
+
+    fn extra_permission(
+        &self,
+        new: &Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<Option<ExtraPermission>> {
+        signer::extra_permission(new, old, subresource)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.signerName"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name, Age, SignerName, Requestor, RequestedDuration, Condition", DESCRIPTIONS)
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let is = |kind: &str| condition(object, kind).is_some();
+        let mut condition = match () {
+            () if is("Denied") => "Denied",
+            () if is("Approved") => "Approved",
+            () => "Pending",
+        }
+        .to_owned();
+        if is("Failed") {
+            condition.push_str(",Failed");
+        }
+        if !object.text("/status/certificate").is_empty() {
+            condition.push_str(",Issued");
+        }
+        let wanted = object.integer("/spec/expirationSeconds");
+        let wanted = wanted.map_or_else(|| "<none>".into(), table::duration);
+        let signer = row.text_or("/spec/signerName", "<none>");
+        vec![row.name(), row.age(), signer, row.text("/spec/username"), wanted.into(), condition.into()]
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        match subresource {
+            Subresource::None => Some(&[&["spec"], &["status"]]),
+            Subresource::Status => Some(&[&["spec"], &["status", "conditions"]]),
+            Subresource::Approval => Some(&[&["spec"], &["status", "certificate"]]),
+            _ => None,
+        }
+    }
+}
+
+fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
+    let block = STANDARD.decode(object.text("/spec/request")).ok().and_then(|pem| pem::blocks(&pem).into_iter().next());
+    let block = block.filter(|block| block.label == "CERTIFICATE REQUEST");
+    pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
+}
+
+/// Validates the spec. The legacy signer is allowed only if the old object already uses it.
+fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
+        errors.push(FieldError::invalid_text("spec.request", object.text("/spec/request"), why));
+    }
+    let usages: Vec<_> = object.list("/spec/usages").collect();
+    if usages.is_empty() {
+        errors.push(FieldError::required("spec.usages", ""));
+    }
+    let path = |at: usize| format!("spec.usages[{at}]");
+    for (at, usage) in usages.iter().enumerate() {
+        if !usage.as_str().is_some_and(|usage| USAGES.contains(&usage)) {
+            errors.push(FieldError::unsupported(path(at), usage, USAGES));
+        }
+    }
+    for (at, double) in duplicates(usages.iter()).into_iter().enumerate() {
+        errors.extend(double.then(|| FieldError::duplicate(path(at), usages[at])));
+    }
+    match object.text("/spec/signerName") {
+        LEGACY_SIGNER if old_signer != LEGACY_SIGNER => {
+            let why = "the legacy signerName is not allowed via this API version";
+            errors.push(FieldError::invalid_text("spec.signerName", LEGACY_SIGNER, why));
+        }
+        signer => errors.extend(signer::errors(signer)),
+    }
+    if let Some(seconds) =
+        object.integer("/spec/expirationSeconds").filter(|seconds| *seconds < SHORTEST_CERTIFICATE_SECONDS)
+    {
+        let why = "may not specify a duration less than 600 seconds (10 minutes)";
+        errors.push(FieldError::invalid("spec.expirationSeconds", &seconds.into(), why));
+    }
+    errors
+}
+
+/// Validates the issued certificate, if there is one.
+fn certificate_error(object: &Json) -> Option<FieldError> {
+    let text = object.text("/status/certificate");
+    let why = match text.is_empty() {
+        true => return None,
+        false => check_certificates(&STANDARD.decode(text).unwrap_or_default()).err()?,
+    };
+    Some(FieldError::invalid_text("status.certificate", "<certificate data>", why))
+}
+
+fn check_certificates(pem: &[u8]) -> Result<(), String> {
+    let blocks = pem::blocks(pem);
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".into());
+    }
+    blocks.into_iter().try_for_each(|block| {
+        if block.label != "CERTIFICATE" {
+            let found = quoted(&block.label);
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {found}"));
+        }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".into());
+        }
+        let certificate = CertificateDer::from(block.content);
+        ParsedCertificate::try_from(&certificate).map(|_| ()).map_err(|error| format!("x509: {error}"))
+    })
+}
+
+/// The descriptions of the table columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    (
+        "SignerName",
+        "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.",
+    ),
+    ("Requestor", "Base64-encoded PKCS#10 CSR data"),
+    (
+        "RequestedDuration",
+        "expirationSeconds is the requested duration of validity of the issued certificate. The certificate signer may issue a certificate with a different validity duration so a client must check the delta between the notBefore and and notAfter fields in the issued certificate to determine the actual duration.\n\nThe v1.22+ in-tree implementations of the well-known Kubernetes signers will honor this field as long as the requested duration is not greater than the maximum duration they will honor per the --cluster-signing-duration CLI flag to the Kubernetes controller manager.\n\nCertificate signers may not honor this field for various reasons:\n\n  1. Old signer that is unaware of the field (such as the in-tree\n     implementations prior to v1.22)\n  2. Signer whose configured maximum is shorter than the requested duration\n  3. Signer whose configured minimum is longer than the requested duration\n\nThe minimum valid value for expirationSeconds is 600, i.e. 10 minutes.",
+    ),
+    ("Condition", "Conditions applied to the request, such as approval or denial."),
+];
+
+/// Parses a certificate request for a fuzz target.
+pub fn fuzz(bytes: &[u8]) {
+    let blocks = pem::blocks(bytes);
+    for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
+        if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
+            // The results are ignored, because this fuzz target detects only panics.
+            let _ = request.check_signature();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_has_a_description() {
+        let columns = CertificateSigningRequest.columns().expect("columns");
+        let undescribed: Vec<_> =
+            columns.iter().filter(|column| column.description.is_empty()).map(|it| &it.name).collect();
+        assert_eq!((columns.len(), undescribed), (6, Vec::new()));
+    }
+}

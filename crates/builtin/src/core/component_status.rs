@@ -1,0 +1,47 @@
+//! The kind ComponentStatus, which contains the health of the control plane components. An object of this kind is
+//! computed for each read. It has no resourceVersion.
+
+use jiff::Timestamp;
+use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
+use pintle_kinds::table::{self, Column, Row};
+
+/// The strategy of the read-only kind ComponentStatus in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ComponentStatus;
+
+impl Strategy for ComponentStatus {
+    /// Returns the component statuses of a cluster without a scheduler and a controller manager. The store is always
+    /// reported as healthy.
+    fn computed_objects(&self) -> Option<Vec<Json>> {
+        let absent = |name: &str, port: u16| {
+            let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+            component(name, "False", &format!("Get \"https://127.0.0.1:{port}/healthz\": {refused}"))
+        };
+        Some(vec![absent("scheduler", 10_259), absent("controller-manager", 10_257), component("etcd-0", "True", "ok")])
+    }
+
+    fn deprecation(&self) -> Option<&str> {
+        Some("v1 ComponentStatus is deprecated in v1.19+")
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Status, Message, Error")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let healthy = object.list("/conditions").find(|condition| condition.text("/type") == "Healthy");
+        let status = match healthy.map(|condition| condition.text("/status")) {
+            Some("True") => "Healthy",
+            Some("False") => "Unhealthy",
+            _ => "Unknown",
+        };
+        let part = |pointer: &str| Json::from(healthy.map_or("", |condition| condition.text(pointer)));
+        vec![row.name(), status.into(), part("/message"), part("/error")]
+    }
+}
+
+fn component(name: &str, healthy: &str, message: &str) -> Json {
+    json!({"metadata": {"name": name}, "conditions": [{"type": "Healthy", "status": healthy, "message": message}]})
+}

@@ -1,0 +1,65 @@
+//! The kind ConfigMap of the core group.
+
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+
+use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
+use jiff::Timestamp;
+
+/// The strategy of ConfigMap in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConfigMap;
+
+impl Strategy for ConfigMap {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        errors.extend(key_errors(object, "data"));
+        errors.extend(key_errors(object, "binaryData"));
+        for key in members(object, "data") {
+            if object.has("/binaryData") && object["binaryData"].as_object().is_some_and(|data| data.contains_key(key))
+            {
+                errors.push(FieldError::invalid_text(
+                    format!("data[{key}]"),
+                    key,
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+        let text: usize = object.members("/data").map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
+        let binary: usize = decoded_size(object, "binaryData");
+        if text + binary > MAX_DATA {
+            errors.push(FieldError::too_long("", MAX_DATA));
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = immutable(new, old, &["data", "binaryData"]);
+        errors.extend(self.validate_create(new));
+        errors
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name, Data, Age", DESCRIPTIONS)
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let size = |pointer: &str| object.at(pointer).map_or(0, table::size);
+        vec![row.name(), (size("/data") + size("/binaryData")).into(), row.age()]
+    }
+}
+
+/// The descriptions of the table columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[(
+    "Data",
+    "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.",
+)];

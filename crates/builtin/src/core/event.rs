@@ -1,0 +1,202 @@
+//! The kind Event. Events are stored in the form of the core group. The server converts the events of both API groups to this form and from
+//! this form.
+
+mod events_api;
+
+use pintle_json::Json;
+
+use jiff::Timestamp;
+use pintle_apimachinery::object::{metadata, text};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::table::{self, Column, Row};
+
+pub(crate) use events_api::Event;
+
+/// The strategy of Event in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreEvent;
+
+const EVENT_FIELD_LABELS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+
+impl Strategy for CoreEvent {
+    fn defaults(&self, event: &mut Json) {
+        event.member("involvedObject");
+        event.member("source");
+        for key in ["firstTimestamp", "lastTimestamp", "eventTime"] {
+            event.set_default(key, Json::Null);
+        }
+        event.set_default("reportingComponent", "");
+        event.set_default("reportingInstance", "");
+    }
+
+    fn validate_create(&self, event: &Json) -> FieldErrors {
+        errors(event, "reportingComponent")
+    }
+
+    fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
+        errors(new, "reportingComponent")
+    }
+
+    fn checks_metadata_last(&self) -> bool {
+        true
+    }
+
+    fn is_report(&self) -> bool {
+        true
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(EVENT_FIELD_LABELS.to_vec())
+    }
+
+    fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
+        match label {
+            "source" => vec!["source.component", "reportingComponent"],
+            label => vec![label],
+        }
+    }
+
+    fn field(&self, event: &Json, label: &str) -> Option<String> {
+        if label == "source" {
+            let component = event.text("/source/component");
+            let component = if component.is_empty() { event.text("/reportingComponent") } else { component };
+            return Some(component.into());
+        }
+        Some(text(event.at(&format!("/{}", label.replace('.', "/")))))
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described(
+            "Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*",
+            DESCRIPTIONS,
+        )
+    }
+
+    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(event, now);
+        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| event.has(pointer));
+        let first = row.since(there(["/firstTimestamp", "/eventTime"]).unwrap_or_default(), "<unknown>");
+        let last = match there(["/series/lastObservedTime", "/lastTimestamp"]) {
+            Some(time) => row.since(time, "<unknown>"),
+            None => first.clone(),
+        };
+        let count = match (event.integer("/series/count"), event.integer("/count").unwrap_or(0)) {
+            (Some(count), _) => count,
+            (None, 0) => 1,
+            (None, count) => count,
+        };
+        let kind = event.text("/involvedObject/kind").to_lowercase();
+        let object = match event.text("/involvedObject/name") {
+            "" => kind,
+            name => format!("{kind}/{name}"),
+        };
+        let (component, instance) = match event.text("/source/component") {
+            "" => (event.text("/reportingComponent"), event.text("/reportingInstance")),
+            component => (component, event.text("/source/host")),
+        };
+        let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
+        vec![
+            last,
+            row.text("/type"),
+            row.text("/reason"),
+            object.into(),
+            row.text("/involvedObject/fieldPath"),
+            source.into(),
+            event.text("/message").trim().into(),
+            first,
+            count.into(),
+            row.name(),
+        ]
+    }
+}
+
+/// Validates the namespace of the object to which the event refers. The event must be in its stored form.
+fn namespace_errors(event: &Json) -> FieldErrors {
+    let involved = event.text("/involvedObject/namespace");
+    let namespace = metadata::namespace(event);
+    // An event that has an `eventTime` can refer to an object in any namespace. If the event refers to a cluster-scoped object, the event
+    // must be in `default` or `kube-system`.
+    let fits = match (involved, event.has("/eventTime")) {
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        ("", false) => matches!(namespace, "default" | ""),
+        (_, true) => true,
+        (involved, false) => involved == namespace,
+    };
+    match fits {
+        true => FieldErrors::default(),
+        false => FieldErrors::from([FieldError::invalid_text(
+            "involvedObject.namespace",
+            involved,
+            "does not match event.namespace",
+        )]),
+    }
+}
+
+/// Returns those validation errors of an event that are the same in both API groups. The event must be in its stored form. Events that have
+/// an `eventTime` must satisfy additional rules. `controller` is the name of the field for the reporting controller in this API group.
+fn errors(event: &Json, controller: &str) -> FieldErrors {
+    let found = namespace_errors(event);
+    if !event.has("/eventTime") {
+        return found;
+    }
+    let reporting = event.text("/reportingComponent");
+    let wrong = qualified_name_faults(reporting);
+    Check::of(event)
+        .also(found)
+        .refuse(reporting.is_empty(), || FieldError::required(controller, ""))
+        .also(wrong.iter().map(|why| FieldError::invalid_text(controller, reporting, why)))
+        .required("reportingInstance")
+        .also(too_long(event, "reportingInstance", MAX_TEXT))
+        .required("action")
+        .also(too_long(event, "action", MAX_TEXT))
+        .required("reason")
+        .also(too_long(event, "reason", MAX_TEXT))
+        .also(too_long(event, "message", MAX_NOTE))
+        .done()
+}
+
+const MAX_TEXT: usize = 128;
+const MAX_NOTE: usize = 1024;
+
+fn too_long(event: &Json, key: &str, most: usize) -> Option<FieldError> {
+    let long = event.text(&format!("/{key}")).len() > most;
+    long.then(|| FieldError::invalid_text(key, "", format!("can have at most {most} characters")))
+}
+
+/// The descriptions of the table columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
+    ("Type", "Type of this event (Normal, Warning), new types could be added in the future"),
+    (
+        "Reason",
+        "This should be a short, machine understandable string that gives the reason for the transition into the object's current status.",
+    ),
+    ("Object", "The object that this event is about."),
+    (
+        "Subobject",
+        "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a part of an object.",
+    ),
+    ("Source", "The component reporting this event. Should be a short machine understandable string."),
+    ("Message", "A human-readable description of the status of this operation."),
+    ("First Seen", "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)"),
+    ("Count", "The number of times this event has occurred."),
+];

@@ -1,0 +1,188 @@
+//! The kind Event of `events.k8s.io`. In this API group, some fields have other names than in the stored form. The validation rules are
+//! stricter than in the core group.
+
+use std::sync::Arc;
+
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::{Json, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::table::Column;
+use pintle_kinds::{Form, Strategy};
+
+use super::{CoreEvent, errors};
+use jiff::Timestamp;
+
+/// The strategy of Event in `events.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Event;
+
+/// The fields that have different names in the core group and in `events.k8s.io`. In each pair, the first name is the field name in the
+/// core group.
+const NAMES: &[(&str, &str)] = &[
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+
+const EVENTS_API_FIELD_LABELS: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+
+impl Strategy for Event {
+    fn defaults(&self, event: &mut Json) {
+        event.member("regarding");
+        event.member("deprecatedSource");
+        for key in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
+            event.set_default(key, Json::Null);
+        }
+    }
+
+    fn validate_create(&self, event: &Json) -> FieldErrors {
+        new_errors(event)
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut found = errors(&stored_event(new), "reportingController");
+        if new.get("series") != old.get("series") {
+            found.extend(series_errors(new));
+        }
+        found.extend(fixed_errors(new, old));
+        found
+    }
+
+    fn is_report(&self) -> bool {
+        true
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(EVENTS_API_FIELD_LABELS.to_vec())
+    }
+
+    fn to_stored(&self, event: Json) -> Json {
+        let mut stored = rename(event, |(core, new)| (new, core));
+        if let Some(members) = stored.as_object_mut() {
+            members.insert("apiVersion", "v1".into());
+        }
+        CoreEvent.defaults(&mut stored);
+        stored
+    }
+
+    fn form(&self) -> Form {
+        Form::Converted
+    }
+
+    fn shown(&self, stored: &Arc<Json>, _: &str) -> Arc<Json> {
+        let mut event = rename(Json::clone(stored), |(core, new)| (core, new));
+        if let Some(members) = event.as_object_mut() {
+            members.insert("apiVersion", "events.k8s.io/v1".into());
+            for key in ["reportingController", "reportingInstance"] {
+                if members.get(key) == Some(&json!("")) {
+                    members.remove(key);
+                }
+            }
+        }
+        Arc::new(event)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        CoreEvent.columns()
+    }
+
+    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
+        CoreEvent.cells(&stored_event(event), now)
+    }
+}
+
+/// Converts an event of `events.k8s.io` to the stored form.
+fn stored_event(event: &Json) -> Json {
+    Event.to_stored(event.clone())
+}
+
+fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Json {
+    let Json::Object(members) = event else { return event };
+    let renamed = members.into_iter().map(|(key, value)| {
+        let name = NAMES.iter().map(|names| pair(*names)).find(|(from, _)| *from == key).map(|(_, to)| to.into());
+        (name.unwrap_or(key), value)
+    });
+    Json::Object(renamed.collect())
+}
+
+/// Validates a new event of `events.k8s.io`. Errors use the field names of the core group.
+fn new_errors(event: &Json) -> FieldErrors {
+    let mut found = errors(&stored_event(event), "reportingController");
+    found.extend(series_errors(event));
+    let kind = event.text("/type");
+    if !event.has("/eventTime") {
+        found.push(FieldError::required("eventTime", ""));
+    }
+    if !matches!(kind, "Normal" | "Warning") {
+        found.push(FieldError::invalid_text("type", "", format!("has invalid value: {kind}")));
+    }
+    for (key, reported) in [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ] {
+        if event.get(key).is_some_and(|value| !value.is_empty() && value != &json!(0)) {
+            found.push(FieldError::invalid_text(reported, "", "needs to be unset"));
+        }
+    }
+    found
+}
+
+fn series_errors(event: &Json) -> FieldErrors {
+    let series = event.has("/series");
+    Check::of(event)
+        .refuse(series && event.integer("/series/count").unwrap_or(0) < 2, || {
+            FieldError::invalid_text("series.count", "", "should be at least 2")
+        })
+        .refuse(series && !event.has("/series/lastObservedTime"), || {
+            FieldError::required("series.lastObservedTime", "")
+        })
+        .done()
+}
+
+/// The immutable fields of an event, with their names in the core group. kube-apiserver reports `reason` twice, so the list contains
+/// `reason` twice.
+const FIXED_FIELDS: &[&str] = &[
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "reason",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+];
+
+fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
+    let (new, old) = (stored_event(new), stored_event(old));
+    let changed = FIXED_FIELDS.iter().filter(|key| new[**key] != old[**key]);
+    let name = |key: &str| if key == "reportingComponent" { "reportingController".into() } else { key.to_owned() };
+    changed.map(|key| FieldError::invalid(name(key), &new[*key], "field is immutable")).collect()
+}

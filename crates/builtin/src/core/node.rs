@@ -1,0 +1,263 @@
+//! The kind Node of the core group.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::{condition, duplicates};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, label_value_faults};
+use pintle_json::{Json, Text, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::{Strategy, Stream};
+
+use super::proxy;
+use crate::network_rules::cidr_errors;
+use crate::resource_quantities::quantity_errors;
+use crate::warnings;
+use jiff::Timestamp;
+use std::collections::HashSet;
+
+/// The strategy of Node in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node;
+
+const NODE_INFO: &[&str] = &[
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+];
+
+impl Strategy for Node {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
+    fn stream(&self, subresource: Subresource) -> Option<Stream> {
+        (subresource == Subresource::Proxy).then_some(proxy::OF_NODE)
+    }
+
+    fn keeps_sent_status(&self) -> bool {
+        true
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        if subresource != Subresource::None {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if object.has("/spec/configSource") {
+            found.push("spec.configSource: the feature is removed".into());
+        }
+        if !object.text("/spec/externalID").is_empty() {
+            found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
+        }
+        found.extend(warnings::blocks(object, "/spec/podCIDRs", "spec.podCIDRs"));
+        found
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = object.member("spec") {
+            complete_ranges(spec);
+        }
+        let Some(status) = object.member("status") else { return };
+        if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
+            status.set_default("allocatable", capacity);
+        }
+        if let Some(endpoint) =
+            status.member("daemonEndpoints").and_then(|endpoints| endpoints.member("kubeletEndpoint"))
+        {
+            endpoint.set_default("Port", 0);
+        }
+        if let Some(info) = status.member("nodeInfo") {
+            NODE_INFO.iter().for_each(|key| info.set_default(key, ""));
+        }
+    }
+
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+        let taint = "node.kubernetes.io/not-ready";
+        let there = object.list("/spec/taints").any(|known| known.text("/key") == taint);
+        if old.is_none() && !there {
+            let mut taints: Vec<Json> = object.list("/spec/taints").cloned().collect();
+            taints.push(json!({"key": taint, "effect": "NoSchedule"}));
+            if let Some(spec) = object.member("spec") {
+                spec.set("taints", taints);
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
+    }
+
+    /// Validates an update. The rules for new nodes are applied first, unless the request updates only the status. The rules for updates
+    /// are applied next. The rules for updates check taints and quantities a second time.
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        let mut errors =
+            if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
+        errors.extend(amount_errors(new));
+        let mut seen = HashSet::new();
+        for (at, address) in new.list("/status/addresses").enumerate() {
+            if !seen.insert(address) {
+                errors.push(FieldError::duplicate(format!("status.addresses[{at}]"), address));
+            }
+        }
+        errors.extend(fixed_errors(new, old));
+        errors.extend(taint_errors(new));
+        if new.text("/spec/externalID") != old.text("/spec/externalID") {
+            errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
+        }
+        errors
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.unschedulable"])
+    }
+
+    fn field(&self, object: &Json, label: &str) -> Option<String> {
+        (label == "spec.unschedulable").then(|| object.is_true("/spec/unschedulable").to_string())
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Status, Roles, Age, Version, Internal-IP*, External-IP*, OS-Image*, \
+             Kernel-Version*, Container-Runtime*",
+        )
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let ready = condition(object, "Ready");
+        let mut status = match ready {
+            Some(ready) if ready.text("/status") == "True" => "Ready".to_owned(),
+            Some(_) => "NotReady".to_owned(),
+            None => "Unknown".to_owned(),
+        };
+        if object.is_true("/spec/unschedulable") {
+            status.push_str(",SchedulingDisabled");
+        }
+        let address = |kind: &str| {
+            let found = object.list("/status/addresses").find(|address| address.text("/type") == kind);
+            found.map_or_else(|| "<none>".into(), |address| Json::from(address.text("/address")))
+        };
+        let info = |key: &str| match object.text(&format!("/status/nodeInfo/{key}")) {
+            "" => "<unknown>".to_owned(),
+            text => text.to_owned(),
+        };
+        let kernel = match (info("kernelVersion"), object.text("/status/nodeInfo/architecture")) {
+            (kernel, "") => kernel,
+            (kernel, architecture) => format!("{kernel} ({architecture})"),
+        };
+        vec![
+            row.name(),
+            status.into(),
+            roles(object).into(),
+            row.age(),
+            row.text("/status/nodeInfo/kubeletVersion"),
+            address("InternalIP"),
+            address("ExternalIP"),
+            info("osImage").into(),
+            kernel.into(),
+            info("containerRuntimeVersion").into(),
+        ]
+    }
+}
+
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If the two values differ, the value of `podCIDR` is kept.
+fn complete_ranges(spec: &mut Json) {
+    let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
+    match () {
+        () if single == first => {}
+        () if single.is_empty() => spec.set("podCIDR", first),
+        () => spec.set("podCIDRs", json!([single])),
+    }
+}
+
+/// Validates the taints. As in kube-apiserver, the paths in the errors begin with `metadata`.
+fn taint_errors(object: &Json) -> FieldErrors {
+    let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
+    let duplicates = duplicates(taints);
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    let check = Check::at(&object["spec"], "metadata").each("taints", |taint, at| {
+        let value = taint.object();
+        let text = value.text("/value");
+        let why = label_value_faults(text);
+        let taint =
+            taint.qualified("key").refuse(!why.is_empty(), || FieldError::invalid_text("value", text, why.join(";")));
+        taint.required_one_of("effect", &effects).refuse(duplicates[at], || {
+            let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
+            FieldError::new(FieldErrorType::Duplicate, "", message)
+        })
+    });
+    check.done()
+}
+
+fn amount_errors(object: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    for side in ["capacity", "allocatable"] {
+        for (name, amount) in object.members(&format!("/status/{side}")) {
+            let amount = amount.as_str().unwrap_or_default();
+            errors.extend(quantity_errors(&format!("status.{side}.{name}"), name, amount));
+        }
+    }
+    errors
+}
+
+fn range_errors(object: &Json) -> FieldErrors {
+    const FIELD: &str = "spec.podCIDRs";
+    let ranges: Vec<_> = object.texts("/spec/podCIDRs").collect();
+    let mut errors = FieldErrors::default();
+    for (at, range) in ranges.iter().enumerate() {
+        errors.extend(cidr_errors(range, &format!("{FIELD}[{at}]")));
+    }
+    let is_wrong = !errors.is_empty();
+    if ranges.len() > 1 && is_wrong {
+        let message = "Internal error: invalid PodCIDRs. failed to check with dual stack";
+        errors.push(FieldError::new(FieldErrorType::Internal, FIELD, message));
+    }
+    let of_v6 = ranges.iter().filter(|range| range.contains(':')).count();
+    if ranges.len() > 2 || ranges.len() == 2 && (is_wrong || of_v6 != 1) {
+        let why = "may specify no more than one CIDR for each IP family";
+        errors.push(FieldError::invalid(FIELD, &ranges.into(), why));
+    }
+    errors
+}
+
+/// Validates the fields that cannot change after they have been set.
+fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
+    const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
+    let mut errors = FieldErrors::default();
+    let ranges = |node: &Json| node.texts("/spec/podCIDRs").map(str::to_owned).collect::<Vec<_>>();
+    let (was, is) = (ranges(old), ranges(new));
+    if is.len() != was.len() && !was.is_empty() {
+        errors.push(FieldError::forbidden("spec.podCIDRs", FIXED));
+    } else {
+        let changed = was.iter().zip(&is).filter(|(was, is)| was != is);
+        errors.extend(changed.map(|_| FieldError::forbidden("spec.podCIDRs", FIXED)));
+    }
+    let provider = |node: &Json| node.text("/spec/providerID").to_owned();
+    if !provider(old).is_empty() && provider(old) != provider(new) {
+        let why = "node updates may not change providerID except from \"\" to valid";
+        errors.push(FieldError::forbidden("spec.providerID", why));
+    }
+    errors
+}
+
+fn roles(object: &Json) -> String {
+    let labels = object.members("/metadata/labels");
+    let role = |(key, value): (&Text, &Json)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
+        (Some(role), _) => Some(role.to_owned()),
+        (None, "kubernetes.io/role") => value.as_str().map(Into::into),
+        _ => None,
+    };
+    let roles: std::collections::BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
+    if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
+}

@@ -1,0 +1,277 @@
+//! The kind PersistentVolume of the core group.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::object::text;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::{Json, Text, json};
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_schema::quantity;
+
+use super::pod::volume_plugins;
+use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
+use crate::resource_quantities::basic_amount_error;
+use crate::warnings;
+use jiff::Timestamp;
+
+/// The strategy of PersistentVolume in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PersistentVolume;
+
+impl Strategy for PersistentVolume {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeTwice
+    }
+
+    fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        if subresource != Subresource::None {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (key, why) in [
+            (BETA_CLASS, "deprecated since v1.8; use \"storageClassName\" attribute instead"),
+            (
+                "volume.beta.kubernetes.io/mount-options",
+                "deprecated since v1.31; use \"mountOptions\" attribute instead",
+            ),
+        ] {
+            if warnings::is_annotated(object, key) {
+                found.push(format!("metadata.annotations[{key}]: {why}"));
+            }
+        }
+        if object.text("/spec/persistentVolumeReclaimPolicy") == "Recycle" {
+            let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
+            found.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
+        }
+        for (at, term) in object.list("/spec/nodeAffinity/required/nodeSelectorTerms").enumerate() {
+            let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{at}]");
+            found.extend(warnings::selector_term(term, &path, false));
+        }
+        let spec = &object["spec"];
+        let plugins = ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"];
+        found.extend(plugins.iter().filter_map(|plugin| pod::plugin(spec, plugin, "spec")));
+        found
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = object.member("spec") {
+            spec.set_default("persistentVolumeReclaimPolicy", "Retain");
+            spec.set_default("volumeMode", "Filesystem");
+            pod::fill_plugins(spec);
+        }
+        default_phase(object);
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({"phase": "Pending", "lastPhaseTransitionTime": context.time()}));
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
+        const SINCE: &str = "lastPhaseTransitionTime";
+        let Some(status) = new.get_mut("status").filter(|_| subresource == Subresource::Status) else { return };
+        let before = old.at("/status/lastPhaseTransitionTime").cloned();
+        match (status.text("/phase") == old.text("/status/phase"), status.get(SINCE).filter(|since| !since.is_null())) {
+            (true, None) => before.into_iter().for_each(|before| status.set(SINCE, before)),
+            (false, since) if since.is_none() || since == before.as_ref() => status.set(SINCE, context.time()),
+            _ => {}
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let spec = &object["spec"];
+        let capacity = spec.at("/capacity").filter(|capacity| !capacity.is_empty());
+        let alone = spec.members("/capacity").all(|(name, _)| name == "storage");
+        let amounts = spec.members("/capacity").flat_map(|(name, amount)| {
+            let field = format!("spec.capacity[{name}]");
+            let text = amount.as_str().unwrap_or_default();
+            let is_positive = quantity::nanos(text).is_none_or(|nanos| nanos > 0);
+            let wrong = || FieldError::invalid_text(field.as_str(), text, "must be greater than zero");
+            basic_amount_error(&field, text).into_iter().chain((!is_positive).then(wrong)).collect::<Vec<_>>()
+        });
+        let check = Check::at(spec, "spec")
+            .required("accessModes")
+            .also(mode_errors(spec, "spec"))
+            .required("capacity")
+            .refuse(!alone || !spec.has("/capacity/storage"), || {
+                FieldError::unsupported("capacity", capacity.unwrap_or(&Json::Null), &["storage"])
+            })
+            .also(amounts)
+            .one_of("persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])
+            .inside("nodeAffinity", |affinity| {
+                match affinity.object().get("required").filter(|terms| !terms.is_null()) {
+                    Some(terms) => affinity.also(pod::placing::terms(terms, "spec.nodeAffinity.required")),
+                    None => affinity.required_because("required", "must specify required node constraints"),
+                }
+            })
+            .also(source_errors(spec));
+        let root = matches!(spec.text("/hostPath/path").trim_end_matches('/'), "" | "/.") && spec.has("/hostPath");
+        let recycles = spec.text("/persistentVolumeReclaimPolicy") == "Recycle";
+        let class = spec.get("volumeAttributesClassName").and_then(Json::as_str);
+        check
+            .refuse(root && recycles && !spec.text("/hostPath/path").is_empty(), || {
+                FieldError::forbidden(
+                    "persistentVolumeReclaimPolicy",
+                    "may not be 'recycle' for a hostPath mount of '/'",
+                )
+            })
+            .name("storageClassName", NameRule::Subdomain)
+            .known("volumeMode", &["Block", "Filesystem"])
+            .refuse(class == Some(""), || {
+                FieldError::required("volumeAttributesClassName", "an empty string is disallowed")
+            })
+            .name("volumeAttributesClassName", NameRule::Subdomain)
+            .refuse(class.is_some() && !spec.has("/csi"), || {
+                FieldError::required("csi", "has to be specified when using volumeAttributesClassName")
+            })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource != Subresource::None {
+            return FieldErrors::default();
+        }
+        // The errors of the volume occur twice, because kube-apiserver validates the volume twice, too.
+        let mut errors = self.validate_create(new);
+        errors.extend(self.validate_create(new));
+        if sources(new) != sources(old) {
+            let why = "spec.persistentvolumesource is immutable after creation";
+            errors.push(FieldError::forbidden("spec.persistentvolumesource", why));
+        }
+        if new.text("/spec/volumeMode") != old.text("/spec/volumeMode") {
+            let mode = new.text("/spec/volumeMode");
+            errors.push(FieldError::invalid_text("volumeMode", mode, "field is immutable"));
+        }
+        let affinity = |volume: &Json| volume.at("/spec/nodeAffinity").cloned().unwrap_or_default();
+        if !affinity(old).is_null() && affinity(new) != affinity(old) {
+            let why = "field is immutable, except for updating from beta label to GA";
+            errors.push(FieldError::invalid("nodeAffinity", &affinity(new), why));
+        }
+        errors
+    }
+
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+        if old.is_none() {
+            add_finalizer(object, "kubernetes.io/pv-protection");
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, \
+             VolumeAttributesClass, Reason, Age, VolumeMode*",
+        )
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let claim = match object.text("/spec/claimRef/name") {
+            "" => String::new(),
+            name => format!("{}/{name}", object.text("/spec/claimRef/namespace")),
+        };
+        vec![
+            row.name(),
+            text(object.at("/spec/capacity/storage")).into(),
+            table::access_modes(object, "/spec/accessModes").into(),
+            row.text("/spec/persistentVolumeReclaimPolicy"),
+            row.phase(),
+            claim.into(),
+            row.text("/spec/storageClassName"),
+            row.text_or("/spec/volumeAttributesClassName", "<unset>"),
+            row.text("/status/reason"),
+            row.age(),
+            row.text_or("/spec/volumeMode", "<unset>"),
+        ]
+    }
+}
+
+/// Returns the members of the spec that specify the volume source.
+fn sources(object: &Json) -> Vec<(&Text, &Json)> {
+    const OTHERS: &[&str] = &[
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    let members = object.members("/spec");
+    members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
+}
+
+/// The volume sources, in the order in which they are validated. The second name in each pair is the spelling of the source in errors.
+const PERSISTENT_SOURCES: &[(&str, &str)] = &[
+    ("hostPath", "hostPath"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("nfs", "nfs"),
+    ("rbd", "rbd"),
+    ("quobyte", "quobyte"),
+    ("cephfs", "cephFS"),
+    ("iscsi", "iscsi"),
+    ("cinder", "cinder"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO"),
+    ("local", "local"),
+    ("storageos", "storageos"),
+    ("csi", "csi"),
+];
+
+/// Validates the volume source. A volume must have exactly one source.
+fn source_errors(spec: &Json) -> FieldErrors {
+    let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
+    let Some((first, _)) = there.next() else {
+        return FieldErrors::from([FieldError::required("spec", "must specify a volume type")]);
+    };
+    let object = &spec[*first];
+    let mut errors = match *first {
+        "hostPath" => pod::host_path(object, "spec.hostPath"),
+        "local" => {
+            let check = Check::at(object, "spec.local").required("path");
+            check.also(pod::descending(object.text("/path"), "spec.local.path")).done()
+        }
+        "csi" => csi_errors(object),
+        plugin => volume_plugins::errors(object, plugin, "spec", true),
+    };
+    if *first == "local" && !spec.has("/nodeAffinity") {
+        errors.push(FieldError::required("spec.nodeAffinity", "Local volume requires node affinity"));
+    }
+    let why = "may not specify more than 1 volume type";
+    for (source, spelling) in there {
+        match *source {
+            // kube-apiserver allows a flexVolume in addition to another source.
+            "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, "spec", true)),
+            _ => errors.push(FieldError::forbidden(format!("spec.{spelling}"), why)),
+        }
+    }
+    errors
+}
+
+fn csi_errors(csi: &Json) -> FieldErrors {
+    let secrets =
+        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"];
+    let check = Check::at(csi, "spec.csi")
+        .also(volume_plugins::driver_errors(csi.text("/driver"), "spec.csi.driver"))
+        .required("volumeHandle");
+    let all = secrets.iter().fold(check, |check, secret| {
+        check.inside(secret, |secret| {
+            secret.required_name("name", NameRule::Subdomain).required_name("namespace", NameRule::Label)
+        })
+    });
+    all.done()
+}

@@ -1,0 +1,284 @@
+//! The kind Pod with its default values, admission plugins and validation rules.
+
+mod affinity;
+mod binding;
+mod container;
+mod container_warnings;
+mod defaults;
+mod environment;
+mod eviction;
+mod feature_gates;
+mod field_source;
+mod file_path;
+mod gated;
+mod handlers;
+mod mounts;
+mod mutable;
+mod network;
+pub(crate) mod placing;
+mod pod_warnings;
+mod port_names;
+mod priority;
+mod projected;
+mod qos;
+mod resource_amounts;
+mod runtime;
+mod security;
+mod spec;
+mod stream;
+mod summary;
+pub(crate) mod template_warnings;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod volume_paths;
+pub(crate) mod volume_plugins;
+mod volumes;
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::{metadata, restore_member, set_metadata};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::post_handler::PostHandler;
+use pintle_kinds::reset::Reset;
+use pintle_kinds::table::{self, Column};
+use pintle_kinds::{Pods, Strategy, Stream};
+use pintle_meta::GroupResource;
+
+use crate::warnings;
+use jiff::Timestamp;
+
+pub(crate) use binding::Binding;
+pub(crate) use defaults::{fill_plugins, pod_template};
+pub(crate) use file_path::descending;
+pub(crate) use pod_warnings::plugin;
+pub(crate) use port_names::port_name_errors;
+pub(crate) use priority::SYSTEM_CLASSES;
+pub(crate) use resource_amounts::{
+    limit_errors, name_of_resource as resource_name_errors, resource_errors as container_resource_errors,
+};
+pub(crate) use spec::{template as validate_template, template_metadata};
+pub(crate) use volumes::host_path;
+
+/// The name of the resource in the store.
+const PODS: &str = "pods";
+
+/// Determines which type of object contains a pod spec.
+#[derive(Clone, Copy, Debug)]
+enum SpecOwner<'a> {
+    /// A pod with this name. The name may be empty.
+    Pod(&'a str),
+    /// A pod template. The object is a template. Weaker rules apply to templates.
+    Template,
+}
+
+/// The strategy of Pod in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pod;
+
+const POD_FIELD_LABELS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+
+impl Strategy for Pod {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
+    fn field_label<'a>(&self, label: &'a str) -> &'a str {
+        if label == "spec.host" { "spec.nodeName" } else { label }
+    }
+
+    fn defaults(&self, pod: &mut Json) {
+        defaults::pod(pod);
+        mutable::complete_addresses(pod);
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Json) {
+        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
+        let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
+        if pod.list("/spec/schedulingGates").next().is_some() {
+            let condition = json!({
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": context.time(),
+                "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+            });
+            status.set("conditions", json!([condition]));
+        }
+        pod.set("status", status);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Json, old: &Json, subresource: Subresource) {
+        pod.get_mut("spec").into_iter().for_each(feature_gates::drop_gated_fields);
+        match subresource {
+            Subresource::Status => {
+                for field in ["ownerReferences", "deletionTimestamp"] {
+                    set_metadata(pod, field, old["metadata"][field].clone());
+                }
+                if let Some(Json::Object(metadata)) = pod.get_mut("metadata") {
+                    metadata.retain(|_, value| !value.is_null());
+                }
+                mutable::keep_class(pod, old);
+            }
+            Subresource::EphemeralContainers => mutable::take_ephemeral_containers(pod, old),
+            Subresource::Resize => mutable::take_resources(pod, old),
+            _ => restore_member(pod, old, "status"),
+        }
+    }
+
+    fn admit(
+        &self,
+        context: &Context<'_>,
+        pod: &mut Json,
+        old: Option<&Json>,
+        subresource: Subresource,
+    ) -> Outcome<()> {
+        match subresource {
+            Subresource::None => {
+                if old.is_none() {
+                    let node = pod.text("/spec/nodeName").to_owned();
+                    topology::label(context, &node, pod);
+                }
+                priority::admit(context, pod, old)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn grace(&self, pod: &Json, requested: Option<i64>) -> i64 {
+        let left = metadata::grace_seconds(pod).filter(|_| metadata::is_deleting(pod));
+        let own = pod.integer("/spec/terminationGracePeriodSeconds").unwrap_or(30);
+        let requested = requested.or(left).unwrap_or(own);
+        let requested = if requested < 0 { 1 } else { requested };
+        let unscheduled = pod.text("/spec/nodeName").is_empty();
+        let over = matches!(pod.text("/status/phase"), "Succeeded" | "Failed") && left.is_none();
+        if unscheduled || over { 0 } else { left.map_or(requested, |left| requested.min(left)) }
+    }
+
+    fn changes_generation(&self, new: &Json, old: &Json) -> bool {
+        let binds = old.text("/spec/nodeName").is_empty() && !new.text("/spec/nodeName").is_empty();
+        !binds && new.get("spec") != old.get("spec")
+    }
+
+    fn validate_create(&self, pod: &Json) -> FieldErrors {
+        let mut errors = spec::pod(pod);
+        if pod.list("/spec/ephemeralContainers").next().is_some() {
+            errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        mutable::errors(new, old, subresource)
+    }
+
+    fn warnings(&self, pod: &Json, old: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() {
+            found.extend(template_warnings::name(pod, "the Pod's hostname"));
+            found.extend(pod_warnings::pod(pod, ""));
+        }
+        // Updates of the spec cause no warnings, because almost no field of the spec can change.
+        if subresource == Subresource::Status {
+            for key in ["podIPs", "hostIPs"] {
+                for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {
+                    found.extend(warnings::ip(entry.text("/ip"), &format!("status.{key}[{at}].ip")));
+                }
+            }
+        }
+        found
+    }
+
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
+        match subresource {
+            Subresource::Binding => Some(&Binding),
+            Subresource::Eviction => Some(&eviction::Eviction),
+            _ => None,
+        }
+    }
+
+    fn stream(&self, subresource: Subresource) -> Option<Stream> {
+        stream::of(subresource)
+    }
+
+    fn read_kinds(&self, subresource: Subresource) -> &'static [(&'static str, &'static str)] {
+        match subresource {
+            Subresource::Eviction => &[("policy", "PodDisruptionBudget")],
+            _ => &[
+                ("scheduling.k8s.io", "PriorityClass"),
+                ("node.k8s.io", "RuntimeClass"),
+                ("", "LimitRange"),
+                ("", "Node"),
+            ],
+        }
+    }
+
+    fn pods(&self) -> Pods {
+        Pods::Themselves
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(POD_FIELD_LABELS.to_vec())
+    }
+
+    fn field(&self, pod: &Json, label: &str) -> Option<String> {
+        Some(match label {
+            "status.podIPs" => String::new(),
+            "spec.hostNetwork" => pod.is_true("/spec/hostNetwork").to_string(),
+            label => pintle_apimachinery::object::text(pod.at(&format!("/{}", label.replace('.', "/")))),
+        })
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described(
+            "Name, Ready, Status, Restarts, Age, IP*, Node*, Nominated Node*, Readiness Gates*",
+            DESCRIPTIONS,
+        )
+    }
+
+    fn cells(&self, pod: &Json, now: Timestamp) -> Vec<Json> {
+        summary::cells(pod, now)
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        const PATHS: Reset = &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
+        (subresource == Subresource::Status).then_some(PATHS)
+    }
+}
+
+fn forbidden(pod: &Json, why: &str) -> Failure {
+    Failure::forbidden(&GroupResource::new("", PODS), metadata::name(pod), why)
+}
+
+/// The descriptions of the table columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+    ("Status", "The aggregate status of the containers in this pod."),
+    (
+        "Restarts",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+    ),
+    ("IP", "podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated."),
+    (
+        "Node",
+        "NodeName indicates in which node this pod is scheduled. If empty, this pod is a candidate for scheduling by the scheduler defined in schedulerName. Once this field is set, the kubelet for this node becomes responsible for the lifecycle of this pod. This field should not be used to express a desire for the pod to be scheduled on a specific node. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename",
+    ),
+    (
+        "Nominated Node",
+        "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away as preemption victims receive their graceful termination periods. This field does not guarantee that the pod will be scheduled on this node. Scheduler may decide to place the pod elsewhere if other nodes become available sooner. Scheduler may also decide to give the resources on this node to a higher priority pod that is created after preemption. As a result, this field may be different than PodSpec.nodeName when the pod is scheduled.",
+    ),
+    (
+        "Readiness Gates",
+        "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all its containers are ready AND all conditions specified in the readiness gates have status equal to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
+    ),
+];

@@ -1,0 +1,218 @@
+//! Defaults of pods, pod templates and volume claims.
+
+use std::sync::LazyLock;
+
+use pintle_json::{Json, Map, json};
+use regex::Regex;
+
+use super::feature_gates::drop_gated_fields;
+use super::spec::CONTAINERS;
+use crate::core::claim_spec;
+
+pub(super) fn pod(pod: &mut Json) {
+    let Some(spec) = pod.member("spec") else { return };
+    spec.set_default("enableServiceLinks", true);
+    for key in ["containers", "initContainers"] {
+        for container in spec.items_mut(key) {
+            let Some(resources) = container.member("resources") else { continue };
+            let limits = resources["limits"].as_object().cloned().unwrap_or_default();
+            if !limits.is_empty() {
+                let requests = resources.member("requests");
+                if let Some(requests) = requests.and_then(Json::as_object_mut) {
+                    for (name, limit) in limits {
+                        requests.entry(name).or_insert(limit);
+                    }
+                }
+            }
+        }
+    }
+    pod_spec(spec);
+    if spec.is_true("/hostNetwork") {
+        for key in ["containers", "initContainers"] {
+            spec.items_mut(key).for_each(fill_host_ports);
+        }
+    }
+}
+
+/// For pods with host networking, copies container ports to host ports. Templates are not changed, because the pods that are created from
+/// the template get this default later.
+fn fill_host_ports(container: &mut Json) {
+    for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
+        let number = port["containerPort"].clone();
+        port.set("hostPort", number);
+    }
+}
+
+/// Sets the defaults of a pod template. Adds the metadata if it is absent.
+pub(crate) fn pod_template(template: &mut Json) {
+    template.member("metadata");
+    if let Some(spec) = template.member("spec") {
+        drop_gated_fields(spec);
+        pod_spec(spec);
+    }
+}
+
+/// Sets the defaults of the spec of a pod or a template.
+pub(crate) fn pod_spec(spec: &mut Json) {
+    spec.set_default("containers", Json::Null);
+    for (key, value) in
+        [("restartPolicy", "Always"), ("dnsPolicy", "ClusterFirst"), ("schedulerName", "default-scheduler")]
+    {
+        if spec.text(&format!("/{key}")).is_empty() {
+            spec.set(key, value);
+        }
+    }
+    spec.set_default("terminationGracePeriodSeconds", 30);
+    if spec.integer("/terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        spec.set("terminationGracePeriodSeconds", 1);
+    }
+    spec.set_default("securityContext", json!({}));
+    let account = match spec.text("/serviceAccountName") {
+        "" => spec.text("/serviceAccount"),
+        name => name,
+    };
+    if !account.is_empty() {
+        let account = Json::from(account);
+        spec.set("serviceAccountName", account.clone());
+        spec.set("serviceAccount", account);
+    }
+    for key in CONTAINERS {
+        for container in spec.items_mut(key) {
+            fill_container(container);
+        }
+    }
+    for volume in spec.items_mut("volumes") {
+        fill_volume(volume);
+    }
+}
+
+fn fill_container(container: &mut Json) {
+    container.set_default("resources", json!({}));
+    container.set_default("terminationMessagePath", "/dev/termination-log");
+    container.set_default("terminationMessagePolicy", "File");
+    if container.text("/imagePullPolicy").is_empty() {
+        let policy = if is_latest(container.text("/image")) { "Always" } else { "IfNotPresent" };
+        container.set("imagePullPolicy", policy);
+    }
+    for port in container.items_mut("ports") {
+        port.set_default("protocol", "TCP");
+    }
+    for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = container.get_mut(key) {
+            for (key, value) in
+                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+            {
+                probe.set_default(key, value);
+            }
+            fill_http(probe);
+            if let Some(grpc) = probe.get_mut("grpc") {
+                grpc.set_default("service", "");
+            }
+        }
+    }
+    if let Some(lifecycle) = container.get_mut("lifecycle") {
+        for key in ["postStart", "preStop"] {
+            if let Some(handler) = lifecycle.get_mut(key) {
+                fill_http(handler);
+            }
+        }
+    }
+    for variable in container.items_mut("env") {
+        if let Some(source) = variable.get_mut("valueFrom") {
+            fill_field_source(source);
+        }
+    }
+}
+
+fn fill_http(handler: &mut Json) {
+    if let Some(get) = handler.get_mut("httpGet") {
+        get.set_default("path", "/");
+        get.set_default("scheme", "HTTP");
+    }
+}
+
+fn fill_field_source(source: &mut Json) {
+    if let Some(field) = source.get_mut("fieldRef") {
+        field.set_default("apiVersion", "v1");
+    }
+    if let Some(resource) = source.get_mut("resourceFieldRef") {
+        resource.set_default("divisor", "0");
+    }
+}
+
+static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    const LABEL: &str = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
+    const PART: &str = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*";
+    let host = format!(r"{LABEL}(?:\.{LABEL})*(?::[0-9]+)?");
+    Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
+});
+
+/// Returns whether the image of a container has the tag `latest`. Also returns true if the image has no tag and no digest. Returns false if
+/// the image reference is invalid.
+fn is_latest(image: &str) -> bool {
+    let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
+    parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))
+}
+
+fn fill_volume(volume: &mut Json) {
+    let bare =
+        volume.as_object().is_some_and(|members| !members.iter().any(|(key, value)| key != "name" && !value.is_null()));
+    if bare {
+        volume.set("emptyDir", Map::new());
+    }
+    for key in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = volume.get_mut(key) {
+            source.set_default("defaultMode", 420);
+            source.items_mut("items").for_each(fill_field_source);
+            for source in source.items_mut("sources") {
+                if let Some(token) = source.get_mut("serviceAccountToken") {
+                    token.set_default("expirationSeconds", 3600);
+                }
+                if let Some(downward) = source.get_mut("downwardAPI") {
+                    downward.items_mut("items").for_each(fill_field_source);
+                }
+            }
+        }
+    }
+    fill_plugins(volume);
+    if let Some(image) = volume.get_mut("image").filter(|image| image.text("/pullPolicy").is_empty()) {
+        let policy = if is_latest(image.text("/reference")) { "Always" } else { "IfNotPresent" };
+        image.set("pullPolicy", policy);
+    }
+    if volume.has("/ephemeral/volumeClaimTemplate") {
+        let template = volume.at_mut("/ephemeral/volumeClaimTemplate");
+        if let Some(template) = template {
+            template.member("metadata");
+            if let Some(spec) = template.member("spec") {
+                claim_spec(spec);
+            }
+        }
+    }
+}
+
+/// Sets the defaults of volume plugins in a pod volume or in the spec of a PersistentVolume.
+pub(crate) fn fill_plugins(volume: &mut Json) {
+    if let Some(path) = volume.get_mut("hostPath") {
+        path.set_default("type", "");
+    }
+    for (plugin, key, value) in [
+        ("rbd", "pool", "rbd"),
+        ("rbd", "user", "admin"),
+        ("rbd", "keyring", "/etc/ceph/keyring"),
+        ("azureDisk", "cachingMode", "ReadWrite"),
+        ("azureDisk", "kind", "Shared"),
+        ("azureDisk", "fsType", "ext4"),
+        ("scaleIO", "storageMode", "ThinProvisioned"),
+        ("scaleIO", "fsType", "xfs"),
+    ] {
+        if let Some(source) = volume.get_mut(plugin) {
+            source.set_default(key, value);
+        }
+    }
+    if let Some(disk) = volume.get_mut("azureDisk") {
+        disk.set_default("readOnly", false);
+    }
+    if let Some(iscsi) = volume.get_mut("iscsi") {
+        iscsi.set_default("iscsiInterface", "default");
+    }
+}

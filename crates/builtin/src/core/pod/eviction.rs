@@ -1,0 +1,85 @@
+//! The subresource `/eviction`. An eviction deletes a pod if the pod's disruption budget allows the deletion.
+
+use std::sync::Arc;
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::{holds, metadata, set_condition};
+use pintle_apimachinery::request::options::DeleteOptions;
+use pintle_json::{Json, json};
+use pintle_kinds::post_handler::{PostHandler, PostStep, Task};
+use pintle_kinds::{Kind, Plain, RequestTarget};
+use pintle_meta::GroupResource;
+
+use super::PODS;
+use crate::pod_disruption_budget::{self as budget, Disruption};
+
+/// The strategy of Eviction in `policy/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Eviction;
+
+impl PostHandler for Eviction {
+    fn body(&self, _: &RequestTarget, api_version: &str) -> Arc<Kind> {
+        let kind = Kind::body_only("policy", "v1", "Eviction", Arc::new(Plain));
+        Arc::new(if api_version == "policy/v1beta1" { kind.with_version("v1beta1") } else { kind })
+    }
+
+    fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
+        target.check_namespace(metadata::namespace(sent))?;
+        if metadata::name(sent) != target.name {
+            return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        }
+        Ok(())
+    }
+
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task> {
+        let mut options = DeleteOptions::from_body(&sent["deleteOptions"])?;
+        options.dry_run |= dry_run;
+        let resource = GroupResource::new("", PODS);
+        let pod = context.cluster.object(&resource, &target.namespace, &target.name);
+        let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
+        let mut steps = Vec::new();
+        // Whether the eviction skips the pod's disruption budget for now. The pod can lose this exemption before it is deleted. Finished
+        // and terminating pods cannot lose this exemption.
+        let mut is_exempt = pod.text("/status/phase") == "Pending";
+        if !is_exempt && !is_finished(&pod) {
+            match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
+                Disruption::NoBudget => (),
+                Disruption::Exempt => is_exempt = true,
+                Disruption::Charged(step) => steps.push(step),
+            }
+        }
+        let only_if_unchanged = is_exempt && !is_finished(&pod) && options.resource_version.is_none();
+        if only_if_unchanged {
+            options.resource_version = Some(pod.text("/metadata/resourceVersion").to_owned());
+        }
+        if !metadata::is_deleting(&pod) {
+            let (target, options, now) = (target.clone(), options.clone(), context.time());
+            let (namespace, name) = (target.namespace.clone(), target.name.clone());
+            let change = move |pod: &mut Json| {
+                target.check_preconditions(pod, &options)?;
+                set_condition(pod, condition(), &now);
+                Ok(())
+            };
+            steps.push(PostStep::Rewrite { resource, namespace, name, change: Box::new(change) });
+        }
+        let dry_run = options.dry_run;
+        steps.push(PostStep::Delete(options));
+        Ok(Task::Steps { steps, dry_run, only_if_unchanged })
+    }
+}
+
+fn condition() -> Json {
+    json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": null,
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    })
+}
+
+/// Returns whether the pod is finished or terminating. A finished or terminating pod never leaves this state.
+fn is_finished(pod: &Json) -> bool {
+    matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
+}

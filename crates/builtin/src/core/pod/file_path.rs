@@ -1,0 +1,36 @@
+//! Validates file paths and file modes in volumes.
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_kinds::check::Check;
+
+const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
+
+/// Reports `..` in a path.
+pub(crate) fn descending(path: &str, field: &str) -> FieldErrors {
+    let upwards = path.split('/').any(|part| part == "..");
+    upwards.then(|| FieldError::invalid_text(field, path, "must not contain '..'")).into_iter().collect()
+}
+
+/// Reports an absolute path, or a path that contains `..`.
+pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    if path.starts_with('/') {
+        errors.push(FieldError::invalid_text(field, path, "must be a relative path"));
+    }
+    errors.extend(descending(path, field));
+    errors
+}
+
+/// Reports the same errors as [`relative`]. Names that start with `..` are reported, too, because the kubelet reserves them.
+pub(super) fn unreserved(path: &str, field: &str) -> FieldErrors {
+    let mut errors = relative(path, field);
+    if path.starts_with("..") && !path.starts_with("../") {
+        errors.push(FieldError::invalid_text(field, path, "must not start with '..'"));
+    }
+    errors
+}
+
+/// Validates the permission bits of files.
+pub(super) fn mode<'a>(check: Check<'a>, field: &str) -> Check<'a> {
+    check.within(field, 0, 0o777, MODE)
+}

@@ -1,0 +1,241 @@
+//! Validates updates of pods and of pod subresources. This module determines which fields of a pod an update may
+//! change.
+
+use std::collections::{HashMap, HashSet};
+
+use pintle_apimachinery::object::{restore_except, restore_member};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
+use pintle_json::{Json, json};
+
+use super::{gated, qos, spec};
+use crate::network_rules::ip_errors;
+
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+                     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+                     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Restores the pod's QoS class if the new status does not contain it.
+pub(super) fn keep_class(pod: &mut Json, old: &Json) {
+    let class = old.at("/status/qosClass").cloned();
+    let Some(status) = pod.get_mut("status") else { return };
+    if let (Some(class), true) = (class, status.text("/qosClass").is_empty()) {
+        status.set("qosClass", class);
+    }
+}
+
+/// Synchronizes `podIP` with the first item of `podIPs`. If the two values differ, the value of `podIP` is kept.
+pub(super) fn complete_addresses(pod: &mut Json) {
+    let Some(status) = pod.get_mut("status") else { return };
+    let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
+    match (status.text("/podIP").to_owned(), first) {
+        (address, None) if !address.is_empty() => status.set("podIPs", json!([{"ip": address}])),
+        (address, Some(first)) if address.is_empty() => status.set("podIP", first),
+        (address, Some(first)) if address != first => status.set("podIPs", json!([{"ip": address}])),
+        _ => {}
+    }
+}
+
+/// Restores all fields from the old object, except the ephemeral containers.
+pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
+    let containers = pod.at("/spec/ephemeralContainers").cloned();
+    restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
+    if let Some(spec) = pod.get_mut("spec") {
+        match containers {
+            Some(containers) => spec.set("ephemeralContainers", containers),
+            None => spec.unset("ephemeralContainers"),
+        }
+    }
+}
+
+/// Restores all fields from the old object, except the container resources and resize policies.
+pub(super) fn take_resources(pod: &mut Json, old: &Json) {
+    let new = pod.clone();
+    restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for key in ["containers", "initContainers"] {
+        let sent = by_name(&new, &format!("/spec/{key}"));
+        for container in spec.items_mut(key) {
+            if let Some(sent) = sent.get(container.text("/name")) {
+                restore_member(container, sent, "resources");
+                restore_member(container, sent, "resizePolicy");
+            }
+        }
+    }
+}
+
+/// Validates an update of a pod or one of its subresources.
+pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+    match subresource {
+        Subresource::None => spec_errors(new, old),
+        Subresource::Status => status_errors(new, old),
+        Subresource::EphemeralContainers => ephemeral_errors(new, old),
+        Subresource::Resize => resize_errors(new, old),
+        _ => FieldErrors::default(),
+    }
+}
+
+fn resize_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = spec::pod(new);
+    let class = old.text("/status/qosClass");
+    let before = if class.is_empty() { qos::class(old) } else { class };
+    if qos::class(new) != before {
+        let why = "Pod QOS Class may not change as a result of resizing";
+        errors.push(FieldError::invalid_text("spec", new.text("/status/qosClass"), why));
+    }
+    errors
+}
+
+fn ephemeral_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = spec::pod(new);
+    let now = by_name(new, "/spec/ephemeralContainers");
+    for container in old.list("/spec/ephemeralContainers") {
+        let name = container.text("/name");
+        let why = match now.get(name) {
+            None => format!("existing ephemeral containers {name:?} may not be removed\n"),
+            Some(now) if *now != container => format!("existing ephemeral containers {name:?} may not be changed\n"),
+            Some(_) => continue,
+        };
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", why));
+    }
+    errors
+}
+
+fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = spec::pod(new);
+    for key in ["containers", "initContainers"] {
+        let images = |pod: &Json| {
+            pod.list(&format!("/spec/{key}")).map(|container| container.text("/image").to_owned()).collect::<Vec<_>>()
+        };
+        let images_of = (images(new), images(old));
+        if images_of.0.len() != images_of.1.len() {
+            let why = "pod updates may not add or remove containers";
+            errors.push(FieldError::forbidden(format!("spec.{key}"), why));
+            return errors;
+        }
+        // kube-apiserver validates images twice. The first validation checks the mutable fields, and the second
+        // validation checks the whole container.
+        for (at, image) in images_of.0.iter().enumerate() {
+            let field = format!("spec.{key}[{at}].image");
+            if image.is_empty() {
+                errors.push(FieldError::required(field.as_str(), ""));
+            }
+            if image.trim() != image {
+                errors.push(FieldError::invalid_text(field, image, "must not have leading or trailing whitespace"));
+            }
+        }
+    }
+    let (deadline, is_over) = deadline_error(new, old);
+    errors.extend(deadline);
+    if is_over {
+        return errors;
+    }
+    let tolerations: HashSet<Json> = new.list("/spec/tolerations").map(without_seconds).collect();
+    if !old.list("/spec/tolerations").all(|toleration| tolerations.contains(&without_seconds(toleration))) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(FieldError::forbidden("spec.tolerations", why));
+    }
+    let gates: HashSet<&str> = old.list("/spec/schedulingGates").map(|gate| gate.text("/name")).collect();
+    for (at, gate) in new.list("/spec/schedulingGates").map(|gate| gate.text("/name")).enumerate() {
+        if !gates.contains(gate) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+            errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
+        }
+    }
+    // If the pod has scheduling gates, its node constraints may become stricter.
+    let is_gated = !gates.is_empty();
+    if is_gated {
+        errors.extend(gated::errors(new, old));
+    }
+    let fixed = |pod: &Json| {
+        let mut spec = pod["spec"].clone();
+        for key in ["containers", "initContainers"] {
+            spec.items_mut(key).for_each(|container| container.set("image", Json::Null));
+        }
+        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"] {
+            spec.set(key, Json::Null);
+        }
+        if is_gated {
+            gated::remove_narrowable(&mut spec);
+        }
+        spec
+    };
+    let grace = |pod: &Json| pod.integer("/spec/terminationGracePeriodSeconds");
+    let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
+    if fixed(new) != fixed(old) || grace_changed {
+        errors.push(FieldError::forbidden("spec", FIXED));
+    }
+    errors
+}
+
+/// Validates a change of `activeDeadlineSeconds`. Returns the error. The returned boolean is true if no further checks run after this
+/// error.
+fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
+    const FIELD: &str = "spec.activeDeadlineSeconds";
+    const RANGE: &str = "must be between 0 and 2147483647, inclusive";
+    let deadline = |pod: &Json| pod.integer("/spec/activeDeadlineSeconds");
+    let (why, is_over) = match (deadline(new), deadline(old)) {
+        (None, Some(_)) => ("must not update from a positive integer to nil value", false),
+        (Some(after), _) if !(0..=i64::from(i32::MAX)).contains(&after) => (RANGE, true),
+        (Some(after), Some(before)) if after > before => ("must be less than or equal to previous value", true),
+        _ => return (None, false),
+    };
+    (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
+}
+
+/// Returns a map from the name of each list item to the item. If several items have the same name, the map contains the first item.
+fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
+    let mut found = HashMap::new();
+    for item in pod.list(pointer) {
+        found.entry(item.text("/name")).or_insert(item);
+    }
+    found
+}
+
+fn without_seconds(toleration: &Json) -> Json {
+    let mut toleration = toleration.clone();
+    toleration.set("tolerationSeconds", Json::Null);
+    toleration
+}
+
+fn status_errors(new: &Json, old: &Json) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let nominated = new.text("/status/nominatedNodeName");
+    if nominated != old.text("/status/nominatedNodeName") && !nominated.is_empty() {
+        let why = name_errors(NameRule::Subdomain, nominated, false);
+        errors.extend(why.iter().map(|why| FieldError::invalid_text("status.nominatedNodeName", nominated, why)));
+        if !new.text("/spec/nodeName").is_empty() {
+            let why = "may not be set on pods that already have a nodeName";
+            errors.push(FieldError::forbidden("status.nominatedNodeName", why));
+        }
+    }
+    for (at, condition) in new.list("/status/conditions").enumerate() {
+        let kind = condition.text("/type");
+        let why = qualified_name_faults(kind);
+        let field = format!("status.conditions[{at}].Type");
+        errors.extend(why.iter().map(|why| FieldError::invalid_text(field.as_str(), kind, why)));
+    }
+    let (before, after) = (old.text("/status/qosClass"), new.text("/status/qosClass"));
+    if !before.is_empty() && !after.is_empty() && before != after {
+        errors.push(FieldError::invalid_text("status.qosClass", after, "field is immutable"));
+    }
+    if new.text("/spec/restartPolicy") != "Always" {
+        let retries = new.text("/spec/restartPolicy") == "OnFailure";
+        let before = by_name(old, "/status/containerStatuses");
+        for (at, container) in new.list("/status/containerStatuses").enumerate() {
+            let ended = before.get(container.text("/name")).is_some_and(|was| {
+                let failed = was.integer("/state/terminated/exitCode").unwrap_or(0) != 0;
+                was.has("/state/terminated") && !(retries && failed)
+            });
+            if ended && !container.has("/state/terminated") {
+                let field = format!("status.containerStatuses[{at}].state");
+                errors.push(FieldError::forbidden(field, "may not be transitioned to non-terminated state"));
+            }
+        }
+    }
+    for (at, address) in new.list("/status/podIPs").enumerate() {
+        let address = address.text("/ip");
+        errors.extend(ip_errors(address, &format!("status.podIPs[{at}]")));
+    }
+    errors
+}

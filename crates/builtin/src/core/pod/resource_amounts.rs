@@ -1,0 +1,280 @@
+//! Validates the resources of containers and pods.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
+use pintle_json::Json;
+use pintle_kinds::check::Check;
+use pintle_schema::quantity;
+
+use crate::resource_quantities::{is_extended, is_native, page_error, quantity_errors};
+
+const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+/// The standard resources that may occur only in quotas and limit ranges.
+const QUOTA_RESOURCES: &[&str] = &[
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "quotas",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// The resource claims that the spec of a pod declares.
+pub(super) struct PodClaims<'a> {
+    names: HashSet<&'a str>,
+    /// The names of the claims as one text, for errors about unknown claims. The text is computed when it is first used.
+    listed: OnceCell<String>,
+}
+
+impl<'a> PodClaims<'a> {
+    pub(super) fn of(spec: &'a Json) -> Self {
+        let names = spec.list("/resourceClaims").map(|claim| claim.text("/name")).collect();
+        Self { names, listed: OnceCell::new() }
+    }
+
+    fn listed(&self) -> &str {
+        self.listed.get_or_init(|| {
+            let mut names: Vec<&str> = self.names.iter().copied().collect();
+            names.sort_unstable();
+            if names.is_empty() { " which is empty".to_owned() } else { format!(": {}", names.join(", ")) }
+        })
+    }
+}
+
+/// Validates the resources and resize policies of a container.
+pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json, path: &str) -> FieldErrors {
+    let field = format!("{path}.resources");
+    let mut errors = requirements(&container["resources"], &field, resource_errors);
+    let (mut seen, object) = (HashSet::new(), &container["resources"]);
+    for (at, claim) in object.list("/claims").enumerate() {
+        let (name, field) = (claim.text("/name"), format!("{field}.claims[{at}]"));
+        if name.is_empty() {
+            errors.push(FieldError::required(field, ""));
+            continue;
+        }
+        if !seen.insert((name, claim.text("/request"))) {
+            errors.push(FieldError::duplicate(field.as_str(), &name.into()));
+        }
+        if !claims.names.contains(name) {
+            errors.add(|| {
+                let mut error = FieldError::not_found(field, name);
+                let known = claims.listed();
+                error.message =
+                    format!("{}: must be one of the names in pod.spec.resourceClaims{known}", error.message);
+                error
+            });
+        }
+    }
+    errors.extend(resize_policies(spec, container, path));
+    errors
+}
+
+/// Validates the resource claims of a pod.
+pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
+    let mut seen = HashSet::new();
+    let duplicates: Vec<bool> = spec.list("/resourceClaims").map(|claim| !seen.insert(claim.text("/name"))).collect();
+    let all = Check::at(spec, path).each("resourceClaims", |claim, at| {
+        let object = claim.object();
+        let name = object.text("/name");
+        let (own, made) = (object.has("/resourceClaimName"), object.has("/resourceClaimTemplateName"));
+        claim
+            .required("name")
+            .refuse(!name.is_empty() && duplicates[at], || FieldError::duplicate("name", &name.into()))
+            .name("name", NameRule::Label)
+            .refuse(own && made, || {
+                let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+                FieldError::invalid("", object, why)
+            })
+            .refuse(!own && !made, || {
+                FieldError::invalid("", object, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            })
+            .name("resourceClaimName", NameRule::Subdomain)
+            .name("resourceClaimTemplateName", NameRule::Subdomain)
+    });
+    all.done()
+}
+
+/// Validates pod-level resources.
+pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
+    if !spec.has("/resources") {
+        return FieldErrors::default();
+    }
+    let field = format!("{path}.resources");
+    let object = &spec["resources"];
+    let mut errors = Check::at(object, &field)
+        .refuse(object.has("/claims"), || {
+            FieldError::forbidden("claims", "claims may not be set for Resources at pod-level")
+        })
+        .done();
+    errors.extend(requirements(object, &field, |field, name| {
+        let errors = name_of_resource(field, name);
+        let known = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        match errors.is_empty() && !known {
+            true => FieldErrors::from([FieldError::unsupported(field, &name.into(), &["cpu", "hugepages-", "memory"])]),
+            false => errors,
+        }
+    }));
+    errors
+}
+
+/// Validates the overhead of a pod.
+pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
+    let amounts = spec.at("/overhead").and_then(Json::as_object).into_iter().flatten();
+    amounts
+        .flat_map(|(name, amount)| {
+            amount_errors(&format!("{path}.overhead.limits[{name}]"), name, amount, resource_errors)
+        })
+        .collect()
+}
+
+/// Validates resource limits of objects other than containers. `path` is the path of the parent field.
+pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
+    let limits = limits.and_then(Json::as_object).into_iter().flatten();
+    limits
+        .flat_map(|(name, amount)| amount_errors(&format!("{path}.limits[{name}]"), name, amount, resource_errors))
+        .collect()
+}
+
+/// Validates the name of a container resource.
+pub(crate) fn resource_errors(field: &str, name: &str) -> FieldErrors {
+    let mut errors = name_of_resource(field, name);
+    let of_container = CONTAINER_AMOUNTS.contains(&name) || name.starts_with("hugepages-");
+    let why = match () {
+        () if !name.contains('/') && !of_container => "must be a standard resource for containers",
+        () if name.contains('/') && !is_native(name) && !is_extended(name) => {
+            "doesn't follow extended resource name standard"
+        }
+        () => return errors,
+    };
+    errors.push(FieldError::invalid_text(field, name, why));
+    errors
+}
+
+/// Validates the name of a resource.
+pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
+    let why = qualified_name_faults(name);
+    let standard =
+        CONTAINER_AMOUNTS.contains(&name) || QUOTA_RESOURCES.contains(&name) || name.starts_with("hugepages-");
+    match why.is_empty() && !name.contains('/') && !standard {
+        true => {
+            let why = "must be a standard resource type or fully qualified";
+            FieldErrors::from([FieldError::invalid_text(field, name, why)])
+        }
+        false => why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect(),
+    }
+}
+
+fn amount_errors(field: &str, name: &str, amount: &Json, names: impl Fn(&str, &str) -> FieldErrors) -> FieldErrors {
+    let mut errors = names(field, name);
+    errors.extend(quantity_errors(field, name, amount.as_str().unwrap_or_default()));
+    errors
+}
+
+fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldErrors) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let limits = &object["limits"];
+    for side in ["limits", "requests"] {
+        for (name, amount) in object.members(&format!("/{side}")) {
+            let field = format!("{path}.{side}[{name}]");
+            errors.extend(amount_errors(&field, name, amount, &names));
+            if side == "requests" {
+                errors.extend(limit_error(name, amount, limits, path));
+            }
+            errors.extend(page_error(&field, name, amount.as_str().unwrap_or_default()));
+        }
+    }
+    let has = |resource: fn(&str) -> bool| {
+        ["/limits", "/requests"].iter().any(|side| object.members(side).any(|(name, _)| resource(name)))
+    };
+    if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
+    }
+    errors
+}
+
+fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<FieldError> {
+    let exact = !is_native(name) || name.starts_with("hugepages-");
+    let amount = amount.as_str().unwrap_or_default();
+    let Some(limit) = limits.get(name).and_then(Json::as_str) else {
+        let why = "Limit must be set for non overcommitable resources";
+        return exact.then(|| FieldError::required(format!("{path}.limits"), why));
+    };
+    let (requested, most) = (quantity::nanos(amount)?, quantity::nanos(limit)?);
+    let how = match () {
+        () if exact && requested != most => "equal to",
+        () if requested > most => "less than or equal to",
+        () => return None,
+    };
+    Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
+}
+
+/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list without an index. Only the errors
+/// about duplicate items contain an index.
+fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
+    let list = format!("{path}.resizePolicy");
+    let never = spec.text("/restartPolicy") == "Never";
+    let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
+    for (at, policy) in container.list("/resizePolicy").enumerate() {
+        let (resource, restart) = (policy.text("/resourceName"), policy.text("/restartPolicy"));
+        if !seen.insert(resource) {
+            errors.push(FieldError::duplicate(format!("{list}[{at}]"), &resource.into()));
+        }
+        for (text, known) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])] {
+            match text {
+                "" => errors.push(FieldError::required(list.as_str(), "")),
+                text if !known.contains(&text) => {
+                    errors.push(FieldError::unsupported(list.as_str(), &text.into(), &known));
+                }
+                _ => {}
+            }
+        }
+        if never && restart != "NotRequired" {
+            let why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(FieldError::invalid_text(list.as_str(), restart, why));
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_apimachinery::effort::is_linear;
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn claims_are_collected_once_per_pod() {
+        for missing in [false, true] {
+            let errors = |count: usize| {
+                let name = |at: usize| if missing { "none".to_owned() } else { format!("c{at}") };
+                let claims: Vec<_> = (0..count).map(|at| json!({"name": format!("c{at}")})).collect();
+                let spec = json!({"resourceClaims": claims});
+                let (claims, mut errors) = (PodClaims::of(&spec), FieldErrors::default());
+                for at in 0..count {
+                    let container = json!({"resources": {"claims": [{"name": name(at)}]}});
+                    if !errors.is_full() {
+                        errors.extend(of_container(&spec, &claims, &container, "c"));
+                    }
+                }
+                assert_eq!(errors.is_empty(), !missing);
+            };
+            // Each error contains the names of all resource claims. Therefore, if there are many errors, they reach the size limit for
+            // errors early, and validation stops.
+            if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
+        }
+    }
+}

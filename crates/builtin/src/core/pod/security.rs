@@ -1,0 +1,174 @@
+//! Validates the security contexts of pods and containers.
+
+use std::collections::HashSet;
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
+use pintle_json::Json;
+use pintle_kinds::check::Check;
+
+use super::file_path;
+
+const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
+const ID: &str = "must be between 0 and 2147483647, inclusive";
+const MAX_ID: i64 = i32::MAX as i64;
+const SYSCTL: &str = "must have at most 253 characters and match regex \
+                      ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+
+/// Validates the security context of a pod.
+pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
+    let context = &spec["securityContext"];
+    let field = format!("{path}.securityContext");
+    let check = ids(Check::at(context, &field), &["fsGroup", "runAsUser", "runAsGroup"]);
+    let groups = context.list("/supplementalGroups").enumerate();
+    let odd = groups.filter(|(_, id)| id.as_i64().is_some_and(|id| !(0..=MAX_ID).contains(&id)));
+    let odd = odd.map(|(at, id)| FieldError::invalid(format!("{field}.supplementalGroups[{at}]"), id, ID));
+    let shares = spec.is_true("/shareProcessNamespace") && spec.is_true("/hostPID");
+    let check = check
+        .also(odd)
+        .refuse(shares, || {
+            let why = "ShareProcessNamespace and HostPID cannot both be enabled";
+            FieldError::invalid("shareProcessNamespace", &true.into(), why)
+        })
+        .also(sysctls(context, &field))
+        .known("fsGroupChangePolicy", &["Always", "OnRootMismatch"])
+        .also(profiles(context, &field))
+        .known("supplementalGroupsPolicy", &["Merge", "Strict"])
+        .known("seLinuxChangePolicy", &["MountOption", "Recursive"]);
+    check.done()
+}
+
+/// Validates the security context of a container.
+pub(super) fn of_container(container: &Json, path: &str, host_users: bool) -> FieldErrors {
+    let context = &container["securityContext"];
+    if context.is_null() {
+        return FieldErrors::default();
+    }
+    let field = format!("{path}.securityContext");
+    let stays = context.get("allowPrivilegeEscalation").and_then(Json::as_bool) == Some(false);
+    let unmasked = context.text("/procMount") == "Unmasked";
+    ids(Check::at(context, &field), &["runAsUser", "runAsGroup"])
+        .known("procMount", &["Default", "Unmasked"])
+        .refuse(unmasked && host_users, || {
+            FieldError::invalid_text("procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`")
+        })
+        .also(seccomp(context, &field))
+        .refuse(stays && context.is_true("/privileged"), || {
+            let why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
+            FieldError::invalid("", context, why)
+        })
+        .refuse(stays && context.texts("/capabilities/add").any(|capability| capability == "CAP_SYS_ADMIN"), || {
+            let why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            FieldError::invalid("", context, why)
+        })
+        .also(windows(context, &field))
+        .also(app_armor(context, &field))
+        .done()
+}
+
+/// Reports the use of host namespaces by a pod that has its own user namespace.
+pub(super) fn own_users(spec: &Json, path: &str) -> FieldErrors {
+    if spec.get("hostUsers").and_then(Json::as_bool) != Some(false) {
+        return FieldErrors::default();
+    }
+    let why = "when `hostUsers` is false";
+    Check::at(spec, path)
+        .refuse(spec.is_true("/hostNetwork"), || FieldError::forbidden("hostNetwork", why))
+        .refuse(spec.is_true("/hostPID"), || FieldError::forbidden("HostPID", why))
+        .refuse(spec.is_true("/hostIPC"), || FieldError::forbidden("HostIPC", why))
+        .done()
+}
+
+fn ids<'a>(check: Check<'a>, fields: &[&str]) -> Check<'a> {
+    fields.iter().fold(check, |check, field| check.within(field, 0, MAX_ID, ID))
+}
+
+fn profiles(context: &Json, path: &str) -> FieldErrors {
+    let mut errors = seccomp(context, path);
+    errors.extend(windows(context, path));
+    errors.extend(app_armor(context, path));
+    errors
+}
+
+fn seccomp(context: &Json, path: &str) -> FieldErrors {
+    let field = format!("{path}.seccompProfile");
+    let all = Check::at(context, path).inside("seccompProfile", |check| {
+        let profile = check.object();
+        let own = profile.has("/localhostProfile");
+        let local = profile.text("/type") == "Localhost";
+        let file = file_path::relative(profile.text("/localhostProfile"), &format!("{field}.localhostProfile"));
+        check
+            .required_because("type", "type is required when seccompProfile is set")
+            .one_of("type", PROFILES)
+            .refuse(local && !own, || {
+                FieldError::required("localhostProfile", "must be set when seccomp type is Localhost")
+            })
+            .also(if local { file } else { FieldErrors::default() })
+            .refuse(!local && own, || {
+                FieldError::invalid("localhostProfile", profile, "can only be set when seccomp type is Localhost")
+            })
+    });
+    all.done()
+}
+
+fn app_armor(context: &Json, path: &str) -> FieldErrors {
+    const MISSING: &str = "must be set when AppArmor type is Localhost";
+    let all = Check::at(context, path).inside("appArmorProfile", |check| {
+        let profile = check.object();
+        let name = profile.text("/localhostProfile");
+        let known = matches!(profile.text("/type"), "RuntimeDefault" | "Unconfined");
+        let check = check
+            .required_because("type", "type is required when appArmorProfile is set")
+            .one_of("type", PROFILES)
+            .refuse(known && profile.has("/localhostProfile"), || {
+                FieldError::invalid_text("localhostProfile", name, "can only be set when AppArmor type is Localhost")
+            });
+        if profile.text("/type") != "Localhost" {
+            return check;
+        }
+        check
+            .refuse(name.is_empty(), || FieldError::required("localhostProfile", MISSING))
+            .refuse(name.trim() != name, || {
+                FieldError::invalid_text("localhostProfile", name, "must not be padded with whitespace")
+            })
+            .refuse(name.len() > 4095, || FieldError::too_long("localhostProfile", 4095))
+    });
+    all.done()
+}
+
+fn windows(context: &Json, path: &str) -> FieldErrors {
+    let all = Check::at(context, path).inside("windowsOptions", |check| {
+        let options = check.object();
+        let text = |key: &str| options.get(key).and_then(Json::as_str);
+        let spec = text("gmsaCredentialSpecName");
+        let why = spec.map(|name| name_errors(NameRule::Subdomain, name, false)).unwrap_or_default();
+        let check = why.iter().fold(check, |check, why| {
+            check.refuse(true, || FieldError::invalid_text("gmsaCredentialSpecName", spec.unwrap_or_default(), why))
+        });
+        ["gmsaCredentialSpec", "runAsUserName"].iter().fold(check, |check, key| {
+            check.refuse(text(key) == Some(""), || {
+                FieldError::invalid_text(*key, "", format!("{key} cannot be an empty string"))
+            })
+        })
+    });
+    all.done()
+}
+
+fn sysctls(context: &Json, path: &str) -> FieldErrors {
+    let mut seen = HashSet::new();
+    let duplicates: Vec<bool> = context.list("/sysctls").map(|sysctl| !seen.insert(sysctl.text("/name"))).collect();
+    let all = Check::at(context, path).each("sysctls", |sysctl, at| {
+        let name = sysctl.object().text("/name");
+        let part = |part: &str| {
+            let edge = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+            let inner = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+            let bytes = part.as_bytes();
+            edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
+        };
+        let good = name.len() <= 253 && name.split(['.', '/']).all(part);
+        sysctl
+            .required("name")
+            .refuse(!name.is_empty() && !good, || FieldError::invalid_text("name", name, SYSCTL))
+            .refuse(good && duplicates[at], || FieldError::duplicate("name", &name.into()))
+    });
+    all.done()
+}

@@ -1,0 +1,65 @@
+//! The kind ServiceAccount of the core group.
+
+mod token_request;
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::request::Subresource;
+use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::post_handler::PostHandler;
+use pintle_kinds::table::{self, Column, Row};
+
+use crate::warnings;
+use jiff::Timestamp;
+
+/// The strategy of ServiceAccount in `v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceAccount;
+
+impl Strategy for ServiceAccount {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        keep_secret_names(object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, _: &Json, _: Subresource) {
+        keep_secret_names(new);
+    }
+
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
+        const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
+        let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
+        let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+        match warnings::is_annotated(object, KEY) && !had {
+            true => vec![format!("metadata.annotations[{KEY}]: {why}")],
+            false => Vec::new(),
+        }
+    }
+
+    fn post_handler(&self, subresource: Subresource) -> Option<&dyn PostHandler> {
+        (subresource == Subresource::Token).then_some(&token_request::TokenRequest)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.age()]
+    }
+}
+
+/// Removes all fields except the names from the secret references.
+fn keep_secret_names(object: &mut Json) {
+    for secret in object.items_mut("secrets") {
+        *secret = match secret.text("/name") {
+            "" => json!({}),
+            name => json!({"name": name}),
+        };
+    }
+}

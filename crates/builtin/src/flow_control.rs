@@ -1,0 +1,17 @@
+//! The kinds of API priority and fairness. The server stores FlowSchemas and PriorityLevelConfigurations, but does not
+//! queue or limit requests.
+
+mod flow_schema;
+mod priority_level;
+
+pub(super) use flow_schema::FlowSchema;
+use pintle_json::Json;
+pub(super) use priority_level::PriorityLevelConfiguration;
+
+use pintle_apimachinery::validate::FieldError;
+
+/// Creates the error that reports a change of a mandatory object's spec. `aside` is the part of the message that lists the fields that may
+/// change.
+fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
+    FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
+}

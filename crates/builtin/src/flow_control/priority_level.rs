@@ -1,0 +1,135 @@
+//! The kind PriorityLevelConfiguration of the group `flowcontrol.apiserver.k8s.io`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
+use pintle_kinds::{Kinds, Strategy};
+
+/// The strategy of PriorityLevelConfiguration in `flowcontrol.apiserver.k8s.io`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PriorityLevelConfiguration;
+
+impl Strategy for PriorityLevelConfiguration {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::Whole
+    }
+
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        object_warning(object, FLOW_CONTROL)
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        if let Some(exempt) = spec.get_mut("exempt") {
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
+        }
+        if let Some(limited) = spec.get_mut("limited") {
+            limited.set_default("nominalConcurrencyShares", 30);
+            limited.set_default("lendablePercent", 0);
+        }
+        if let Some(queuing) = spec.at_mut("/limited/limitResponse/queuing") {
+            for (key, value) in [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)] {
+                if queuing.integer(&format!("/{key}")).unwrap_or(0) == 0 {
+                    queuing.set(key, value);
+                }
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        errors(object)
+    }
+
+    fn validate_update(&self, new: &Json, _: &Json, subresource: Subresource) -> FieldErrors {
+        if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Type, NominalConcurrencyShares, Queues, HandSize, QueueLengthLimit, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let queuing = |key: &str| row.scalar_or_none(&format!("/spec/limited/limitResponse/queuing/{key}"));
+        vec![
+            row.name(),
+            row.text("/spec/type"),
+            row.scalar_or_none("/spec/limited/nominalConcurrencyShares"),
+            queuing("queues"),
+            queuing("handSize"),
+            queuing("queueLengthLimit"),
+            row.age(),
+        ]
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
+    }
+}
+
+fn errors(object: &Json) -> FieldErrors {
+    let spec = &object["spec"];
+    let (name, kind) = (metadata::name(object), spec.text("/type"));
+    let (exempt, limited) = (spec.has("/exempt"), spec.has("/limited"));
+    let mut errors = Check::at(spec, "spec")
+        .refuse((name == "exempt") != (kind == "Exempt"), || {
+            FieldError::invalid_text("type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
+        })
+        .refuse(kind == "Exempt" && limited, || {
+            FieldError::forbidden("limited", "must be nil if the type is not Limited")
+        })
+        .refuse(kind == "Limited" && exempt, || FieldError::forbidden("exempt", "must be nil if the type is Limited"))
+        .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
+        .done();
+    match name {
+        // The spec of the level `exempt` must not change, except for the field `exempt`.
+        "exempt" if kind != "Exempt" || limited => {
+            errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
+        }
+        "catch-all"
+            if *spec
+                != json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0}}) =>
+        {
+            errors.push(super::fixed_spec_error(name, spec, ""));
+        }
+        _ => {}
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exempt_type_is_reserved_and_mandatory_levels_are_fixed() {
+        let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
+        let of = |name: &str, spec: Json| {
+            let errors = errors(&json!({"metadata": {"name": name}, "spec": spec}));
+            errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(of("exempt", json!({"type": "Exempt", "exempt": {"lendablePercent": 7}})), none);
+        assert_eq!(of("catch-all", json!({"type": "Limited", "limited": limited})), none);
+        assert_eq!(of("a", json!({"type": "Limited", "limited": {}})), none);
+        assert_eq!(of("a", json!({"type": "Limited"})), ["spec.limited"]);
+        assert_eq!(of("a", json!({"type": "Exempt"})), ["spec.type"]);
+        let both = json!({"type": "Limited", "limited": limited, "exempt": {}});
+        assert_eq!(of("exempt", both), ["spec.type", "spec.exempt", "spec"]);
+        let other = json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 50, "limitResponse": {"type": "Reject"}, "lendablePercent": 0}});
+        assert_eq!(of("catch-all", other), ["spec"]);
+    }
+}

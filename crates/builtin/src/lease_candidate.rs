@@ -1,0 +1,161 @@
+//! The kind LeaseCandidate. LeaseCandidates are served only if coordinated leader election is enabled.
+
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::table::{self, Column, Row};
+
+use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
+use jiff::Timestamp;
+use semver::Version;
+
+/// The strategy of LeaseCandidate in `coordination.k8s.io/v1beta1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseCandidate;
+
+impl Strategy for LeaseCandidate {
+    fn name_rule(&self) -> NameRule {
+        NameRule::ConfigKey
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let text = |key: &str| object.text(&format!("/spec/{key}"));
+        let field = |key: &str| format!("spec.{key}");
+        if text("leaseName").is_empty() {
+            errors.push(FieldError::required(field("leaseName"), ""));
+        }
+        let none = Version::new(0, 0, 0);
+        let mut read = |key: &str| {
+            let text = text(key);
+            let version = version(text);
+            if version.is_none() && !text.is_empty() {
+                errors.push(FieldError::invalid_text(field(key), text, "must be a valid semantic version"));
+            }
+            version.unwrap_or_else(|| none.clone())
+        };
+        let emulated = read("emulationVersion");
+        let binary = read("binaryVersion");
+        if text("binaryVersion").is_empty() {
+            errors.push(FieldError::required(field("binaryVersion"), ""));
+        } else if !text("emulationVersion").is_empty() && binary.cmp_precedence(&emulated).is_lt() {
+            let why = "must be greater than or equal to `emulationVersion`";
+            errors.push(FieldError::invalid_text(field("binaryVersion"), text("binaryVersion"), why));
+        }
+        match text("strategy") {
+            "" => errors.push(FieldError::required(field("strategy"), "")),
+            strategy => {
+                if strategy == OLDEST_EMULATION_VERSION && emulated.cmp_precedence(&none).is_eq() {
+                    let why = "must be specified when `strategy` is 'OldestEmulationVersion'";
+                    errors.push(FieldError::required(field("emulationVersion"), why));
+                }
+                errors.extend(strategy_errors(strategy));
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        let name = |object: &Json| object.text("/spec/leaseName").to_owned();
+        if name(new) != name(old) {
+            errors.push(FieldError::invalid_text("spec.leaseName", &name(new), "field is immutable"));
+        }
+        errors
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, LeaseName, BinaryVersion, EmulationVersion, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let text = |key: &str| row.text(&format!("/spec/{key}"));
+        vec![row.name(), text("leaseName"), text("binaryVersion"), text("emulationVersion"), row.age()]
+    }
+}
+
+/// Parses a semantic version. As in Go's library, the numbers of a version must fit into 64 bits.
+fn version(text: &str) -> Option<Version> {
+    let version = Version::parse(text).ok()?;
+    let fits = |subresource: &str| {
+        subresource.parse::<u64>().is_ok() || subresource.bytes().any(|byte| !byte.is_ascii_digit())
+    };
+    (version.pre.is_empty() || version.pre.split('.').all(fits)).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions_have_the_order_of_semver() {
+        let ordered =
+            ["0.0.1", "1.0.0-1", "1.0.0-2", "1.0.0-a", "1.0.0-a.1", "1.0.0-b", "1.0.0", "1.2.0", "1.10.0", "2.0.0+x.1"];
+        let read: Vec<_> = ordered.iter().map(|text| version(text).unwrap()).collect();
+        assert!(read.windows(2).all(|pair| pair[0].cmp_precedence(&pair[1]).is_lt()));
+        for text in [
+            "",
+            "1",
+            "1.2",
+            "1.2.3.4",
+            "v1.2.3",
+            "01.2.3",
+            "1.2.3-",
+            "1.2.3-01",
+            "1.2.3+",
+            "1.2.3-a_b",
+            "1.+2.3",
+            "1.2.3-99999999999999999999",
+        ] {
+            assert_eq!(version(text), None, "{text:?}");
+        }
+    }
+
+    fn candidate_errors(spec: Json) -> Vec<String> {
+        let errors = LeaseCandidate.validate_create(&json!({ "spec": spec }));
+        errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+    }
+
+    #[test]
+    fn candidate_needs_lease_valid_versions_and_strategy() {
+        let full = json!({"leaseName": "l", "binaryVersion": "1.36.1", "emulationVersion": "1.35.0",
+            "strategy": "OldestEmulationVersion"});
+        assert!(candidate_errors(full).is_empty());
+        let foreign = json!({"leaseName": "l", "binaryVersion": "1.36.1", "strategy": "example.com/oldest"});
+        assert!(candidate_errors(foreign).is_empty());
+        assert_eq!(
+            candidate_errors(json!({})),
+            ["spec.leaseName: Required value", "spec.binaryVersion: Required value", "spec.strategy: Required value",]
+        );
+        let odd = json!({"leaseName": "l", "binaryVersion": "1.34.0", "emulationVersion": "1.35.0", "strategy": "x"});
+        assert_eq!(
+            candidate_errors(odd),
+            [
+                "spec.binaryVersion: Invalid value: \"1.34.0\": must be greater than or equal to `emulationVersion`",
+                "spec.strategy.strategy: Unsupported value: \"x\": supported values: \"OldestEmulationVersion\"",
+            ]
+        );
+        let incomplete = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
+        assert_eq!(
+            candidate_errors(incomplete),
+            [
+                "spec.binaryVersion: Invalid value: \"1.34\": must be a valid semantic version",
+                "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
+            ]
+        );
+    }
+
+    #[test]
+    fn lease_name_of_a_candidate_is_immutable() {
+        let candidate =
+            |lease: &str| json!({"spec": {"leaseName": lease, "binaryVersion": "1.0.0", "strategy": "example.com/x"}});
+        assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), Subresource::None).is_empty());
+        let errors = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), Subresource::None);
+        let [error] = &errors.into_iter().collect::<Vec<_>>()[..] else { panic!("expected one error") };
+        assert!(error.message.ends_with("field is immutable"), "{error:?}");
+    }
+}

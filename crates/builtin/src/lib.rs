@@ -1,0 +1,54 @@
+//! The built-in kinds of a Kubernetes API server: their names, defaults, validation, table columns and subresources.
+//!
+//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//!
+//! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table `src/builtin.txt` contains their
+//!   names and flags. One [`Strategy`](pintle_kinds::Strategy) for each kind contains the rules.
+//! - [`selectable`], [`claims`] and [`is_read_often`] state how a store indexes the objects.
+//! - [`token_status`], [`access_status`] and [`rules_status`] build the answers of reviews.
+//!
+//! The crate contains no custom resource: `pintle-apiextensions` defines those. It reads no store and sends nothing. Start with
+//! `src/served_kinds.rs`, then read one strategy, for example `src/core/config_map.rs`.
+//!
+//! ```
+//! let kinds = pintle_builtin::kinds();
+//! let deployments = kinds.resource("apps", "v1", "deployments").expect("a built-in kind");
+//! assert_eq!(deployments.short_names, ["deploy"]);
+//! ```
+
+#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
+
+mod admission_registration;
+pub mod api_service;
+mod apps;
+mod authentication;
+mod authorization;
+mod batch;
+mod certificate_signing_request;
+mod core;
+mod default_class;
+mod devices;
+mod flow_control;
+mod horizontal_pod_autoscaler;
+mod int_or_percent;
+mod lease;
+mod lease_candidate;
+mod meta_conditions;
+mod network_rules;
+mod networking;
+mod pem;
+mod pod_disruption_budget;
+mod priority_class;
+mod rbac;
+mod resource_quantities;
+mod runtime_class;
+mod served_kinds;
+mod storage;
+mod warnings;
+
+pub use self::core::{NAMESPACES, unknown_namespace};
+pub use authentication::token_status;
+pub use authorization::{access_status, rules_status};
+pub use certificate_signing_request::fuzz as fuzz_certification_request;
+use default_class::default_class;
+pub use served_kinds::{claims, coordinated_kinds, is_read_often, kinds, selectable};

@@ -1,0 +1,211 @@
+//! The kind Ingress of `networking.k8s.io/v1`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
+use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_meta::GroupResource;
+
+use crate::core::pod::port_name_errors;
+use crate::network_rules::load_balancer_status_errors;
+use crate::{default_class, warnings};
+use jiff::Timestamp;
+use std::net::IpAddr;
+
+/// The deprecated annotation that contains the ingress class.
+const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+/// The annotation that marks an IngressClass as the default.
+const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
+const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+
+/// The strategy of Ingress in `networking.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ingress;
+
+impl Strategy for Ingress {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
+    fn warnings(&self, object: &Json, old: Option<&Json>, subresource: Subresource) -> Vec<String> {
+        let annotated =
+            warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION) && !object.has("/spec/ingressClassName");
+        match old {
+            None if annotated => {
+                vec![format!(
+                    "annotation {INGRESS_CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead"
+                )]
+            }
+            Some(_) if subresource != Subresource::None => warnings::load_balancer(object),
+            _ => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        object.member("spec");
+        if let Some(status) = object.member("status") {
+            status.member("loadBalancer");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({"loadBalancer": {}}));
+    }
+
+    fn admit(&self, context: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+        let is_open = old.is_none()
+            && !object.has("/spec/ingressClassName")
+            && !warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION);
+        let classes = GroupResource::new("networking.k8s.io", "ingressclasses");
+        if is_open && let Some(class) = default_class(context.cluster, &classes, &[DEFAULT_INGRESS_CLASS]) {
+            object["spec"].set("ingressClassName", class);
+        }
+        Ok(())
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+        match subresource {
+            Subresource::Status => load_balancer_status_errors(new, old),
+            _ => self.validate_create(new),
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let empty = object.list("/spec/rules").next().is_none() && !object.has("/spec/defaultBackend");
+        Check::of(object)
+            .refuse(empty, || {
+                FieldError::invalid("spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
+            })
+            .inside("spec.defaultBackend", backend)
+            .each("spec.rules", |rule, _| {
+                let empty = rule.object().has("/http") && rule.object().list("/http/paths").next().is_none();
+                let rule = rule.refuse(empty, || FieldError::required("http.paths", ""));
+                let name = rule.object().text("/host");
+                let rule = rule.refuse(name.parse::<IpAddr>().is_ok(), || {
+                    FieldError::invalid_text("host", name, "must be a DNS name, not an IP address")
+                });
+                let rule = if name.is_empty() { rule } else { host(rule, "host", name) };
+                rule.each("http.paths", |path, _| {
+                    let (text, kind) = (path.object().text("/path"), path.object().get("pathType"));
+                    let exact = kind.is_some_and(|kind| kind == "Exact" || kind == "Prefix");
+                    let known = kind.and_then(Json::as_str).is_some_and(|kind| PATH_TYPES.contains(&kind));
+                    let relative = !text.starts_with('/') && (exact || !text.is_empty());
+                    if kind.is_none_or(Json::is_null) {
+                        return path.refuse(true, || FieldError::required("pathType", "pathType must be specified"));
+                    }
+                    let path = path.known("pathType", PATH_TYPES).refuse(known && relative, || {
+                        FieldError::invalid_text("path", text, "must be an absolute path")
+                    });
+                    let path = if exact { path_errors(path) } else { path };
+                    path.child("backend", backend)
+                })
+            })
+            .each("spec.tls", |tls, _| {
+                let hosts = tls.object().texts("/hosts").enumerate();
+                let tls = hosts.fold(tls, |tls, (at, name)| host(tls, &format!("hosts[{at}]"), name));
+                tls.name("secretName", NameRule::Subdomain)
+            })
+            .also(class_errors(object))
+            .done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Class, Hosts, Address, Ports, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let class = row.text_or("/spec/ingressClassName", "<none>");
+        let hosts = object.list("/spec/rules").map(|rule| rule.text("/host")).filter(|host| !host.is_empty());
+        let hosts: Vec<String> = hosts.map(Into::into).collect();
+        let hosts = if hosts.is_empty() { "*".into() } else { table::first_few(hosts) };
+        let ports = if object.list("/spec/tls").next().is_some() { "80, 443" } else { "80" };
+        let addresses = table::ingress_addresses(object);
+        vec![row.name(), class, hosts.into(), addresses.into(), ports.into(), row.age()]
+    }
+}
+
+fn class_errors(object: &Json) -> FieldErrors {
+    let class = object.at("/spec/ingressClassName").and_then(Json::as_str);
+    let why = class.map(|class| name_errors(NameRule::Subdomain, class, false)).unwrap_or_default();
+    let class = class.unwrap_or_default();
+    why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
+}
+
+/// Validates a backend. A backend refers either to a port of a Service or to an object of any kind.
+fn backend(check: Check<'_>) -> Check<'_> {
+    let object = check.object();
+    match (object.has("/resource"), object.has("/service")) {
+        (true, true) => {
+            check.refuse(true, || FieldError::invalid_text("", "", "cannot set both resource and service backends"))
+        }
+        (false, false) => {
+            check.refuse(true, || FieldError::invalid_text("", "", "resource or service backend is required"))
+        }
+        (true, false) => check.inside("resource", reference),
+        (false, true) => {
+            let (name, number) =
+                (object.text("/service/port/name"), object.integer("/service/port/number").unwrap_or(0));
+            let check = check.required_name("service.name", NameRule::Label);
+            match (name.is_empty(), number == 0) {
+                (false, false) => {
+                    check.refuse(true, || FieldError::invalid_text("", "", "cannot set both port name & port number"))
+                }
+                (true, true) => check.refuse(true, || FieldError::required("", "port name or number is required")),
+                (true, false) => {
+                    check.within("service.port.number", 1, 65535, "must be between 1 and 65535, inclusive")
+                }
+                (false, true) => port_name_errors(name).iter().fold(check, |check, why| {
+                    check.refuse(true, || FieldError::invalid_text("service.port.name", name, why))
+                }),
+            }
+        }
+    }
+}
+
+/// Validates a reference to an object.
+pub(super) fn reference(check: Check<'_>) -> Check<'_> {
+    let group = check.object().get("apiGroup").and_then(Json::as_str);
+    let why = group.map(|group| name_errors(NameRule::Subdomain, group, false)).unwrap_or_default();
+    let check = why.iter().fold(check, |check, why| {
+        check.refuse(true, || FieldError::invalid_text("apiGroup", group.unwrap_or_default(), why))
+    });
+    check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
+}
+
+/// Validates a host name or a wildcard host name.
+fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
+    let why = match host.contains('*') {
+        true => wildcard_errors(host),
+        false => name_errors(NameRule::Subdomain, host, false),
+    };
+    why.iter().fold(check, |check, why| check.refuse(true, || FieldError::invalid_text(field, host, why)))
+}
+
+fn wildcard_errors(host: &str) -> Vec<String> {
+    const FORM: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of \
+                        lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
+                        '*.example.com', regex used for validation is \
+                        '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    let below = host.strip_prefix("*.");
+    let good = below.is_some_and(|below| name_errors(NameRule::ShortSubdomain(usize::MAX), below, false).is_empty());
+    if good && host.len() <= 253 { Vec::new() } else { vec![FORM.to_owned()] }
+}
+
+/// Validates a path of the type Exact or Prefix.
+fn path_errors(path: Check<'_>) -> Check<'_> {
+    let text = path.object().text("/path");
+    let path = ["//", "/./", "/../", "%2f", "%2F"].iter().fold(path, |path, subresource| {
+        path.refuse(text.contains(subresource), || {
+            FieldError::invalid_text("path", text, format!("must not contain '{subresource}'"))
+        })
+    });
+    ["/..", "/."].iter().fold(path, |path, end| {
+        path.refuse(text.ends_with(end), || FieldError::invalid_text("path", text, format!("cannot end with '{end}'")))
+    })
+}

@@ -1,0 +1,98 @@
+//! The kind IngressClass of `networking.k8s.io/v1`.
+
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::check::{Check, immutable};
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+
+use super::ingress::reference;
+use jiff::Timestamp;
+
+/// The strategy of IngressClass in `networking.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IngressClass;
+
+impl Strategy for IngressClass {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::UpdateThenWhole
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(parameters) = object.at_mut("/spec/parameters").filter(|parameters| parameters.is_object()) {
+            parameters.set_default("scope", "Cluster");
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let controller = object.text("/spec/controller");
+        let long = controller.len() > 250;
+        let check = Check::of(object)
+            .refuse(long, || FieldError::too_long("spec.controller", 250))
+            .also(controller_errors(controller))
+            .inside("spec.parameters", |parameters| {
+                let namespaced = parameters.object().text("/scope") == "Namespace";
+                let cluster = parameters.object().text("/scope") == "Cluster";
+                let named = parameters.object().has("/namespace");
+                let parameters = reference(parameters)
+                    .known("scope", &["Cluster", "Namespace"])
+                    .refuse(namespaced && !named, || {
+                        FieldError::required("namespace", "`parameters.scope` is set to 'Namespace'")
+                    })
+                    .refuse(cluster && named, || {
+                        FieldError::forbidden("namespace", "`parameters.scope` is set to 'Cluster'")
+                    });
+                if namespaced { parameters.name("namespace", NameRule::Label) } else { parameters }
+            });
+        check.done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = immutable(new, old, &["spec.controller"]);
+        errors.extend(self.validate_create(new));
+        errors
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Controller, Parameters, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let parameter = |key: &str| object.text(&format!("/spec/parameters/{key}"));
+        let kind = match parameter("apiGroup") {
+            "" => parameter("kind").to_owned(),
+            group => format!("{}.{group}", parameter("kind")),
+        };
+        let parameters = match parameter("name") {
+            "" => "<none>".into(),
+            name => format!("{kind}/{name}"),
+        };
+        vec![row.name(), row.text("/spec/controller"), parameters.into(), row.age()]
+    }
+}
+
+/// Validates the name of a controller, which consists of a domain and a path.
+fn controller_errors(controller: &str) -> FieldErrors {
+    const FIELD: &str = "spec.controller";
+    let error = |why: &str| FieldErrors::from([FieldError::invalid_text(FIELD, controller, why)]);
+    if controller.is_empty() {
+        return FieldErrors::from([FieldError::required(FIELD, "")]);
+    }
+    let Some((domain, path)) =
+        controller.split_once('/').filter(|(domain, path)| !domain.is_empty() && !path.is_empty())
+    else {
+        return error("must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    let mut errors = FieldErrors::default();
+    let why = name_errors(NameRule::Subdomain, domain, false);
+    errors.extend(why.iter().map(|why| FieldError::invalid_text(FIELD, domain, why)));
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/%-._~!$&'()*+,;=:".contains(&byte);
+    if !path.bytes().all(plain) {
+        let why = "Invalid path (e.g. 'dev', regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+        errors.push(FieldError::invalid_text(FIELD, path, why));
+    }
+    errors
+}

@@ -1,0 +1,58 @@
+//! The kind IPAddress of the group `networking.k8s.io`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::Json;
+use pintle_kinds::check::{Check, immutable};
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::without_effect::{ADDRESSES, object_warning};
+use pintle_kinds::{Kinds, Strategy};
+
+/// The strategy of IPAddress in `networking.k8s.io`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IpAddress;
+
+impl Strategy for IpAddress {
+    fn name_rule(&self) -> NameRule {
+        NameRule::IpAddress
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        if !object.has("/spec/parentRef") {
+            return FieldErrors::from([FieldError::required("spec.parentRef", "")]);
+        }
+        Check::of(object)
+            .name("spec.parentRef.group", NameRule::Subdomain)
+            .required("spec.parentRef.resource")
+            .required("spec.parentRef.name")
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        errors.extend(immutable(new, old, &["spec.parentRef"]));
+        errors
+    }
+
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        object_warning(object, ADDRESSES)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, ParentRef")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let part = |key: &str| object.text(&format!("/spec/parentRef/{key}"));
+        let resource = match part("group") {
+            "" => part("resource").into(),
+            group => format!("{}.{group}", part("resource")),
+        };
+        let parts = [resource.as_str(), part("namespace"), part("name")];
+        let parent = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+        vec![row.name(), parent.into()]
+    }
+}

@@ -1,0 +1,37 @@
+//! The kind ServiceCIDR of the group `networking.k8s.io`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::cluster::Cluster;
+use pintle_apimachinery::request::Subresource;
+use pintle_json::Json;
+use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::without_effect::{SERVICE_RANGES, object_warning};
+use pintle_kinds::{Kinds, Strategy};
+
+/// The strategy of ServiceCIDR in `networking.k8s.io`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceCidr;
+
+impl Strategy for ServiceCidr {
+    fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
+        object_warning(object, SERVICE_RANGES)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, CIDRs, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.joined("/spec/cidrs"), row.age()]
+    }
+
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
+    }
+}

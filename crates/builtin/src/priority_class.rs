@@ -1,0 +1,76 @@
+//! The kind PriorityClass of `scheduling.k8s.io/v1`.
+
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::check::{Check, immutable};
+use pintle_kinds::table::{self, Column, Row};
+
+use crate::core::pod::SYSTEM_CLASSES;
+use jiff::Timestamp;
+
+const HIGHEST_PRIORITY: i64 = 1_000_000_000;
+
+/// The strategy of PriorityClass in `scheduling.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PriorityClass;
+
+impl Strategy for PriorityClass {
+    fn defaults(&self, object: &mut Json) {
+        object.set_default("preemptionPolicy", "PreemptLowerPriority");
+        object.set_default("value", 0);
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let name = metadata::name(object);
+        let system = name.starts_with("system-") && !is_system(name);
+        let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
+        Check::of(object)
+            .refuse(system, || {
+                let why = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system \
+                     priority class"
+                );
+                FieldError::forbidden("metadata.name", why)
+            })
+            .refuse(high, || {
+                let why = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
+                FieldError::forbidden("value", why)
+            })
+            .required("preemptionPolicy")
+            .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        if new.get("value") != old.get("value") {
+            errors.push(FieldError::forbidden("value", "may not be changed in an update."));
+        }
+        errors.extend(immutable(new, old, &["preemptionPolicy"]));
+        errors
+    }
+
+    fn changes_generation(&self, _: &Json, _: &Json) -> bool {
+        false
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        is_system(name).then_some("this is a system priority class and cannot be deleted")
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Value:integer, Global-Default:boolean, Age, PreemptionPolicy")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.number("/value"), row.boolean("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
+    }
+}
+
+fn is_system(name: &str) -> bool {
+    SYSTEM_CLASSES.iter().any(|(system, _)| *system == name)
+}

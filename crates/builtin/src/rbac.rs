@@ -1,0 +1,7 @@
+//! The RBAC kinds, which are roles and bindings.
+
+mod role;
+mod role_binding;
+
+pub(super) use role::Role;
+pub(super) use role_binding::RoleBinding;

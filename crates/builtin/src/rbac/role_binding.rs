@@ -1,0 +1,99 @@
+//! The kinds RoleBinding and ClusterRoleBinding of `rbac.authorization.k8s.io/v1`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::{Json, json};
+use pintle_kinds::check::Check;
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::{RBAC_GROUP, Strategy};
+
+/// The strategy of RoleBinding and ClusterRoleBinding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoleBinding {
+    pub(crate) namespaced: bool,
+}
+
+impl Strategy for RoleBinding {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks::WholeThenUpdate
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(role) = object.member("roleRef") {
+            role.set_default("apiGroup", RBAC_GROUP);
+            if role.text("/apiGroup").is_empty() {
+                role.set("apiGroup", RBAC_GROUP);
+            }
+        }
+        for subject in object.items_mut("subjects") {
+            if matches!(subject.text("/kind"), "User" | "Group") && subject.text("/apiGroup").is_empty() {
+                subject.set("apiGroup", RBAC_GROUP);
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+        let kind = object.text("/roleRef/kind");
+        Check::of(object)
+            .one_of("roleRef.apiGroup", &[RBAC_GROUP])
+            .refuse(!kinds.contains(&kind), || FieldError::unsupported("roleRef.kind", &kind.into(), kinds))
+            .required("roleRef.name")
+            .name("roleRef.name", NameRule::PathSegment)
+            .each("subjects", |subject, _| self.subject(subject))
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let mut errors = self.validate_create(new);
+        if new.get("roleRef") != old.get("roleRef") {
+            let said = |name: &str| new.text(&format!("/roleRef/{name}"));
+            // As in kube-apiserver, the invalid value in the error is shown with the names of the Go fields.
+            let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
+            errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
+        }
+        errors
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Role, Age, Users*, Groups*, ServiceAccounts*")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let role = format!("{}/{}", object.text("/roleRef/kind"), object.text("/roleRef/name"));
+        let of_kind = |kind: &str| {
+            let subjects = object.list("/subjects").filter(|subject| subject.text("/kind") == kind);
+            let names = subjects.map(|subject| match kind {
+                "ServiceAccount" => format!("{}/{}", subject.text("/namespace"), subject.text("/name")),
+                _ => subject.text("/name").to_owned(),
+            });
+            Json::from(names.collect::<Vec<_>>().join(", "))
+        };
+        vec![row.name(), role.into(), row.age(), of_kind("User"), of_kind("Group"), of_kind("ServiceAccount")]
+    }
+}
+
+impl RoleBinding {
+    fn subject<'a>(&self, subject: Check<'a>) -> Check<'a> {
+        let kind = subject.object().text("/kind");
+        let group = subject.object().text("/apiGroup");
+        let lacks_namespace = !self.namespaced && subject.object().text("/namespace").is_empty();
+        let subject = subject.required("name");
+        match kind {
+            "ServiceAccount" => subject
+                .name("name", NameRule::Subdomain)
+                .refuse(!group.is_empty(), || FieldError::unsupported("apiGroup", &group.into(), &[""]))
+                .refuse(lacks_namespace, || FieldError::required("namespace", "")),
+            "User" | "Group" => subject.one_of("apiGroup", &[RBAC_GROUP]),
+            other => subject
+                .refuse(true, || FieldError::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
+        }
+    }
+}

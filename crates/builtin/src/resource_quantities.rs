@@ -1,0 +1,71 @@
+//! Validates resource quantities.
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
+use pintle_schema::quantity;
+
+const WHOLE_UNIT: i128 = 1_000_000_000;
+
+/// Resources whose quantities must be integers.
+const WHOLE: &[&str] = &[
+    "pods",
+    "quotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// Validates the quantity of a resource.
+pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErrors {
+    let nanos = quantity::nanos(amount).unwrap_or(0);
+    let mut errors = FieldErrors::default();
+    if nanos < 0 {
+        errors.push(FieldError::invalid_text(field, amount, "must be greater than or equal to 0"));
+    }
+    if (WHOLE.contains(&name) || is_extended(name)) && nanos % WHOLE_UNIT != 0 {
+        errors.push(FieldError::invalid_text(field, amount, "must be an integer"));
+    }
+    errors
+}
+
+/// Reports a negative quantity of storage.
+pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
+    let nanos = quantity::nanos(amount)?;
+    // As in Go, a fractional quantity is rounded away from zero before the check.
+    let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
+    (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
+}
+
+/// Reports a quantity of huge pages that is not a multiple of the page size. The name of the resource contains the page
+/// size.
+pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldError> {
+    let page = name.strip_prefix("hugepages-")?;
+    let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
+    let fits = page.is_some_and(|page| quantity::nanos(amount).unwrap_or(0) % page == 0);
+    let why = format!("{amount} is not positive integer multiple of {name}");
+    (!fits).then(|| FieldError::invalid_text(field, amount, why))
+}
+
+/// Validates the name of a resource in the status of a claim. The name must be `storage`, or have a domain that does
+/// not belong to Kubernetes.
+pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
+    let why = qualified_name_faults(name);
+    match why.is_empty() && is_native(name) && name != "storage" {
+        true => FieldErrors::from([FieldError::unsupported(field, &name.into(), &["storage"])]),
+        false => why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect(),
+    }
+}
+
+/// Returns whether a resource name is one of the names that Kubernetes defines.
+pub(super) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Returns whether this is the name of an extended resource.
+pub(super) fn is_extended(name: &str) -> bool {
+    let as_quota = format!("requests.{name}");
+    !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()
+}

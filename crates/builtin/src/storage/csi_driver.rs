@@ -1,0 +1,101 @@
+//! The kind CSIDriver of `storage.k8s.io/v1`.
+
+use jiff::Timestamp;
+use pintle_apimachinery::object::duplicates;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::table::{self, Column, Row};
+
+/// The strategy of CSIDriver in `storage.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CsiDriver;
+
+impl Strategy for CsiDriver {
+    fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
+        const TOKENS: &str = "/spec/tokenRequests";
+        let has_tokens = object.list(TOKENS).next().is_some() && !object.has("/spec/serviceAccountTokenInSecrets");
+        let unchanged = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
+        let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
+                   attributes";
+        match has_tokens && !unchanged {
+            true => vec![format!("spec.serviceAccountTokenInSecrets {why}")],
+            false => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        let Some(spec) = object.member("spec") else { return };
+        spec.set_default("attachRequired", true);
+        spec.set_default("volumeLifecycleModes", json!(["Persistent"]));
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+            spec.set_default(key, false);
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let modes = ["Persistent", "Ephemeral"];
+        let odd = object.list("/spec/volumeLifecycleModes").filter(|mode| !modes.iter().any(|known| *mode == known));
+        let odd: FieldErrors =
+            odd.map(|mode| FieldError::unsupported("spec.volumeLifecycleModes", mode, &modes)).collect();
+        let duplicates = duplicates(object.list("/spec/tokenRequests").map(|request| request.text("/audience")));
+        let tokens = object.has("/spec/serviceAccountTokenInSecrets") && !object.has("/spec/tokenRequests/0");
+        let period = object.integer("/spec/nodeAllocatableUpdatePeriodSeconds");
+        Check::of(object)
+            .known("spec.fsGroupPolicy", &["File", "None", "ReadWriteOnceWithFSType"])
+            .each("spec.tokenRequests", |request, at| {
+                let audience = request.object().text("/audience");
+                if duplicates[at] {
+                    return request.refuse(true, || FieldError::duplicate("audience", &audience.into()));
+                }
+                request
+                    .within("expirationSeconds", 600, i64::MAX, "may not specify a duration less than 10 minutes")
+                    .within(
+                        "expirationSeconds",
+                        i64::MIN,
+                        1 << 32,
+                        "may not specify a duration larger than 2^32 seconds",
+                    )
+            })
+            .also(odd)
+            .refuse(period.is_some_and(|period| period < 10), || {
+                let why = "must be greater than or equal to 10 seconds";
+                FieldError::invalid("spec.nodeAllocatableUpdatePeriodSeconds", &period.unwrap_or(0).into(), why)
+            })
+            .refuse(tokens, || {
+                let why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+                FieldError::invalid(
+                    "spec.serviceAccountTokenInSecrets",
+                    &object["spec"]["serviceAccountTokenInSecrets"],
+                    why,
+                )
+            })
+            .done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, AttachRequired:boolean, PodInfoOnMount:boolean, StorageCapacity:boolean, \
+             TokenRequests, RequiresRepublish:boolean, Modes, Age",
+        )
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        let audiences: Vec<_> = object.list("/spec/tokenRequests").map(|request| request.text("/audience")).collect();
+        let audiences = if audiences.is_empty() { "<unset>".into() } else { audiences.join(",") };
+        vec![
+            row.name(),
+            row.boolean("/spec/attachRequired"),
+            row.boolean("/spec/podInfoOnMount"),
+            row.boolean("/spec/storageCapacity"),
+            audiences.into(),
+            row.boolean("/spec/requiresRepublish"),
+            row.joined("/spec/volumeLifecycleModes"),
+            row.age(),
+        ]
+    }
+}

@@ -1,0 +1,72 @@
+//! The kind CSINode of `storage.k8s.io/v1`.
+
+use pintle_apimachinery::object::duplicates;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::table::{self, Column, Row};
+
+use crate::core::pod::volume_plugins::driver_errors;
+use jiff::Timestamp;
+use std::collections::HashSet;
+
+/// The strategy of CSINode in `storage.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CsiNode;
+
+impl Strategy for CsiNode {
+    fn defaults(&self, object: &mut Json) {
+        if let Some(spec) = object.member("spec") {
+            spec.set_default("drivers", Json::Null);
+        }
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let duplicates = duplicates(object.list("/spec/drivers").map(|driver| driver.text("/name")));
+        let all = Check::of(object).each("spec.drivers", |driver, at| {
+            let (name, node) = (driver.object().text("/name"), driver.object().text("/nodeID"));
+            let field = driver.path("name");
+            driver
+                .also(driver_errors(name, &field))
+                .required("nodeID")
+                .refuse(node.len() > 256, || FieldError::invalid_text("nodeID", node, "must be 256 characters or less"))
+                .not_negative(&["allocatable.count"])
+                .refuse(duplicates[at], || FieldError::duplicate("name", &name.into()))
+                .also(topology_errors(object, at))
+        });
+        all.done()
+    }
+
+    fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
+        self.validate_create(new)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Drivers:integer, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), object.list("/spec/drivers").count().into(), row.age()]
+    }
+}
+
+/// Validates the topology keys of a driver. As in kube-apiserver, the errors contain the path of the driver instead of
+/// the key.
+fn topology_errors(node: &Json, at: usize) -> FieldErrors {
+    let path = format!("spec.drivers[{at}]");
+    let mut seen = HashSet::new();
+    let mut errors = FieldErrors::default();
+    for key in node.list("/spec/drivers").nth(at).into_iter().flat_map(|driver| driver.texts("/topologyKeys")) {
+        if key.is_empty() {
+            errors.push(FieldError::required(path.as_str(), ""));
+        }
+        if !seen.insert(key) {
+            errors.push(FieldError::duplicate(path.as_str(), &key.into()));
+        }
+        errors.extend(label_key_faults(key).iter().map(|why| FieldError::invalid_text(path.as_str(), key, why)));
+    }
+    errors
+}

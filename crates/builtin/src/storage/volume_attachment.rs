@@ -1,0 +1,71 @@
+//! The kind VolumeAttachment of `storage.k8s.io/v1`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
+use pintle_kinds::table::{self, Column, Row};
+
+use crate::core::pod::volume_plugins::driver_errors;
+use jiff::Timestamp;
+
+/// The strategy of VolumeAttachment in `storage.k8s.io/v1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeAttachment;
+
+impl Strategy for VolumeAttachment {
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
+    fn defaults(&self, object: &mut Json) {
+        if let Some(status) = object.member("status") {
+            status.set_default("attached", false);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
+        object.set("status", json!({"attached": false}));
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let attacher = driver_errors(object.text("/spec/attacher"), "spec.attacher");
+        let (named, inline) =
+            (object.has("/spec/source/persistentVolumeName"), object.has("/spec/source/inlineVolumeSpec"));
+        let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+        let nameless = named && object.text("/spec/source/persistentVolumeName").is_empty();
+        Check::of(object)
+            .also(attacher)
+            .refuse(!named && !inline, || FieldError::required("spec.source", why))
+            .refuse(named && inline, || FieldError::forbidden("spec.source", why))
+            .refuse(nameless && !inline, || {
+                FieldError::required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
+            })
+            .inside("spec.source.persistentVolumeName", |name| name.whole_is(NameRule::Subdomain))
+            .child("spec.nodeName", |node| node.whole_is(NameRule::Subdomain))
+            .done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Attacher, PV, Node, Attached:boolean, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![
+            row.name(),
+            row.text("/spec/attacher"),
+            row.text("/spec/source/persistentVolumeName"),
+            row.text("/spec/nodeName"),
+            row.boolean("/status/attached"),
+            row.age(),
+        ]
+    }
+
+    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
+        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
+    }
+}

@@ -1,0 +1,54 @@
+//! The kind VolumeAttributesClass of the group `storage.k8s.io`.
+
+use pintle_apimachinery::cluster::Context;
+use pintle_apimachinery::failure::Outcome;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_kinds::Strategy;
+use pintle_kinds::check::Check;
+use pintle_kinds::table::{self, Column, Row};
+
+use super::storage_class::{driver_errors, parameter_errors};
+use crate::core::add_finalizer;
+use jiff::Timestamp;
+
+/// The strategy of VolumeAttributesClass in `storage.k8s.io`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeAttributesClass;
+
+impl Strategy for VolumeAttributesClass {
+    fn admit(&self, _: &Context<'_>, object: &mut Json, old: Option<&Json>, _: Subresource) -> Outcome<()> {
+        if old.is_none() {
+            add_finalizer(object, "kubernetes.io/vac-protection");
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, object: &Json) -> FieldErrors {
+        let none = object.members("/parameters").next().is_none();
+        Check::of(object)
+            .required("driverName")
+            .also(driver_errors(object, "driverName"))
+            .also(parameter_errors(object))
+            .refuse(none, || FieldError::required("parameters", "must contain at least one key/value pair"))
+            .done()
+    }
+
+    fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
+        let changed = ["driverName", "parameters"].into_iter().filter(|key| new.get(key) != old.get(key));
+        let mut errors: FieldErrors =
+            changed.map(|key| FieldError::forbidden(key, format!("updates to {key} are forbidden."))).collect();
+        errors.extend(self.validate_create(new));
+        errors
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, DriverName, Age")
+    }
+
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.text("/driverName"), row.age()]
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of the built-in kinds and of the registry of kinds.
+
+mod error_order;
+mod field_selectors;
+mod object_meta;
+mod registry_of_kinds;
+mod size;
+mod strategies;
+mod table;
+mod validation_rows;
+mod without_effect;

@@ -1,0 +1,149 @@
+//! Tests of table rows.
+
+use jiff::Timestamp;
+use pintle_apimachinery::request::Verb;
+use pintle_builtin::coordinated_kinds;
+use pintle_json::{Json, json};
+use pintle_kinds::table::duration;
+
+const NOW: &str = "2024-01-02T03:04:05Z";
+
+fn now() -> Timestamp {
+    NOW.parse().expect("a time")
+}
+
+#[track_caller]
+fn check(group: &str, kind: &str, object: Json, expected: Json) {
+    let kinds = coordinated_kinds();
+    let kind = kinds.group_kind(group, kind).expect("a built-in kind");
+    assert_eq!(Json::from(kind.strategy.cells(&object, now())), expected, "{object}");
+}
+
+#[test]
+fn durations_have_one_or_two_units() {
+    for (seconds, expected) in [
+        (-2, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (121, "2m1s"),
+        (600, "10m"),
+        (10_680, "178m"),
+        (10_800, "3h"),
+        (10_860, "3h1m"),
+        (28_800, "8h"),
+        (169_200, "47h"),
+        (172_800, "2d"),
+        (676_800, "7d20h"),
+        (691_200, "8d"),
+        (63_072_000, "2y"),
+        (68_169_600, "2y59d"),
+        (252_288_000, "8y"),
+    ] {
+        assert_eq!(duration(seconds), expected, "{seconds}");
+    }
+}
+
+#[test]
+fn pod_row_shows_container_states_and_restarts() {
+    let pod = |status: Json| {
+        json!({"metadata": {"name": "a", "creationTimestamp": "2024-01-02T02:54:05Z"},
+               "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]}, "status": status})
+    };
+    for (status, expected) in [
+        (json!({"phase": "Pending"}), ["0/1", "Pending", "0"]),
+        (json!({"phase": "Failed", "reason": "Evicted"}), ["0/1", "Evicted", "0"]),
+        (json!({"initContainerStatuses": [{"name": "i", "state": {"waiting": {}}}]}), ["0/1", "Init:0/1", "0"]),
+        (
+            json!({"initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}),
+            ["0/1", "Init:Error", "0"],
+        ),
+        (
+            json!({"phase": "Running", "containerStatuses": [{"name": "c", "ready": true, "restartCount": 3,
+                   "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2024-01-02T02:59:05Z"}}}]}),
+            ["1/1", "Running", "3 (5m ago)"],
+        ),
+        (
+            json!({"phase": "Running", "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
+            ["0/1", "CrashLoopBackOff", "0"],
+        ),
+        (
+            json!({"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"terminated": {"signal": 9}}}]}),
+            ["0/1", "Signal:9", "0"],
+        ),
+    ] {
+        let [ready, state, restarts] = expected;
+        let row = json!(["a", ready, state, restarts, "10m", "<none>", "<none>", "<none>", "<none>"]);
+        check("", "Pod", pod(status), row);
+    }
+}
+
+#[test]
+fn rows_of_other_kinds_show_their_fields() {
+    let at = |mut object: Json| {
+        object["metadata"] = json!({"name": "a", "creationTimestamp": NOW});
+        object
+    };
+    for (group, kind, object, expected) in [
+        ("", "ConfigMap", json!({"data": {"a": "1"}, "binaryData": {"b": "", "c": ""}}), json!(["a", 3, "0s"])),
+        ("", "Secret", json!({"type": "Opaque"}), json!(["a", "Opaque", 0, "0s"])),
+        (
+            "",
+            "Service",
+            json!({"spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30000, "protocol": "TCP"}]}}),
+            json!(["a", "LoadBalancer", "10.0.0.1", "<pending>", "80:30000/TCP", "0s", "<none>"]),
+        ),
+        (
+            "apps",
+            "Deployment",
+            json!({"spec": {"replicas": 3, "selector": {"matchLabels": {"app": "a"}},
+                            "template": {"spec": {"containers": [{"name": "c", "image": "x"}]}}},
+                   "status": {"readyReplicas": 2, "updatedReplicas": 1}}),
+            json!(["a", "2/3", 1, 0, "0s", "c", "x", "app=a"]),
+        ),
+        (
+            "",
+            "Node",
+            json!({"spec": {"unschedulable": true}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+            json!([
+                "a",
+                "NotReady,SchedulingDisabled",
+                "<none>",
+                "0s",
+                "",
+                "<none>",
+                "<none>",
+                "<unknown>",
+                "<unknown>",
+                "<unknown>"
+            ]),
+        ),
+        (
+            "policy",
+            "PodDisruptionBudget",
+            json!({"spec": {"minAvailable": "50%"}}),
+            json!(["a", "50%", "N/A", 0, "0s"]),
+        ),
+        ("coordination.k8s.io", "Lease", json!({"spec": {"holderIdentity": "h"}}), json!(["a", "h", "0s"])),
+        (
+            "coordination.k8s.io",
+            "LeaseCandidate",
+            json!({"spec": {"leaseName": "l", "binaryVersion": "1.36.1", "emulationVersion": "1.35.0"}}),
+            json!(["a", "l", "1.36.1", "1.35.0", "0s"]),
+        ),
+        ("rbac.authorization.k8s.io", "Role", json!({}), json!([])),
+    ] {
+        check(group, kind, at(object), expected);
+    }
+}
+
+#[test]
+fn rows_have_one_cell_per_column() {
+    for kind in coordinated_kinds().kinds().filter(|kind| kind.allows(Verb::List)) {
+        for object in [json!({}), json!(null), json!({"metadata": {"name": 1}, "spec": [], "status": "x"})] {
+            let count = kind.columns().map_or(0, <[_]>::len);
+            assert_eq!(kind.strategy.cells(&object, now()).len(), count, "{:?}", kind.gvk());
+        }
+    }
+}

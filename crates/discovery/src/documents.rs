@@ -1,0 +1,226 @@
+//! Discovery and OpenAPI documents. Discovery and OpenAPI documents are created on request. Each document is cached until the described
+//! kinds change.
+
+mod document_cache;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use document_cache::DocumentCache;
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::Ordered;
+use pintle_json::{Json, Map, json};
+use pintle_kinds::{Kind, Kinds, VersionKinds};
+use pintle_meta::GroupVersion;
+use tokio::sync::Semaphore;
+
+use super::openapi_proto::{self, ProtoV2};
+use super::openapi_v2::TextV2;
+use super::{aggregated, etag, group_list, openapi, openapi_v2, paths};
+
+/// The discovery and OpenAPI documents of a server. A document is created on request. The server creates a document on a thread for
+/// blocking code, because the creation takes long. At most one OpenAPI document and one discovery document are created at the same time.
+#[derive(Debug)]
+pub struct Documents {
+    cache: Mutex<DocumentCache>,
+    openapi: Arc<Semaphore>,
+    /// A semaphore with one permit, which is needed to create a discovery document. Discovery has its own semaphore because it must not
+    /// wait for OpenAPI documents, which take longest to create.
+    listings: Arc<Semaphore>,
+    /// Whether documents are created on the thread of the caller.
+    is_inline: bool,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        let [openapi, listings] = [1, 1].map(|turns| Arc::new(Semaphore::new(turns)));
+        Self { cache: Mutex::default(), openapi, listings, is_inline: false }
+    }
+}
+
+/// The kinds that a document describes, and the format of the document.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DocumentScope {
+    /// A discovery document.
+    Listing(Listing),
+    /// The list of all OpenAPI 3 documents and their paths.
+    Index,
+    /// The kinds of one group and version, in OpenAPI 3.
+    Version(GroupVersion, DocumentForm),
+    /// All kinds, in one OpenAPI 2 document.
+    All(DocumentForm),
+}
+
+/// The encoding of an OpenAPI document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DocumentForm {
+    Json,
+    /// Protobuf with the messages of the Go library gnostic.
+    Protobuf,
+}
+
+/// The discovery documents that describe all API groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Listing {
+    /// The aggregated document of `/api` or `/apis`. It contains all resources.
+    Aggregated { core: bool },
+    /// The list of all API groups, which is served at `/apis`.
+    Groups,
+    /// The list of all paths, which is served at `/`.
+    Paths,
+}
+
+/// The bytes of an encoded document, and its ETag.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The ETag. The ETag depends only on the content of the document and is the same for all encodings.
+    pub tag: Arc<str>,
+    pub bytes: Bytes,
+}
+
+/// The kinds that a document describes, in their current state. Two states at the same address are identical.
+type DocumentSubject = Arc<dyn Any + Send + Sync>;
+
+impl Documents {
+    /// Creates a cache that creates its documents on the thread of the caller.
+    pub fn inline() -> Self {
+        Self { is_inline: true, ..Self::default() }
+    }
+
+    /// Returns the document. A cached document is returned without creating it again. Returns `None` if the document's group and version
+    /// are not served.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a panic occurred while the document was created.
+    pub async fn find(self: &Arc<Self>, served: &Arc<Kinds>, scope: DocumentScope) -> Outcome<Option<Document>> {
+        let Some(subject) = scope.subject(served) else { return Ok(None) };
+        if let Some(document) = self.cache().find(&scope, &subject) {
+            return Ok(Some(document));
+        }
+        if self.is_inline {
+            return Ok(Some(self.make(served, scope, &subject)));
+        }
+        let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
+        // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task keeps the permit until
+        // the document is created.
+        let turn = turns.clone().acquire_owned().await;
+        let (documents, served) = (self.clone(), served.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let known = documents.cache().find(&scope, &subject);
+            known.unwrap_or_else(|| documents.make(&served, scope, &subject))
+        });
+        made.await.map(Some).map_err(|error| Failure::internal(format!("cannot create the document: {error}")))
+    }
+
+    fn make(&self, served: &Kinds, scope: DocumentScope, subject: &DocumentSubject) -> Document {
+        let document = match &scope {
+            DocumentScope::Listing(listing) => listing.document(served),
+            DocumentScope::Index => Document::new(self.index(served)),
+            DocumentScope::Version(group_version, form) => {
+                let kinds = served.version(&group_version.group, &group_version.version);
+                let kinds = kinds.map(|version| kinds_of(version));
+                let document = openapi::document(&kinds.unwrap_or_default());
+                match form {
+                    DocumentForm::Json => Document::new(document.to_string()),
+                    DocumentForm::Protobuf => {
+                        let scope = DocumentScope::Version(group_version.clone(), DocumentForm::Json);
+                        let known = self.cache().tag(&scope, subject);
+                        let tag = known.unwrap_or_else(|| etag(document.to_string().as_bytes()).into());
+                        Document { tag, bytes: openapi_proto::v3(&document).into() }
+                    }
+                }
+            }
+            DocumentScope::All(form) => openapi_v2_document(served, *form),
+        };
+        self.cache().keep(scope, subject, &document, true);
+        document
+    }
+
+    /// The list of documents is sorted by group and version. The list is sorted by group and version. The path of each document contains a
+    /// hash of its content, so clients can cache the document forever.
+    fn index(&self, served: &Kinds) -> String {
+        let mut paths = Map::new();
+        for (version, kinds) in served.versions() {
+            let path = version.path();
+            let scope = DocumentScope::Version(version, DocumentForm::Json);
+            let subject: DocumentSubject = kinds.clone();
+            let known = self.cache().tag(&scope, &subject);
+            let tag = known.unwrap_or_else(|| {
+                let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
+                // Cache only the ETag. Most clients request only a few of the documents.
+                self.cache().keep(scope, &subject, &document, false);
+                document.tag
+            });
+            let place = json!({"serverRelativeURL": format!("/openapi/v3{path}?hash={tag}")});
+            paths.insert(&path[1..], place);
+        }
+        json!({"paths": paths}).to_string()
+    }
+
+    fn cache(&self) -> MutexGuard<'_, DocumentCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DocumentScope {
+    fn subject(&self, served: &Arc<Kinds>) -> Option<DocumentSubject> {
+        Some(match self {
+            Self::Version(version, _) => served.version(&version.group, &version.version)?.clone(),
+            Self::Listing(_) | Self::Index | Self::All(_) => served.clone(),
+        })
+    }
+}
+
+impl Listing {
+    pub fn value(self, served: &Kinds) -> Json {
+        match self {
+            Self::Aggregated { core } => aggregated(served, core),
+            Self::Groups => group_list(served),
+            Self::Paths => paths(served),
+        }
+    }
+
+    /// Returns the document in the format that most clients request.
+    fn document(self, served: &Kinds) -> Document {
+        let value = self.value(served);
+        let tag = etag(value.to_string().as_bytes()).into();
+        let text = match self {
+            Self::Paths => pintle_json::to_vec_pretty(&Ordered(&value)),
+            Self::Aggregated { .. } | Self::Groups => pintle_json::to_vec(&Ordered(&value)).map(|mut text| {
+                text.push(b'\n');
+                text
+            }),
+        };
+        Document { tag, bytes: text.unwrap_or_default().into() }
+    }
+}
+
+impl Document {
+    fn new(text: String) -> Self {
+        Self { tag: etag(text.as_bytes()).into(), bytes: text.into() }
+    }
+}
+
+fn openapi_v2_document(served: &Kinds, form: DocumentForm) -> Document {
+    let (head, mut text, mut proto) = (openapi_v2::head(), TextV2::default(), ProtoV2::default());
+    openapi_v2::parts(served.versions().map(|(_, kinds)| kinds_of(kinds)), |part, name, value| {
+        text.add(part, name, value);
+        if form == DocumentForm::Protobuf {
+            proto.add(part, name, value);
+        }
+    });
+    let json = Document::new(text.finish(&head));
+    match form {
+        DocumentForm::Json => json,
+        DocumentForm::Protobuf => Document { tag: json.tag, bytes: proto.finish(&head).into() },
+    }
+}
+
+fn kinds_of(version: &VersionKinds) -> Vec<Arc<Kind>> {
+    version.kinds().cloned().collect()
+}

@@ -1,0 +1,56 @@
+//! Discovery documents and OpenAPI documents of an API server.
+//!
+//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//!
+//! - [`Documents`] encodes and caches the documents. A [`DocumentScope`] selects a document, and a [`DocumentForm`] its encoding.
+//! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
+//! - [`inlined`] returns the schema of a kind without references.
+//!
+//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)). It serves no HTTP. Start with `documents.rs`.
+//!
+//! ```
+//! use pintle_kinds::Kinds;
+//!
+//! assert!(pintle_discovery::resource_list(&Kinds::default(), "apps", "v1").is_none());
+//! ```
+
+#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
+
+mod aggregated;
+mod documents;
+mod legacy;
+mod openapi;
+mod openapi_proto;
+mod openapi_v2;
+mod operations;
+mod schema_names;
+#[cfg(test)]
+mod tests;
+
+use sha2::{Digest, Sha256, Sha512};
+
+use aggregated::aggregated;
+pub use documents::{Document, DocumentForm, DocumentScope, Documents, Listing};
+pub use legacy::{api_versions, group, resource_list};
+use legacy::{group_list, paths};
+pub use openapi::inlined;
+use pintle_kinds::{Kind, ServedSubresource};
+
+/// Returns the ETag of a document, without quotes. The ETag has 128 upper-case hexadecimal digits.
+fn etag(document: &[u8]) -> String {
+    Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// Returns the `storageVersionHash` of a kind. Returns `None` if the objects of the kind are not stored.
+fn storage_version_hash(kind: &Kind) -> Option<String> {
+    use base64::Engine as _;
+    let stored = kind.stored_version.as_ref()?;
+    let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, kind.kind));
+    Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
+}
+
+/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the group and version of
+/// its resource.
+fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
+    subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
+}

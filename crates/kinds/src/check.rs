@@ -1,0 +1,218 @@
+//! Contains a builder that applies validation rules to an object and collects the errors.
+
+use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
+use pintle_json::Json;
+
+/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the same form as in errors,
+/// such as `spec.ports`.
+#[derive(Debug)]
+pub struct Check<'a> {
+    object: &'a Json,
+    prefix: String,
+    errors: FieldErrors,
+}
+
+impl<'a> Check<'a> {
+    /// Creates a check of a whole object.
+    pub fn of(object: &'a Json) -> Self {
+        Self { object, prefix: String::new(), errors: FieldErrors::default() }
+    }
+
+    /// Creates a check of a value inside an object. `path` is the path of this value. The paths in errors about this value begin with
+    /// `path`.
+    pub fn at(object: &'a Json, path: &str) -> Self {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+        Self { object, prefix, errors: FieldErrors::default() }
+    }
+
+    /// Reports a field that is absent or empty.
+    pub fn required(self, field: &str) -> Self {
+        self.required_because(field, "")
+    }
+
+    /// Reports a field that is absent or empty. The error also contains the reason `why`.
+    pub fn required_because(mut self, field: &str, why: &str) -> Self {
+        if self.value(field).is_none_or(Json::is_empty) {
+            self.errors.push(FieldError::required(self.path(field), why));
+        }
+        self
+    }
+
+    /// Rejects negative numbers in these fields.
+    pub fn not_negative(self, fields: &[&str]) -> Self {
+        fields.iter().fold(self, |check, field| check.at_least(field, 0))
+    }
+
+    /// Reports a field whose number is less than `least`.
+    pub fn at_least(mut self, field: &str, least: i64) -> Self {
+        if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
+            let why = format!("must be greater than or equal to {least}");
+            self.errors.push(FieldError::invalid(self.path(field), value, why));
+        }
+        self
+    }
+
+    /// Reports a string that is not one of the known values. An absent or empty string is valid.
+    pub fn one_of(mut self, field: &str, known: &[&str]) -> Self {
+        if let Some(value) = self.value(field).filter(|value| !value.is_empty())
+            && !value.as_str().is_some_and(|text| known.contains(&text))
+        {
+            self.errors.push(FieldError::unsupported(self.path(field), value, known));
+        }
+        self
+    }
+
+    /// Reports a value that is not one of the known strings. An absent value is valid, but an empty string is invalid.
+    pub fn known(mut self, field: &str, known: &[&str]) -> Self {
+        if let Some(value) = self.value(field)
+            && !value.as_str().is_some_and(|text| known.contains(&text))
+        {
+            self.errors.push(FieldError::unsupported(self.path(field), value, known));
+        }
+        self
+    }
+
+    /// Reports a field that is absent, or whose value is not one of the known values.
+    pub fn required_one_of(self, field: &str, known: &[&str]) -> Self {
+        self.required(field).one_of(field, known)
+    }
+
+    /// Reports a number that is less than `least` or greater than `most`.
+    pub fn within(mut self, field: &str, least: i64, most: i64, why: &str) -> Self {
+        let outside = |value: &&Json| value.as_i64().is_some_and(|number| !(least..=most).contains(&number));
+        if let Some(value) = self.value(field).filter(outside) {
+            self.errors.push(FieldError::invalid(self.path(field), value, why));
+        }
+        self
+    }
+
+    /// Reports a field that is absent, or whose value is not a valid name.
+    pub fn required_name(self, field: &str, rule: NameRule) -> Self {
+        self.required(field).name(field, rule)
+    }
+
+    /// Reports a field that is absent, or whose value is not a qualified name. Qualified names and label keys have the same form.
+    pub fn qualified(mut self, field: &str) -> Self {
+        let text = self.object.text(&pointer(field));
+        let path = self.path(field);
+        let why = qualified_name_faults(text);
+        self.errors.extend(why.iter().map(|why| FieldError::invalid_text(path.as_str(), text, why)));
+        self
+    }
+
+    /// Reports the checked value if it is not a qualified name. Qualified names and label keys have the same form.
+    pub fn whole_is_qualified(self) -> Self {
+        self.whole(qualified_name_faults)
+    }
+
+    /// Reports the checked value if it is empty or not a valid name.
+    pub fn whole_is(self, rule: NameRule) -> Self {
+        self.whole(|text| name_errors(rule, text, false))
+    }
+
+    fn whole(mut self, errors: impl FnOnce(&str) -> Vec<String>) -> Self {
+        let text = self.object.as_str().unwrap_or_default();
+        let path = self.prefix.trim_end_matches('.').to_owned();
+        self.errors.extend(errors(text).iter().map(|why| FieldError::invalid_text(path.as_str(), text, why)));
+        self
+    }
+
+    /// Reports a string that is not a valid name. An absent or empty string is valid.
+    pub fn name(mut self, field: &str, rule: NameRule) -> Self {
+        let text = self.object.text(&pointer(field));
+        if !text.is_empty() {
+            let path = self.path(field);
+            let why = name_errors(rule, text, false);
+            self.errors.extend(why.iter().map(|why| FieldError::invalid_text(path.as_str(), text, why)));
+        }
+        self
+    }
+
+    /// Adds an error if the condition is true. If the field of the error is empty, the error is about the checked value itself.
+    pub fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
+        if holds {
+            let mut error = error();
+            error.field = match error.field.as_str() {
+                "" => self.prefix.trim_end_matches('.').to_owned(),
+                field => self.path(field),
+            };
+            self.errors.push(error);
+        }
+        self
+    }
+
+    /// Applies the rules to each item of a list. The index of the item is also passed to the rules. This method stops when the maximum
+    /// number of errors is reached.
+    pub fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
+        let path = self.path(field);
+        for (at, item) in self.object.list(&pointer(field)).enumerate() {
+            if self.errors.is_full() {
+                break;
+            }
+            let check = Check::at(item, &format!("{path}[{at}]"));
+            self.errors.extend(rules(check, at).errors);
+        }
+        self
+    }
+
+    /// Applies the rules to a nested value, if the value is present.
+    pub fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
+        if self.object.has(&pointer(field))
+            && let Some(part) = self.value(field)
+        {
+            self.errors.extend(rules(Check::at(part, &self.path(field))).errors);
+        }
+        self
+    }
+
+    /// Applies the rules to a nested value. If the value is missing, the rules are applied to null.
+    pub fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
+        static NONE: Json = Json::Null;
+        let part = self.value(field).unwrap_or(&NONE);
+        self.errors.extend(rules(Check::at(part, &self.path(field))).errors);
+        self
+    }
+
+    /// Adds errors that another function returned. These errors must contain complete paths.
+    pub fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
+        self.errors.extend(errors);
+        self
+    }
+
+    /// Returns the checked value.
+    pub fn object(&self) -> &'a Json {
+        self.object
+    }
+
+    /// Returns all collected errors.
+    pub fn done(self) -> FieldErrors {
+        self.errors
+    }
+
+    fn value(&self, field: &str) -> Option<&'a Json> {
+        self.object.at(&pointer(field)).filter(|value| !value.is_null())
+    }
+
+    /// Returns the full path of a field of the checked value.
+    pub fn path(&self, field: &str) -> String {
+        format!("{}{field}", self.prefix)
+    }
+}
+
+/// Compares the given fields of two objects, and returns an error for each field that differs.
+pub fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
+    let changed = fields.iter().filter(|field| {
+        let pointer = pointer(field);
+        new.at(&pointer) != old.at(&pointer)
+    });
+    changed
+        .map(|field| {
+            let value = new.at(&pointer(field)).cloned().unwrap_or_default();
+            FieldError::invalid(*field, &value, "field is immutable")
+        })
+        .collect()
+}
+
+fn pointer(field: &str) -> String {
+    format!("/{}", field.replace('.', "/"))
+}

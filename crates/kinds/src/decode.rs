@@ -1,0 +1,364 @@
+//! Decodes bodies into objects and patches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::How;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::Json;
+use pintle_meta::{FieldValidation, Reason, StatusDetails};
+use pintle_schema::patch::{PatchBody, PatchError};
+use pintle_schema::{self as schema, StrictFinding, protobuf};
+
+use crate::Kind;
+use bytes::Bytes;
+
+use crate::writer::Writer;
+
+/// The media type of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyMedia {
+    Json,
+    Yaml,
+    /// Protobuf. Only built-in kinds support protobuf.
+    Protobuf,
+}
+
+/// A body before decoding. A YAML body is parsed when this value is created, but YAML errors are reported only when the body is decoded.
+#[derive(Clone)]
+pub struct RawBody {
+    bytes: Bytes,
+    content: BodyContent,
+}
+
+#[derive(Clone, Debug)]
+enum BodyContent {
+    Json,
+    Yaml(schema::Yaml),
+    Protobuf,
+}
+
+impl RawBody {
+    /// Creates a JSON body.
+    pub fn json(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), content: BodyContent::Json }
+    }
+
+    /// Creates a body that has this media type.
+    pub fn new(bytes: Bytes, media: BodyMedia) -> Self {
+        let content = match media {
+            BodyMedia::Json => BodyContent::Json,
+            BodyMedia::Protobuf => BodyContent::Protobuf,
+            BodyMedia::Yaml => BodyContent::Yaml(schema::read_yaml(&bytes)),
+        };
+        Self { bytes, content }
+    }
+
+    /// Decodes the body into a value. If a protobuf body contains no apiVersion and kind, `expected` is used instead. Returns the reason if
+    /// the body is invalid.
+    pub fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
+        match &self.content {
+            BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
+            BodyContent::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
+            BodyContent::Protobuf => protobuf::decode(&self.bytes, expected),
+        }
+    }
+}
+
+/// Returns the name of the object in a body. Returns an empty text if the object has no name or the body is invalid.
+pub fn name(bytes: Bytes, content_type: &str) -> String {
+    let Some(media) = media(content_type) else { return String::new() };
+    let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
+    metadata::name(&object).to_owned()
+}
+
+/// A decoded object.
+#[derive(Clone)]
+pub struct BodyObject {
+    pub value: Json,
+    pub warnings: Vec<String>,
+}
+
+/// The patch types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchKind {
+    /// Returns the patch type for a media type if the kind supports this patch type.
+    pub fn of(media: &str, kind: &Kind) -> Option<Self> {
+        match media {
+            "application/json-patch+json" => Some(Self::Json),
+            "application/merge-patch+json" => Some(Self::Merge),
+            "application/strategic-merge-patch+json" if kind.takes_strategic_patches() => Some(Self::Strategic),
+            "application/apply-patch+yaml" => Some(Self::Apply),
+            _ => None,
+        }
+    }
+
+    pub fn how(self) -> How {
+        if self == Self::Apply { How::Apply } else { How::Patch }
+    }
+
+    /// Returns the media type of a request body with this patch type.
+    pub fn body(self) -> BodyMedia {
+        if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
+    }
+}
+
+/// Parses a content type. Ignores parameters and letter case. An empty content type means JSON.
+pub fn media(content_type: &str) -> Option<BodyMedia> {
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media.as_str() {
+        "" | "application/json" => Some(BodyMedia::Json),
+        "application/yaml" => Some(BodyMedia::Yaml),
+        "application/vnd.kubernetes.protobuf" => Some(BodyMedia::Protobuf),
+        _ => None,
+    }
+}
+
+/// Decodes a body into an object of the kind.
+pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<BodyObject> {
+    let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
+    let api_version = kind.api_version();
+    let expected = schema::Expected { api_version: &api_version, schema: &schema };
+    let format = match &body.content {
+        BodyContent::Json => schema::BodyFormat::Json,
+        BodyContent::Yaml(read) => schema::BodyFormat::Yaml(read),
+        BodyContent::Protobuf => schema::BodyFormat::Protobuf,
+    };
+    let mut decoded =
+        schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
+    let unconvertible = || kind.strategy.unconvertible(&decoded.object);
+    if let Some(why) = malformed(kind, &decoded.object).or_else(unconvertible) {
+        return Err(Failure::bad_request(schema::handled(&expected, &why)));
+    }
+    decoded.findings.extend(unknown(kind, &mut decoded.object));
+    if validation == FieldValidation::Strict
+        && let Some(why) = schema::strict_error(&decoded.findings, &expected)
+    {
+        return Err(Failure::bad_request(why));
+    }
+    Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
+}
+
+/// Checks whether a custom resource fits its schema, and returns the reason if it does not fit. Returns `None` if the resource fits its
+/// schema. Objects whose kind differs from `kind` are not checked.
+fn malformed(kind: &Kind, object: &Json) -> Option<String> {
+    let named = object.text("/kind");
+    kind.strategy.malformed(object).filter(|_| named == kind.kind)
+}
+
+/// Removes and reports the fields that are not declared in the schema of a custom resource. Null values are removed, too, but they are not
+/// reported. Objects of another group or kind are not changed.
+fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
+    let text = |name: &str| object[name].text("");
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    if (text("kind"), group) != (&kind.kind, &kind.group) {
+        return Vec::new();
+    }
+    let unknown = kind.strategy.prune(object);
+    kind.strategy.drop_nulls(object);
+    unknown.into_iter().map(StrictFinding::Unknown).collect()
+}
+
+fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<String> {
+    match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ => findings.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A decoded patch, which can be applied to objects.
+pub struct Patcher<'a> {
+    kind: &'a Arc<Kind>,
+    patch: Outcome<PatchInput>,
+    manager: &'a Writer<'a>,
+    subresource: Subresource,
+    warnings: Mutex<Vec<String>>,
+}
+
+enum PatchInput {
+    Apply { source: Json, findings: Vec<StrictFinding> },
+    Patch(PatchBody),
+}
+
+impl<'a> Patcher<'a> {
+    /// Decodes a patch. Errors in the patch are reported when it is applied, because the error about a missing object takes precedence.
+    pub fn new(
+        kind: &'a Arc<Kind>,
+        patch_kind: PatchKind,
+        body: &RawBody,
+        manager: &'a Writer<'a>,
+        subresource: Subresource,
+    ) -> Self {
+        let patch = match patch_kind {
+            PatchKind::Json => PatchBody::json(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
+            PatchKind::Merge => {
+                let validated = manager.options.field_validation != FieldValidation::Ignore;
+                PatchBody::merge(&body.bytes, validated).map(PatchInput::Patch).map_err(patch_failure)
+            }
+            PatchKind::Strategic => PatchBody::strategic(&body.bytes).map(PatchInput::Patch).map_err(patch_failure),
+            PatchKind::Apply => match &body.content {
+                BodyContent::Yaml(Ok((source, findings))) => {
+                    Ok(PatchInput::Apply { source: source.clone().into_value(), findings: findings.clone() })
+                }
+                BodyContent::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
+                BodyContent::Json | BodyContent::Protobuf => Err(Failure::internal("an apply patch that is not YAML")),
+            },
+        };
+        Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
+    }
+
+    /// Applies the patch. Returns the patched object, including `apiVersion` and `kind`.
+    pub fn make(&self, live: Option<&Json>) -> Outcome<Json> {
+        match &self.patch {
+            Err(failure) => Err(failure.clone()),
+            Ok(PatchInput::Apply { source, findings }) => self.apply(live, source, findings),
+            Ok(PatchInput::Patch(patch)) => {
+                let live = live.ok_or_else(|| Failure::not_found(&self.kind.resource(), ""))?;
+                self.patch(live, patch)
+            }
+        }
+    }
+
+    /// Returns the configuration that the body of a server-side apply request contains. For all other patch types, returns null.
+    pub fn source(&self) -> Outcome<&Json> {
+        match &self.patch {
+            Ok(PatchInput::Apply { source, .. }) => Ok(source),
+            Ok(PatchInput::Patch(_)) => Ok(&Json::Null),
+            Err(failure) => Err(failure.clone()),
+        }
+    }
+
+    fn apply(&self, live: Option<&Json>, source: &Json, findings: &[StrictFinding]) -> Outcome<Json> {
+        let applied = self.manager.apply(self.kind, live, source, self.subresource)?;
+        let validation = self.manager.options.field_validation;
+        if validation == FieldValidation::Strict
+            && let Some(words) = schema::strict_words(findings)
+        {
+            let words = words.trim_start_matches("strict decoding error: ");
+            return Err(Failure::bad_request(format!(
+                "error strict decoding YAML: error converting YAML to JSON: {words}"
+            )));
+        }
+        self.warn(findings);
+        let Some(schema) = self.kind.schema() else { return Ok(applied) };
+        let mut decoded = schema.read(applied).map_err(|why| {
+            let message = format!(
+                "failed to convert new object ({}; {}) to proper version: {why}",
+                self.qualified_name(source),
+                self.kind.gvk()
+            );
+            Failure::plain(500, message)
+        })?;
+        if let Some(why) = self.kind.strategy.unconvertible(&decoded.object) {
+            let (named, gvk) = (self.qualified_name(source), self.kind.gvk());
+            return Err(Failure::plain(500, format!("failed to convert to unversioned ({named}; {gvk}): {why}")));
+        }
+        self.kind.strategy.prune(&mut decoded.object);
+        Ok(decoded.object)
+    }
+
+    fn patch(&self, live: &Json, patch: &PatchBody) -> Outcome<Json> {
+        let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
+        let mut patched = patch.apply(live, &schema).map_err(patch_failure)?;
+        let patch_text = match patch {
+            PatchBody::Strategic(_) => patch.display_text(),
+            PatchBody::Json(_) | PatchBody::Merge(_) => patched.to_string(),
+        };
+        let invalid = |why: String| {
+            Failure::invalid_named("", "", "", FieldErrors::from([FieldError::invalid_text("patch", &patch_text, why)]))
+        };
+        self.check_types(patch, &mut patched, &invalid)?;
+        let mut decoded = schema.read(patched).map_err(|error| {
+            let misfit = patch.misfit(live, &schema);
+            invalid(misfit.unwrap_or_else(|| error.to_string()))
+        })?;
+        if let Some(why) = malformed(self.kind, &decoded.object) {
+            return Err(invalid(why));
+        }
+        // For a strategic patch, kube-apiserver first decodes the patch and then converts it to another version. For other patch types, the
+        // conversion is a part of decoding.
+        let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
+        if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
+            return Err(invalid(why));
+        }
+        let mut findings = patch.findings().to_vec();
+        findings.append(&mut decoded.findings);
+        findings.extend(unknown(self.kind, &mut decoded.object));
+        if self.manager.options.field_validation == FieldValidation::Strict
+            && let Some(why) = schema::strict_words(&findings)
+        {
+            return Err(invalid(why));
+        }
+        self.warn(&findings);
+        match unconvertible {
+            Some(why) => Err(Failure::plain(500, why)),
+            None => Ok(decoded.object),
+        }
+    }
+
+    /// Checks `apiVersion` and `kind` of the patched object.
+    fn check_types(&self, patch: &PatchBody, patched: &mut Json, invalid: &dyn Fn(String) -> Failure) -> Outcome<()> {
+        let api_version = self.kind.api_version();
+        let Some(members) = patched.as_object_mut() else {
+            return Err(invalid(schema::no_type_meta(patched)));
+        };
+        let text = |name: &str| members[name].text("").to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if self.kind.needs_types() {
+            if kind.is_empty() {
+                return Err(invalid("Object 'Kind' is missing in the patched object".into()));
+            }
+            if version.is_empty() {
+                return Err(Failure::internal("apiVersion must be specified in the patched object"));
+            }
+            return Ok(());
+        }
+        let wrong = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
+        let read_by_name = !matches!(patch, PatchBody::Strategic(_));
+        if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
+            return Err(invalid(format!("no kind {kind:?} is registered for version {version:?}")));
+        }
+        members.insert("apiVersion", api_version.into());
+        members.insert("kind", self.kind.kind.as_str().into());
+        Ok(())
+    }
+
+    fn warn(&self, findings: &[StrictFinding]) {
+        let warnings = warnings(findings, self.manager.options.field_validation);
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    fn qualified_name(&self, object: &Json) -> String {
+        let text = |name: &str| object.text(&format!("/metadata/{name}"));
+        format!("{}/{}", text("namespace"), text("name"))
+    }
+
+    /// Returns the warnings that are sent to the client.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// This message is sent if a patch cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be applied.
+const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
+
+fn patch_failure(error: PatchError) -> Failure {
+    match error {
+        PatchError::BadRequest(why) => Failure::bad_request(why),
+        PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),
+        PatchError::Inapplicable(_) | PatchError::TestFailed => {
+            Failure::new(422, Reason::Invalid, INAPPLICABLE).with(StatusDetails::default())
+        }
+        PatchError::Excessive(why) => Failure::new(422, Reason::Invalid, why).with(StatusDetails::default()),
+        PatchError::Directive(why) => Failure::plain(500, why),
+    }
+}

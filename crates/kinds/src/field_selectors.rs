@@ -1,0 +1,70 @@
+//! Determines the selectable fields of each kind, and the values of these fields in objects.
+
+use std::borrow::Cow;
+
+use pintle_meta::FieldSelector;
+use pintle_store::{SAME, Stored};
+
+use super::{Form, Kind};
+
+/// Returns whether the store indexes the selectable fields of the kind.
+fn is_indexed(kind: &Kind) -> bool {
+    kind.strategy.form() == Form::Stored
+}
+
+/// Finds an indexed field for which the field selector allows only one value. Returns the index of the field and the value that the
+/// selector requires.
+pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
+    let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
+    selector.requirements().iter().find_map(|requirement| {
+        let value = selector.exact(requirement.field())?;
+        let label = kind.strategy.field_label(requirement.field());
+        Some((labels.iter().position(|known| *known == label)?, value))
+    })
+}
+
+/// Returns whether the object satisfies the field selector. The object must be in the version of the kind.
+pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
+    selector.matches(|label| match label {
+        "metadata.name" => stored.name(),
+        "metadata.namespace" => stored.namespace(),
+        label => field(kind, stored, kind.strategy.field_label(label)),
+    })
+}
+
+/// Returns the value of a field. The object must be in the version of the kind. If the object needs no conversion, the values of its
+/// selectable fields are cached. The values are computed when the object is written, or when a caller first needs one of the values.
+fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
+    let strategy = &kind.strategy;
+    if let Some(shown) = kind.converted(stored) {
+        return strategy.field(&shown, label).unwrap_or_default().into();
+    }
+    let labels = strategy.field_labels().unwrap_or_default();
+    let read = |labels: &[&str]| -> Vec<String> {
+        let paths: Vec<_> = labels.iter().flat_map(|label| strategy.field_paths(label)).collect();
+        let found = stored.only(&paths);
+        labels.iter().map(|label| strategy.field(&found, label).unwrap_or_default()).collect()
+    };
+    let form = match strategy.form() {
+        Form::Checked(form) => form,
+        Form::Stored | Form::Converted => SAME,
+    };
+    let at = labels.iter().position(|known| *known == label);
+    let kept = at.and_then(|at| stored.field(form, at, || read(&labels)));
+    kept.map_or_else(|| read(&[label]).swap_remove(0).into(), Cow::Borrowed)
+}
+
+/// Returns the error for the first field label that the kind does not support.
+pub fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<String> {
+    let labels = kind.strategy.field_labels();
+    let known = |label: &str| match label {
+        "metadata.name" => true,
+        "metadata.namespace" => labels.is_none() || kind.namespaced(),
+        label => labels.as_ref().is_some_and(|labels| labels.contains(&kind.strategy.field_label(label))),
+    };
+    let label = selector.requirements().iter().map(|requirement| requirement.field()).find(|label| !known(label))?;
+    Some(match labels {
+        Some(_) => kind.strategy.unknown_field_label(&kind.gvk(), label),
+        None => format!("\"{label}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+    })
+}

@@ -1,0 +1,280 @@
+//! Validation of object metadata.
+
+use std::collections::BTreeSet;
+
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::validate::{
+    FieldError, FieldErrors, NameRule, annotation_key_errors, label_key_faults, label_value_faults, name_errors,
+    qualified_name_faults,
+};
+use pintle_json::{Json, Map, Text};
+
+use super::{Kind, PlainFinalizers};
+
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+const MAX_MANAGER: usize = 128;
+const MAX_SUBRESOURCE: usize = 256;
+const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+
+/// Returns an error if the `apiVersion` or `kind` of the object differs from `kind`. The check applies only to kinds whose bodies must
+/// contain these fields.
+pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
+    if !kind.needs_types() {
+        return Ok(());
+    }
+    let says = |name: &str| object[name].text("");
+    let wrong = |field: &str, wanted: &str| FieldError::invalid_text(field, says(field), format!("must be {wanted}"));
+    let api_version = kind.api_version();
+    let mut errors = FieldErrors::default();
+    if says("apiVersion") != api_version {
+        errors.push(wrong("apiVersion", &api_version));
+    }
+    if says("kind") != kind.kind {
+        errors.push(wrong("kind", &kind.kind));
+    }
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::invalid_named(&kind.group, says("kind"), metadata::name(object), errors)),
+    }
+}
+
+/// Validates the metadata of a new object.
+pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
+    let empty = Map::new();
+    let metadata = object["metadata"].as_object().unwrap_or(&empty);
+    let mut errors = names(kind.strategy.name_rule(), metadata);
+    if metadata["name"].text("").is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+    }
+    errors.extend(contents(kind, metadata));
+    errors
+}
+
+/// Validates the metadata of an embedded object. An embedded object need not have a name.
+pub fn embedded_errors(metadata: &Map) -> FieldErrors {
+    let mut errors = names(NameRule::PathSegment, metadata);
+    let namespace = metadata["namespace"].text("");
+    if !namespace.is_empty() {
+        let found = name_errors(NameRule::Label, namespace, false);
+        errors.extend(found.iter().map(|why| FieldError::invalid_text("metadata.namespace", namespace, why)));
+    }
+    errors.extend(common(metadata));
+    errors.extend(finalizers(PlainFinalizers::Accepted, metadata));
+    errors
+}
+
+/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check the metadata a
+/// second time. Therefore, the same error about the metadata can occur several times.
+pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
+    let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
+    let (new, old) = (members(new), members(old));
+    let changes: FieldErrors = [update(&new, &old), common(&new)].into_iter().flatten().collect();
+    let plain = kind.strategy.plain_finalizers();
+    let whole = || contents(kind, &new);
+    let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
+    let generic = [common(&new), qualified(&new), exclusive(&new), changes.clone()];
+    let checks =
+        if subresource == Subresource::None { kind.strategy.metadata_checks() } else { MetadataChecks::Update };
+    let of_kind = match checks {
+        MetadataChecks::Update => vec![update()],
+        MetadataChecks::Whole => vec![whole()],
+        MetadataChecks::UpdateThenWhole => vec![update(), whole()],
+        MetadataChecks::WholeThenUpdate => vec![whole(), update()],
+        MetadataChecks::WholeTwice => vec![whole(), whole()],
+    };
+    generic.into_iter().chain(of_kind).flatten().collect()
+}
+
+/// The metadata checks that a kind repeats in its own validation of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataChecks {
+    /// Repeats the checks for updates, but not the checks for new objects.
+    Update,
+    /// Repeats the checks for new objects, but not the checks for updates.
+    Whole,
+    /// Repeats the checks for updates first, and then the checks for new objects.
+    UpdateThenWhole,
+    /// Repeats the checks for new objects first, and then the checks for updates.
+    WholeThenUpdate,
+    /// Repeats the checks for new objects twice.
+    WholeTwice,
+}
+
+/// Returns warnings about finalizers that this write adds and that have no domain.
+pub fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
+    let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
+    let known = old.map(metadata::finalizers).unwrap_or_default();
+    let causes_warning = |name: &&str| is_plain(name) && kind.strategy.plain_finalizers() == PlainFinalizers::Warned;
+    let names = finalizers.iter().filter_map(Json::as_str).filter(|name| !known.contains(name)).filter(causes_warning);
+    names
+        .map(|name| {
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
+            format!(
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+fn names(rule: NameRule, metadata: &Map) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    let text = |key: &str| metadata[key].text("");
+    let (name, generate_name) = (text("name"), text("generateName"));
+    if !generate_name.is_empty() {
+        let found = name_errors(rule, generate_name, true);
+        errors.extend(found.iter().map(|why| FieldError::invalid_text("metadata.generateName", generate_name, why)));
+    }
+    if !name.is_empty() {
+        let found = name_errors(rule, name, false);
+        errors.extend(found.iter().map(|why| FieldError::invalid_text("metadata.name", name, why)));
+    }
+    if let Some(generation) = metadata.get("generation").filter(|value| value.as_i64().is_some_and(|value| value < 0)) {
+        errors.push(FieldError::invalid("metadata.generation", generation, "must be greater than or equal to 0"));
+    }
+    errors
+}
+
+fn contents(kind: &Kind, metadata: &Map) -> FieldErrors {
+    let mut errors = common(metadata);
+    errors.extend(finalizers(kind.strategy.plain_finalizers(), metadata));
+    errors
+}
+
+/// Validates labels, annotations, owner references and managed fields.
+fn common(metadata: &Map) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    for (key, value) in entries(metadata, "labels") {
+        if errors.is_full() {
+            return errors;
+        }
+        errors.extend(label_key_faults(key).iter().map(|why| FieldError::invalid_text("metadata.labels", key, why)));
+        let value = value.as_str().unwrap_or_default();
+        errors.extend(
+            label_value_faults(value).iter().map(|why| FieldError::invalid_text("metadata.labels", value, why)),
+        );
+    }
+    let mut size = 0;
+    for (key, value) in entries(metadata, "annotations") {
+        if errors.is_full() {
+            return errors;
+        }
+        errors.extend(
+            annotation_key_errors(key).iter().map(|why| FieldError::invalid_text("metadata.annotations", key, why)),
+        );
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > MAX_ANNOTATIONS {
+        errors.push(FieldError::too_long("metadata.annotations", MAX_ANNOTATIONS));
+    }
+    errors.extend(owners(metadata));
+    let managers = metadata["managedFields"].as_array();
+    for (at, entry) in managers.into_iter().flatten().enumerate() {
+        for (key, most) in [("manager", MAX_MANAGER), ("subresource", MAX_SUBRESOURCE)] {
+            if entry[key].as_str().is_some_and(|text| text.len() > most) {
+                errors.push(FieldError::too_long(format!("metadata.managedFields[{at}].{key}"), most));
+            }
+        }
+    }
+    errors
+}
+
+fn entries<'a>(metadata: &'a Map, key: &str) -> impl Iterator<Item = (&'a Text, &'a Json)> {
+    metadata[key].members("")
+}
+
+fn owners(metadata: &Map) -> FieldErrors {
+    let Some(owners) = metadata["ownerReferences"].as_array() else { return FieldErrors::default() };
+    let mut errors = FieldErrors::default();
+    let mut controllers = 0;
+    for owner in owners {
+        if errors.is_full() {
+            break;
+        }
+        let text = |key: &str| owner[key].text("");
+        let path = |key: &str| format!("metadata.ownerReferences.{key}");
+        let api_version = text("apiVersion");
+        if api_version.parse::<pintle_meta::GroupVersion>().is_err() {
+            errors.push(FieldError::invalid_text(path("apiVersion"), api_version, "version must not be empty"));
+        }
+        for key in ["kind", "name", "uid"].into_iter().filter(|key| text(key).is_empty()) {
+            errors.push(FieldError::invalid_text(path(key), "", "must not be empty"));
+        }
+        if api_version == "v1" && text("kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid("metadata.ownerReferences", owner, why));
+        }
+        controllers += usize::from(owner.is_true("/controller"));
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true. Found \"true\" in references";
+        errors.push(FieldError::invalid("metadata.ownerReferences", &Json::from(owners.clone()), why));
+    }
+    errors
+}
+
+fn is_plain(finalizer: &str) -> bool {
+    !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
+}
+
+fn finalizers(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
+    [qualified(metadata), exclusive(metadata), standard(plain, metadata)].into_iter().flatten().collect()
+}
+
+fn finalizer_names(metadata: &Map) -> impl Iterator<Item = &str> {
+    metadata["finalizers"].as_array().into_iter().flatten().filter_map(Json::as_str)
+}
+
+/// Reports finalizers that are not qualified names.
+fn qualified(metadata: &Map) -> FieldErrors {
+    let errors = finalizer_names(metadata).flat_map(|name| {
+        let why = qualified_name_faults(name);
+        why.into_iter().map(move |why| FieldError::invalid_text("metadata.finalizers", name, why))
+    });
+    errors.collect()
+}
+
+/// Reports finalizers that are not standard finalizers and have no domain.
+fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
+    if plain != PlainFinalizers::Rejected {
+        return FieldErrors::default();
+    }
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    let names = finalizer_names(metadata).enumerate().filter(|(_, name)| is_plain(name));
+    names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
+}
+
+/// Reports combinations of finalizers that must not occur together.
+fn exclusive(metadata: &Map) -> FieldErrors {
+    let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
+    if !has("orphan") || !has("foregroundDeletion") {
+        return FieldErrors::default();
+    }
+    let why = "finalizer orphan and foregroundDeletion cannot be both set";
+    FieldErrors::from([FieldError::invalid("metadata.finalizers", &metadata["finalizers"], why)])
+}
+
+fn update(new: &Map, old: &Map) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    fn names(metadata: &Map) -> BTreeSet<&str> {
+        let list = metadata["finalizers"].as_array();
+        list.into_iter().flatten().filter_map(Json::as_str).collect()
+    }
+    if old.contains_key("deletionTimestamp") {
+        let added = &names(new) - &names(old);
+        if !added.is_empty() {
+            let added: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
+            let why = "no new finalizers can be added if the object is being deleted, found new finalizers";
+            errors
+                .push(FieldError::forbidden("metadata.finalizers", format!("{why} []string{{{}}}", added.join(", "))));
+        }
+    }
+    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if new.get(key) != old.get(key) {
+            let value = new.get(key).cloned().unwrap_or_default();
+            errors.push(FieldError::invalid(format!("metadata.{key}"), &value, "field is immutable"));
+        }
+    }
+    errors
+}

@@ -1,0 +1,101 @@
+//! The type [`RequestTarget`], which identifies the object or the collection that a request addresses.
+
+use std::sync::Arc;
+
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::{key, metadata, metadata_mut};
+use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::options::DeleteOptions;
+use pintle_json::Json;
+use pintle_meta::GroupResource;
+use pintle_store::ResourceKey;
+
+use super::Kind;
+
+/// The object or the collection that a request addresses. The target consists of a kind, and of the name of an object and a subresource. If
+/// the target is a collection, the name of the object is empty.
+#[derive(Clone, Debug)]
+pub struct RequestTarget {
+    pub kind: Arc<Kind>,
+    /// The namespace. The namespace is empty for cluster-scoped objects, and if the target spans all namespaces.
+    pub namespace: String,
+    /// The name of the object. Empty for a collection.
+    pub name: String,
+    pub subresource: Subresource,
+}
+
+impl RequestTarget {
+    pub fn new(kind: Arc<Kind>, namespace: &str, name: &str) -> Self {
+        Self { kind, namespace: namespace.into(), name: name.into(), subresource: Subresource::None }
+    }
+
+    /// Returns an error if the name in the body differs from the name in the URL.
+    pub fn check_name(&self, name: &str) -> Outcome<()> {
+        let url = &self.name;
+        match name {
+            "" => Err(Failure::bad_request(format!(
+                "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+            ))),
+            name if name == url => Ok(()),
+            name => Err(Failure::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({url})"
+            ))),
+        }
+    }
+
+    /// Returns an error if the namespace in the body differs from the namespace in the URL.
+    pub fn check_namespace(&self, namespace: &str) -> Outcome<()> {
+        match namespace.is_empty() || namespace == self.namespace {
+            true => Ok(()),
+            false => Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+        }
+    }
+
+    /// If the object has no namespace, sets its namespace to the namespace in the URL. Returns an error if the namespace in the object
+    /// differs from the namespace in the URL. For cluster-scoped kinds, removes the namespace of the object.
+    pub fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
+        if !self.kind.namespaced() {
+            metadata_mut(object).unset("namespace");
+            return Ok(());
+        }
+        self.check_namespace(metadata::namespace(object))?;
+        metadata_mut(object).set("namespace", self.namespace.as_str());
+        Ok(())
+    }
+
+    /// Returns an error if the object does not satisfy the preconditions of the delete options.
+    pub fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
+        let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {
+            let found = object["metadata"][field].text("");
+            let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) else { return Ok(()) };
+            let called = self.kind.strategy.name_in_conflicts(&self.kind);
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+                 The object might have been {cause}"
+            );
+            Err(Failure::conflict(&GroupResource::new(&self.kind.group, called), &self.name, &why))
+        };
+        check("UID", &options.uid, "uid", "deleted and then recreated")?;
+        check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
+    }
+
+    /// Returns the conflict error for an update whose uid differs from the uid of the stored object.
+    pub fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \
+             precondition: {wanted}, UID in object meta: {found}",
+            self.key()
+        );
+        Failure::conflict(&self.kind.resource(), &self.name, &why)
+    }
+
+    pub fn resource_key(&self) -> ResourceKey {
+        self.kind.resource_key().clone()
+    }
+
+    pub fn key(&self) -> String {
+        key(&self.namespace, &self.name)
+    }
+}

@@ -1,0 +1,158 @@
+//! The subresource `/scale`, which represents the replicas of an object as a Scale of `autoscaling/v1`.
+
+use std::sync::LazyLock;
+
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::options::How;
+use pintle_apimachinery::selector::structured_text;
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_json::{Json, json};
+use pintle_meta::{GroupResource, LabelSelector};
+
+use super::RequestTarget;
+
+/// The paths of the object fields from which a Scale is computed. Each path begins with a dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The path of the field that contains the desired number of replicas.
+    pub spec_replicas: String,
+    /// The path of the field that contains the observed number of replicas.
+    pub status_replicas: String,
+    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path of the selector is empty if
+    /// there is no selector.
+    pub label_selector: String,
+    /// Whether a custom resource definition declares the paths. If a definition declares the paths, an object without a value for the
+    /// replicas has no Scale. The Scale of such an object cannot be converted to other versions.
+    pub is_declared: bool,
+}
+
+impl Scale {
+    /// Returns the paths that built-in workloads use.
+    pub fn workload() -> &'static Self {
+        static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
+            spec_replicas: ".spec.replicas".into(),
+            status_replicas: ".status.replicas".into(),
+            label_selector: ".spec.selector".into(),
+            is_declared: false,
+        });
+        &WORKLOAD
+    }
+
+    /// Returns the Scale of an object. Returns an error if a custom resource has no replicas field.
+    pub fn read(&self, object: &Json) -> Outcome<Json> {
+        let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
+        self.try_read(object).ok_or_else(|| Failure::internal(absent()))
+    }
+
+    /// Returns the Scale of an object that a request writes. If the object has no number of replicas, the Scale has 0 replicas.
+    pub fn present(&self, object: &Json) -> Json {
+        let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
+        self.try_read(object).or_else(of_none).unwrap_or_default()
+    }
+
+    fn try_read(&self, object: &Json) -> Option<Json> {
+        let wanted = at(&self.spec_replicas, object).and_then(Json::as_i64);
+        if self.is_declared && wanted.is_none() {
+            return None;
+        }
+        let there = at(&self.status_replicas, object).and_then(Json::as_i64).unwrap_or(0);
+        let mut status = json!({"replicas": there});
+        let selector = match at(&self.label_selector, object) {
+            Some(Json::String(text)) => text.to_string(),
+            Some(selector @ Json::Object(labels)) => {
+                match selector.get("matchLabels").or(selector.get("matchExpressions")) {
+                    Some(_) => structured_text(selector),
+                    None => {
+                        let labels = labels.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default()));
+                        LabelSelector::from_labels(labels).map(|selector| selector.to_string()).unwrap_or_default()
+                    }
+                }
+            }
+            _ => String::new(),
+        };
+        if !selector.is_empty() {
+            status.set("selector", selector);
+        }
+        let mut metadata = json!({});
+        for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = object.at(&format!("/metadata/{key}")) {
+                metadata.set(key, value.clone());
+            }
+        }
+        let spec = match wanted.unwrap_or(0) {
+            0 => json!({}),
+            wanted => json!({"replicas": wanted}),
+        };
+        Some(
+            json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}),
+        )
+    }
+
+    /// Returns a copy of the object in which the number of replicas is taken from the Scale. If the Scale contains no number, the number in
+    /// the copy is 0.
+    pub fn write(&self, scale: &Json, object: &Json) -> Json {
+        let replicas =
+            scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
+        let mut object = object.clone();
+        let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
+        let last = names.pop().unwrap_or_default();
+        let parent = names.into_iter().try_fold(&mut object, Json::member);
+        if let Some(parent) = parent {
+            parent.set(last, replicas);
+        }
+        object
+    }
+}
+
+impl Scale {
+    /// Returns an error if the Scale in a write request is invalid, or if the Scale belongs to another object.
+    pub fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
+        target.check_name(metadata::name(scale))?;
+        target.check_namespace(metadata::namespace(scale))?;
+        let uid = metadata::uid(scale);
+        if !uid.is_empty() && uid != metadata::uid(live) {
+            let found = metadata::uid(live);
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
+            let GroupResource { group, resource } = target.kind.resource();
+            let scale = GroupResource::new(group, format!("{resource}/scale"));
+            return Err(match how {
+                // For a PUT, the server checks the uid as a precondition, before it decodes the body as a Scale.
+                How::Put => target.uid_conflict(uid, found),
+                _ => Failure::conflict(&scale, &target.name, &why),
+            });
+        }
+        let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
+        match replicas {
+            // The number of replicas of a custom resource is not checked here. For a custom resource, the schema of the definition
+            // validates the number of replicas together with the rest of the object.
+            Some(replicas) if !self.is_declared => {
+                let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+                Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an error if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
+    pub fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
+        if !self.is_declared || scale.get("spec") == present.get("spec") {
+            return Ok(());
+        }
+        Err(Failure::plain(
+            500,
+            format!(
+                "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert \
+                 CR to an invalid group/version: autoscaling/v1",
+                target.namespace, target.name
+            ),
+        ))
+    }
+}
+
+fn at<'a>(path: &str, object: &'a Json) -> Option<&'a Json> {
+    if path.is_empty() {
+        return None;
+    }
+    path.trim_start_matches('.').split('.').try_fold(object, |object, name| object.get(name))
+}

@@ -1,0 +1,119 @@
+//! Checks the maximum size of stored objects. kube-apiserver stores built-in kinds as protobuf and custom resources as
+//! JSON.
+
+use std::io;
+
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_json::Json;
+use pintle_schema::{Scalar, Type};
+
+use crate::Kind;
+
+/// The maximum size in bytes of a request to etcd. The next constant is the maximum size of a message that etcd's
+/// client sends.
+const LARGEST_STORED: usize = 1536 * 1024;
+const LARGEST_SENT: usize = 2 * 1024 * 1024;
+/// The approximate size in bytes of a write request to etcd, excluding the object and the key. The request contains the
+/// key three times.
+const FRAME: usize = 96;
+
+/// Returns kube-apiserver's error if the object is too large for etcd.
+pub fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
+    let size = FRAME + 3 * key.len() + stored(kind, object);
+    if size <= LARGEST_STORED {
+        return Ok(());
+    }
+    let message = match size > LARGEST_SENT {
+        true => format!(
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {LARGEST_SENT})"
+        ),
+        false => "etcdserver: request is too large".to_owned(),
+    };
+    Err(Failure::plain(500, message))
+}
+
+/// Returns the size of the stored object.
+pub fn stored(kind: &Kind, object: &Json) -> usize {
+    match kind.schema().filter(|_| kind.has_protobuf()) {
+        Some(schema) => content(object, schema.root()),
+        None => json(object),
+    }
+}
+
+/// Returns the length of the object's JSON encoding in bytes.
+fn json(value: &Json) -> usize {
+    struct Length(usize);
+    impl io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // The write cannot fail, because the writer only counts bytes.
+    let _ = pintle_json::to_writer(&mut length, value);
+    length.0
+}
+
+/// Returns the length in bytes of a value that is encoded as protobuf. This length does not include the field's own tag and length prefix.
+fn content(value: &Json, of: &Type) -> usize {
+    match (of, value) {
+        (_, Json::Null) => 0,
+        (Type::Struct { of, .. }, Json::Object(members)) => {
+            let fields = members.iter().map(|(name, value)| match (of.field(name), value) {
+                (Some(field), Json::Array(items)) => {
+                    items.iter().map(|item| framed(content(item, item_of(&field.of)))).sum()
+                }
+                (Some(field), Json::Object(entries)) if matches!(field.of, Type::Map(_)) => entries
+                    .iter()
+                    .map(|(key, value)| framed(framed(key.len()) + framed(content(value, item_of(&field.of)))))
+                    .sum(),
+                (Some(field), value) => framed(content(value, &field.of)),
+                (None, _) => 0,
+            });
+            fields.sum()
+        }
+        (Type::Scalar(Scalar::Bytes), Json::String(text)) => text.len() / 4 * 3,
+        (Type::Scalar(Scalar::Time | Scalar::MicroTime), _) => 6,
+        (Type::Scalar(scalar), Json::String(text)) if *scalar != Scalar::Raw => text.len(),
+        (Type::Scalar(scalar), Json::Number(number)) if *scalar != Scalar::Raw => {
+            number.as_u64().map_or(10, |number| varint(usize::try_from(number).unwrap_or(usize::MAX)))
+        }
+        (Type::Scalar(scalar), Json::Bool(_)) if *scalar != Scalar::Raw => 1,
+        (_, value) => json(value),
+    }
+}
+
+/// Returns the type of a list's items or of a map's values.
+fn item_of(of: &Type) -> &Type {
+    match of {
+        Type::List(list) => &list.item,
+        Type::Map(map) => &map.value,
+        other => other,
+    }
+}
+
+/// Returns the length of a protobuf field, including its tag and its length prefix.
+fn framed(content: usize) -> usize {
+    1 + varint(content) + content
+}
+
+fn varint(number: usize) -> usize {
+    (usize::BITS - number.leading_zeros()).div_ceil(7).max(1) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varint_uses_seven_bits_per_byte() {
+        for (number, bytes) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3)] {
+            assert_eq!(varint(number), bytes, "{number}");
+        }
+    }
+}

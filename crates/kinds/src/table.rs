@@ -1,0 +1,72 @@
+//! Creates the tables that `kubectl get` prints.
+
+mod durations;
+mod row;
+
+pub use durations::{age, seconds as duration};
+pub use row::{Row, access_modes, containers, first_few, ingress_addresses, labels, selector, size};
+
+/// The API's description of the name column.
+pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+/// The API's description of the age column.
+pub const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// A column of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    /// The JSON type of the cells in this column, or `date` for times.
+    pub kind: String,
+    /// The format of the cells in this column. The format `name` marks the cell that contains the name of the object.
+    pub format: String,
+    pub description: String,
+    /// The priority. The priority is 0 if the column is always shown. The priority is greater if only the wide output
+    /// shows the column.
+    pub priority: i32,
+}
+
+impl Column {
+    /// Returns the name column.
+    pub fn name() -> Self {
+        Self {
+            name: "Name".into(),
+            kind: "string".into(),
+            format: "name".into(),
+            description: NAME.into(),
+            priority: 0,
+        }
+    }
+}
+
+/// Parses a list of columns. Each column in the text has the form `Name[:type][*]`. The default type is `string`. A `*` marks a column that
+/// is shown only in the wide output.
+pub fn columns(text: &str) -> Option<Vec<Column>> {
+    described(text, &[])
+}
+
+/// Parses a list of columns as [`columns`] does, and adds descriptions to some of the columns.
+pub fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
+    Some(text.split(", ").map(|column| read(column, descriptions)).collect())
+}
+
+fn read(text: &str, descriptions: &[(&str, &str)]) -> Column {
+    let (text, priority) = text.strip_suffix('*').map_or((text, 0), |text| (text, 1));
+    let (name, type_name) = text.split_once(':').unwrap_or((text, ""));
+    if name == "Name" && type_name.is_empty() {
+        return Column { priority, ..Column::name() };
+    }
+    let description = descriptions.iter().find(|(column, _)| *column == name).map(|(_, text)| *text);
+    Column {
+        name: name.into(),
+        kind: if type_name.is_empty() { "string".into() } else { type_name.into() },
+        format: String::new(),
+        description: description
+            .unwrap_or(match name {
+                "Age" => CREATED,
+                "Name" => NAME,
+                _ => "",
+            })
+            .into(),
+        priority,
+    }
+}

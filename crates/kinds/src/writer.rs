@@ -1,0 +1,125 @@
+//! The type [`Writer`], which contains the author of a write and the name of the field manager.
+
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::options::WriteOptions;
+use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::request::{Requester, Subresource};
+use pintle_apimachinery::validate::is_printable;
+use pintle_json::Json;
+use pintle_meta::{Reason, StatusDetails};
+
+use crate::Kind;
+
+/// The field manager for writes by the server itself.
+pub const OWN_MANAGER: &str = "kube-apiserver";
+
+/// If the field manager is derived from the user agent, its name has at most this length in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// The author of a write, which consists of the requester, the field manager and the write options.
+#[derive(Clone, Debug)]
+pub struct Writer<'a> {
+    pub options: &'a WriteOptions,
+    name: String,
+    now: String,
+    /// The versions in which the server serves the custom resource. Empty for built-in kinds.
+    served: Vec<String>,
+    requester: Requester,
+    /// Whether the requester is allowed to create an object that does not exist.
+    may_create: Outcome<()>,
+}
+
+impl<'a> Writer<'a> {
+    /// Creates a writer. The name of the field manager comes from the write options. If the options contain no name,
+    /// the field manager is the user agent up to the first slash. The requester is the server itself, unless
+    /// [`with_requester`](Self::with_requester) sets another requester.
+    pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
+        let name = match options.field_manager.as_str() {
+            "" => from_user_agent(user_agent),
+            name => name.to_owned(),
+        };
+        Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
+    }
+
+    /// Sets the requester of the write.
+    pub fn with_requester(mut self, requester: Requester) -> Self {
+        self.requester = requester;
+        self
+    }
+
+    pub fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    /// Sets whether the requester is allowed to create objects.
+    pub fn with_create_permission(mut self, may_create: Outcome<()>) -> Self {
+        self.may_create = may_create;
+        self
+    }
+
+    /// Returns an error if the requester is not allowed to create an object that does not exist.
+    pub fn check_may_create(&self) -> Outcome<()> {
+        self.may_create.clone()
+    }
+
+    /// Sets the versions in which the server serves the custom resource.
+    pub fn with_served_versions(mut self, versions: Vec<String>) -> Self {
+        self.served = versions;
+        self
+    }
+
+    /// Records in the managed fields which fields a write sets. This method must not be called for an apply request.
+    /// The defaults of both objects must already be set, and the kind's rules must not have changed the objects yet.
+    pub fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
+        self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
+    }
+
+    /// Applies a configuration to the live object with server-side apply.
+    pub fn apply(&self, kind: &Kind, live: Option<&Json>, applied: &Json, subresource: Subresource) -> Outcome<Json> {
+        let run = |context: &pintle_fieldmanager::WriteContext<'_>| {
+            pintle_fieldmanager::apply(live, applied, self.options.force, context)
+        };
+        let outcome = self.with_context(kind, subresource, run);
+        let outcome = outcome.ok_or_else(|| Failure::plain(500, "the kind has no schema to apply by"))?;
+        let applied = outcome.map_err(|error| match error {
+            pintle_fieldmanager::ApplyError::BadRequest(why) => Failure::bad_request(why),
+            pintle_fieldmanager::ApplyError::Conflicts(conflicts) => {
+                let details = StatusDetails { causes: conflicts.causes(), ..StatusDetails::default() };
+                Failure::new(409, Reason::Conflict, conflicts.to_string()).with(details)
+            }
+            pintle_fieldmanager::ApplyError::Typed(why) => Failure::plain(500, why),
+        })?;
+        Ok(applied.object)
+    }
+
+    fn with_context<R>(
+        &self,
+        kind: &Kind,
+        subresource: Subresource,
+        run: impl FnOnce(&pintle_fieldmanager::WriteContext<'_>) -> R,
+    ) -> Option<R> {
+        let schema = kind.schema()?;
+        Some(run(&pintle_fieldmanager::WriteContext {
+            manager: &self.name,
+            api_version: &kind.api_version(),
+            subresource: subresource.name(),
+            now: &self.now,
+            schema: &schema,
+            reset: kind.reset_fields(subresource),
+            served: &self.served,
+            convert: kind.strategy.conversion(),
+        }))
+    }
+}
+
+fn from_user_agent(user_agent: &str) -> String {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let mut kept = String::new();
+    for c in name.chars().filter(|c| is_printable(*c)) {
+        if kept.len() + c.len_utf8() > LONGEST_NAME {
+            break;
+        }
+        kept.push(c);
+    }
+    if kept.is_empty() { "unknown".into() } else { kept }
+}

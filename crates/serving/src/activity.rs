@@ -1,0 +1,337 @@
+//! Closes the connections of clients that are too slow. The time limits are the same as in kube-apiserver. If kube-apiserver does not limit
+//! a phase of a request, this server uses the limit of another phase.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::header_blocks::HeaderBlocks;
+use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
+
+/// The time limit for receiving the head of a request, measured from the first byte of the head. For the first request on a connection, the
+/// time is measured from when the connection is accepted.
+const HEAD: Duration = Duration::from_secs(32);
+/// The time limit for a connection without open requests.
+const IDLE: Duration = Duration::from_secs(90);
+/// After the deadline of a request, the server may still send the response for this duration. The server needs this time to send the error
+/// about the timeout.
+pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
+
+/// Records when a client sends bytes and when responses end on one connection. This record determines when the server closes the
+/// connection.
+#[derive(Debug)]
+pub struct Activity {
+    state: Mutex<ConnectionState>,
+    /// A notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
+    earlier_deadline: Notify,
+    /// The memory that received bytes take as long as they do not belong to an open request.
+    head: Mutex<RequestHead>,
+    heads: Heads,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ConnectionState {
+    http2: bool,
+    /// The number of requests whose responses are not complete yet.
+    open: usize,
+    /// The deadline of the current response.
+    answer_by: Option<Instant>,
+    /// The time at which the last response was completed. The time is `None` before the first request.
+    idle_since: Option<Instant>,
+    /// The time at which the first byte of the next request head arrived.
+    head_started: Option<Instant>,
+    /// The time at which the incomplete HTTP/2 header block began. The time is `None` if all header blocks are complete. Other streams can
+    /// have open requests at the same time.
+    block: Option<Instant>,
+    connected: Instant,
+    /// The time at which [`Activity::overdue`] wakes up next. A request that moves the deadline to a later time does not wake `overdue`.
+    next_check: Option<Instant>,
+}
+
+impl ConnectionState {
+    /// Returns the time at which the connection must be closed unless the client makes progress.
+    fn deadline(&self) -> Option<Instant> {
+        let block = self.block.map(|started| started + HEAD);
+        self.deadline_without_block().into_iter().chain(block).min()
+    }
+
+    /// Returns the deadline, and records that [`Activity::overdue`] sleeps until then.
+    fn schedule_check(&mut self) -> Option<Instant> {
+        self.next_check = self.deadline();
+        self.next_check
+    }
+
+    /// Returns the deadline of the connection, without the limit for an incomplete header block.
+    fn deadline_without_block(&self) -> Option<Instant> {
+        if self.open > 0 {
+            // An HTTP/2 connection stays open even if a response misses its deadline. Otherwise, a client that does not read one of its
+            // streams would lose all streams of the connection.
+            return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
+        }
+        Some(match (self.idle_since, self.head_started) {
+            (None, _) => self.connected + HEAD,
+            (Some(_), Some(started)) if !self.http2 => started + HEAD,
+            (Some(since), _) => since + IDLE,
+        })
+    }
+}
+
+impl Activity {
+    pub fn new(heads: Heads) -> Arc<Self> {
+        let connected = Instant::now();
+        let state = ConnectionState {
+            http2: false,
+            open: 0,
+            answer_by: None,
+            idle_since: None,
+            head_started: None,
+            block: None,
+            connected,
+            next_check: None,
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            earlier_deadline: Notify::new(),
+            head: Mutex::new(heads.begin()),
+            heads,
+        })
+    }
+
+    /// Marks a request as open until the returned guard is dropped. The memory of the request's head counts towards the budget for
+    /// request heads as long as the guard exists.
+    pub fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
+        let version = request.version();
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
+        let head = self.heads.of(request)?;
+        self.change(|state| {
+            state.http2 = version == Version::HTTP_2;
+            state.open += 1;
+            state.answer_by = None;
+            state.head_started = None;
+        });
+        Ok(OpenRequest { activity: self.clone(), _head: head })
+    }
+
+    /// Suspends the time limits for request heads until the returned guard is dropped. This method is used after an upgrade to WebSocket.
+    pub fn hold_open(self: &Arc<Self>) -> OpenRequest {
+        self.change(|state| state.open += 1);
+        OpenRequest { activity: self.clone(), _head: self.heads.begin() }
+    }
+
+    /// Sets the deadline for the response to the latest request.
+    pub fn answer_by(&self, deadline: Instant) {
+        self.change(|state| state.answer_by = Some(deadline));
+    }
+
+    /// Records the arrival of bytes on a connection whose protocol is not HTTP/2.
+    fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
+        let state = self.state();
+        if state.open > 0 {
+            return Ok(());
+        }
+        let is_first = state.head_started.is_none();
+        drop(state);
+        if is_first {
+            self.change(|state| state.head_started = Some(Instant::now()));
+        }
+        self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
+    }
+
+    /// Records that a new HTTP/2 header block has begun, or that the current header block has ended.
+    fn block(&self, has_begun: bool) {
+        self.change(|state| state.block = has_begun.then(Instant::now));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state().open == 0
+    }
+
+    /// Completes when the client misses a deadline.
+    pub async fn overdue(&self) {
+        loop {
+            let deadline = self.state().schedule_check();
+            if deadline.is_some_and(|end| end <= Instant::now()) {
+                return;
+            }
+            let next_check = async {
+                match deadline {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.earlier_deadline.notified() => (),
+                () = next_check => (),
+            }
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ConnectionState)) {
+        let mut state = self.state();
+        change(&mut state);
+        if state.deadline().is_some_and(|end| state.next_check.is_none_or(|next_check| end < next_check)) {
+            self.earlier_deadline.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A guard for a request whose response is not complete yet.
+#[derive(Debug)]
+pub struct OpenRequest {
+    activity: Arc<Activity>,
+    _head: RequestHead,
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.activity.change(|state| {
+            state.open -= 1;
+            state.answer_by = None;
+            state.idle_since = Some(Instant::now());
+        });
+    }
+}
+
+/// A response body. A request counts as open until its response body is dropped.
+///
+/// For an HTTP/2 stream, the body passes its data to hyper in chunks of limited size. Data that hyper has received stays in memory, even if
+/// the client never reads it. Therefore, hyper buffers only one chunk of a stream that the client does not read.
+#[derive(Debug)]
+pub struct TrackedBody {
+    body: crate::body::ResponseBody,
+    piece: usize,
+    rest: Bytes,
+    _open: OpenRequest,
+}
+
+const PIECE: usize = 64 << 10;
+
+impl TrackedBody {
+    pub fn new(body: crate::body::ResponseBody, open: OpenRequest, version: Version) -> Self {
+        let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
+        Self { body, piece, rest: Bytes::new(), _open: open }
+    }
+
+    /// Removes the next chunk from the current frame and returns it.
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
+    }
+}
+
+impl Body for TrackedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.next_piece())));
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
+        Poll::Ready(Some(Ok(match frame.into_data() {
+            Ok(data) => {
+                self.rest = data;
+                self.next_piece()
+            }
+            Err(trailers) => trailers,
+        })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // The full size is returned, because hyper calls this method only before it reads the body.
+        if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
+    }
+}
+
+/// A socket that reports the received bytes to an [`Activity`].
+#[derive(Debug)]
+pub struct ObservedSocket<T> {
+    socket: T,
+    activity: Arc<Activity>,
+    blocks: HeaderBlocks,
+    /// The sequence number of the incomplete header block that was last reported to `activity`.
+    block: Option<u64>,
+    /// Records the memory of incomplete header blocks.
+    block_memory: RequestHead,
+}
+
+impl<T> ObservedSocket<T> {
+    pub fn new(socket: T, activity: Arc<Activity>) -> Self {
+        let block_memory = activity.heads.begin();
+        Self { socket, activity, blocks: HeaderBlocks::default(), block: None, block_memory }
+    }
+
+    /// Records received bytes.
+    fn observe(&mut self, bytes: &[u8]) -> Result<(), HeadBudgetExceeded> {
+        let Some(frames) = self.blocks.read(bytes) else { return self.activity.received(bytes.len()) };
+        if self.block != frames.open() {
+            self.block = frames.open();
+            self.activity.block(self.block.is_some());
+        }
+        if frames.memory() > 0 && self.activity.is_idle() {
+            frames.forget_trailers();
+        }
+        self.block_memory.set(frames.memory())
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for ObservedSocket<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
+        let more = &buffer.filled()[before..];
+        if !more.is_empty()
+            && let Err(exceeded) = self.observe(more)
+        {
+            return Poll::Ready(Err(io::Error::other(exceeded)));
+        }
+        polled
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for ObservedSocket<T> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,344 @@
+//! Implements the memory budget for request bodies.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// The maximum size in bytes of a request body.
+pub const LARGEST_BODY: usize = 3 << 20;
+/// If a body exceeds the maximum size, the server reads at most this number of bytes from it. If the server read fewer bytes of such a
+/// body, the client might not receive the error response.
+const DRAIN_LIMIT: usize = 16 << 20;
+/// The maximum size of a small body, in bytes. Most bodies are small.
+const SMALL: usize = 64 << 10;
+/// The maximum total size in bytes of the large bodies that are processed at the same time. Processing can take
+/// hundreds of times the memory of a body.
+const PROCESSING_LIMIT: usize = 4 << 20;
+
+/// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes that have been received count, even if
+/// the request announces a longer body.
+///
+/// An upload never waits until the budget has free space. Otherwise, incomplete uploads could wait for each other.
+/// Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among the large bodies, the
+/// oldest body is evicted first, because its client has had the most time to complete it. Therefore, slow clients do
+/// not block other clients, and many large bodies do not block small bodies.
+#[derive(Debug)]
+pub struct BodyBudget {
+    state: Mutex<BudgetState>,
+    processing: Arc<Semaphore>,
+}
+
+/// The reason why a body was not read.
+#[derive(Debug)]
+pub enum Unread {
+    /// The connection broke during the upload, or the client sent an invalid body.
+    Broken(String),
+    TooLarge,
+    /// The body was evicted, or the budget had no space for the body.
+    OutOfBudget,
+}
+
+#[derive(Debug)]
+struct BudgetState {
+    left: usize,
+    /// The number of bytes in `left` that are reserved for small bodies.
+    small_reserve: usize,
+    /// The incomplete bodies, in the order of eviction. Large bodies come before small bodies, and older bodies come
+    /// before newer bodies.
+    uploads: BTreeMap<EvictionKey, Upload>,
+    next: u64,
+}
+
+/// The key contains whether the body is small, and the sequence number of the upload.
+type EvictionKey = (bool, u64);
+
+#[derive(Debug)]
+struct Upload {
+    bytes: Vec<u8>,
+    /// The sender is dropped when the body is evicted. When the sender is dropped, the task that reads the body ends.
+    _evicted: oneshot::Sender<()>,
+}
+
+impl BodyBudget {
+    /// Creates a budget of `bytes`. An additional eighth of `bytes` is reserved for small bodies.
+    pub fn new(bytes: usize) -> Self {
+        let small_reserve = bytes / 8;
+        let state =
+            BudgetState { left: bytes.saturating_add(small_reserve), small_reserve, uploads: BTreeMap::new(), next: 0 };
+        Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
+    }
+
+    /// Reads a body to its end. The body counts towards the budget until its last clone is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the body no longer counts towards the budget. The bytes that were already read are
+    /// lost.
+    pub async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
+        let (mut upload, mut size) = (None::<UploadGuard>, 0);
+        loop {
+            let frame = match &mut upload {
+                None => body.frame().await,
+                Some(UploadGuard { evicted, .. }) => tokio::select! {
+                    biased;
+                    _ = evicted => return Err(Unread::OutOfBudget),
+                    frame = body.frame() => frame,
+                },
+            };
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|error| Unread::Broken(error.to_string()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            size += data.len();
+            if size > DRAIN_LIMIT {
+                break;
+            }
+            if size > LARGEST_BODY {
+                upload = None;
+            } else if !data.is_empty() && !upload.get_or_insert_with(|| self.begin()).add(&data) {
+                return Err(Unread::OutOfBudget);
+            }
+        }
+        match upload {
+            _ if size > LARGEST_BODY => Err(Unread::TooLarge),
+            Some(upload) => upload.end(),
+            None => Ok(Bytes::new()),
+        }
+    }
+
+    /// Waits for a permit to process a body. The permit is released when the last clone of the returned body is
+    /// dropped. Small bodies do not wait. For large bodies, permits are granted in the order in which this method was called.
+    pub async fn turn(&self, bytes: Bytes) -> Bytes {
+        if bytes.len() <= SMALL {
+            return bytes;
+        }
+        let size = u32::try_from(bytes.len().min(PROCESSING_LIMIT)).unwrap_or(u32::MAX);
+        // Acquiring a permit fails only if the semaphore is closed, which never happens.
+        let permit = self.processing.clone().acquire_many_owned(size).await.ok();
+        Bytes::from_owner(BodyInProcess { bytes, _permit: permit })
+    }
+
+    fn begin(self: &Arc<Self>) -> UploadGuard {
+        let (evict, evicted) = oneshot::channel();
+        let mut state = self.lock();
+        let key = (true, state.next);
+        state.next += 1;
+        state.uploads.insert(key, Upload { bytes: Vec::new(), _evicted: evict });
+        UploadGuard { budget: self.clone(), key, evicted }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BudgetState {
+    /// Adds data to an upload and returns the new key of the upload. Returns `None` if the upload is evicted.
+    fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
+        let mut upload = self.uploads.remove(&key)?;
+        let is_small = upload.bytes.len() + data.len() <= SMALL;
+        let key = (is_small, key.1);
+        let needed = data.len() + if is_small { 0 } else { self.small_reserve };
+        while self.left < needed {
+            let first = self.uploads.first_entry().filter(|first| *first.key() < key);
+            let Some(first) = first else {
+                self.left += upload.bytes.len();
+                return None;
+            };
+            self.left += first.remove().bytes.len();
+        }
+        self.left -= data.len();
+        upload.bytes.extend_from_slice(data);
+        self.uploads.insert(key, upload);
+        Some(key)
+    }
+}
+
+/// A guard for a body that is still incomplete. When the guard is dropped, the body no longer counts towards the
+/// budget.
+struct UploadGuard {
+    budget: Arc<BodyBudget>,
+    key: EvictionKey,
+    evicted: oneshot::Receiver<()>,
+}
+
+impl UploadGuard {
+    /// Adds data to the upload. If the upload has been evicted, this method returns false.
+    fn add(&mut self, data: &[u8]) -> bool {
+        let key = self.budget.lock().add(self.key, data);
+        self.key = key.unwrap_or(self.key);
+        key.is_some()
+    }
+
+    fn end(self) -> Result<Bytes, Unread> {
+        let upload = self.budget.lock().uploads.remove(&self.key).ok_or(Unread::OutOfBudget)?;
+        Ok(Bytes::from_owner(CompleteBody { bytes: upload.bytes, budget: self.budget.clone() }))
+    }
+}
+
+impl Drop for UploadGuard {
+    fn drop(&mut self) {
+        let mut state = self.budget.lock();
+        if let Some(upload) = state.uploads.remove(&self.key) {
+            state.left += upload.bytes.len();
+        }
+    }
+}
+
+/// A complete body. A complete body counts towards the budget until it is dropped.
+struct CompleteBody {
+    bytes: Vec<u8>,
+    budget: Arc<BodyBudget>,
+}
+
+impl Drop for CompleteBody {
+    fn drop(&mut self) {
+        self.budget.lock().left += self.bytes.len();
+    }
+}
+
+impl AsRef<[u8]> for CompleteBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A body and the permit to process it.
+struct BodyInProcess {
+    bytes: Bytes,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for BodyInProcess {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::FutureExt;
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use tokio::sync::mpsc;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// In the tests, an incomplete upload and the task that reads it.
+    struct Sent {
+        parts: mpsc::UnboundedSender<Bytes>,
+        read: JoinHandle<Result<Bytes, Unread>>,
+    }
+
+    impl Sent {
+        async fn begin(budget: &Arc<BodyBudget>, bytes: usize) -> Self {
+            let (parts, received) = mpsc::unbounded_channel::<Bytes>();
+            let frames = stream::unfold(received, async |mut received| {
+                let part = received.recv().await?;
+                Some((Ok::<_, Infallible>(Frame::data(part)), received))
+            });
+            let budget = budget.clone();
+            let read = tokio::spawn(async move { budget.read(Box::pin(StreamBody::new(frames))).await });
+            let sent = Self { parts, read };
+            sent.send(bytes).await;
+            sent
+        }
+
+        /// Sends data of this length, and yields so that the reader can run.
+        async fn send(&self, bytes: usize) {
+            // Sending fails if the reader has already ended.
+            let _ = self.parts.send(vec![0; bytes].into());
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+
+        fn is_evicted(&self) -> bool {
+            self.read.is_finished()
+        }
+
+        async fn end(self) -> Result<Bytes, Unread> {
+            drop(self.parts);
+            self.read.await.expect("no panic")
+        }
+    }
+
+    fn left(budget: &BodyBudget) -> usize {
+        budget.lock().left
+    }
+
+    const LARGE: usize = 2 * SMALL;
+
+    #[tokio::test]
+    async fn eviction_takes_the_oldest_large_upload_first() {
+        let budget = Arc::new(BodyBudget::new(3 * LARGE));
+        let all = left(&budget);
+        let small = Sent::begin(&budget, 10).await;
+        let oldest = Sent::begin(&budget, LARGE).await;
+        let second = Sent::begin(&budget, LARGE).await;
+        let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
+        let newest = Sent::begin(&budget, LARGE).await;
+        assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
+        // Receiving more data does not change the order in which uploads are evicted.
+        second.send(LARGE).await;
+        assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
+        drop(served);
+        newest.send(LARGE).await;
+        assert_eq!(newest.end().await.expect("budget").len(), 2 * LARGE);
+        assert_eq!(small.end().await.expect("budget").len(), 10);
+        assert_eq!(left(&budget), all, "the budget is complete again");
+    }
+
+    #[tokio::test]
+    async fn large_bodies_do_not_block_small_ones() {
+        let budget = Arc::new(BodyBudget::new(8 * LARGE));
+        let mut served = Vec::new();
+        while let Ok(body) = Sent::begin(&budget, LARGE).await.end().await {
+            served.push(body);
+        }
+        assert_eq!(served.len(), 8);
+        let small = Sent::begin(&budget, SMALL).await;
+        assert!(matches!(Sent::begin(&budget, LARGE).await.end().await, Err(Unread::OutOfBudget)));
+        assert_eq!(small.end().await.expect("budget").len(), SMALL);
+    }
+
+    #[tokio::test]
+    async fn rejected_and_aborted_uploads_return_their_budget() {
+        let budget = Arc::new(BodyBudget::new(LARGEST_BODY));
+        let all = left(&budget);
+        let too_large = Sent::begin(&budget, LARGEST_BODY).await;
+        assert_eq!(left(&budget), all - LARGEST_BODY);
+        too_large.send(1).await;
+        assert_eq!(left(&budget), all);
+        assert!(matches!(too_large.end().await, Err(Unread::TooLarge)));
+        let half = Sent::begin(&budget, LARGE).await;
+        half.read.abort();
+        assert!(half.read.await.is_err());
+        assert_eq!(left(&budget), all);
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_processed_in_order_within_a_limit() {
+        let budget = BodyBudget::new(0);
+        let body = |bytes: usize| Bytes::from(vec![0; bytes]);
+        let first = budget.turn(body(PROCESSING_LIMIT - LARGE)).await;
+        let mut second = Box::pin(budget.turn(body(2 * LARGE)));
+        assert!(second.as_mut().now_or_never().is_none());
+        let mut third = Box::pin(budget.turn(body(LARGE)));
+        assert!(third.as_mut().now_or_never().is_none(), "it would fit, but must wait for the second");
+        assert!(budget.turn(body(SMALL)).now_or_never().is_some(), "small bodies do not wait");
+        drop(first);
+        assert!(second.now_or_never().is_some() && third.now_or_never().is_some());
+    }
+}

@@ -1,0 +1,31 @@
+//! The connections of an API server: limits, time limits, TLS, compression, and work on other threads.
+//!
+//! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
+//!
+//! - [`activity`], [`heads`], [`header_blocks`] and [`streams`] limit what a connection may use, and for how long.
+//! - [`framing`] rejects ambiguous HTTP/1.1 requests. [`tls`] creates certificates.
+//! - [`body_budget`] limits the memory of request bodies ([`BodyBudget`](body_budget::BodyBudget)).
+//! - [`offload`] moves long work to another thread ([`Offload`](offload::Offload)).
+//! - [`body`], [`gzip`] and [`indent`] produce response bodies.
+//!
+//! The crate knows no resource and no verb. Start with `activity.rs`.
+//!
+//! ```
+//! use pintle_serving::indent::Indent;
+//!
+//! assert_eq!(Indent::default().part(br#"{"a":1}"#), b"{\n  \"a\": 1\n}");
+//! ```
+
+#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
+
+pub mod activity;
+pub mod body;
+pub mod body_budget;
+pub mod framing;
+pub mod gzip;
+pub mod header_blocks;
+pub mod heads;
+pub mod indent;
+pub mod offload;
+pub mod streams;
+pub mod tls;

@@ -1,0 +1,45 @@
+//! Records the last write of each request.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+/// A write to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The time of the write. A write with a later revision never has an earlier time. This order of times holds regardless of how long
+    /// each request takes.
+    pub at: Instant,
+    /// The `resourceVersion` of the write.
+    pub revision: u64,
+}
+
+tokio::task_local! {
+    /// The last write of the request that the current task processes.
+    static COMMITTED: Committed;
+}
+
+/// The most recent write of a request. The value is shared with the future of the request. Therefore, the value remains available if the
+/// future is dropped before its completion.
+#[derive(Clone, Debug, Default)]
+pub struct Committed(Arc<Mutex<Option<Commit>>>);
+
+impl Committed {
+    /// Awaits `work` and records its last write in `self`.
+    pub async fn during<R>(&self, work: impl Future<Output = R>) -> R {
+        COMMITTED.scope(self.clone(), work).await
+    }
+
+    pub fn last(&self) -> Option<Commit> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// If the current task processes a request, records a write for this request.
+pub fn record_commit(revision: u64) {
+    let note = |Committed(committed): &Committed| {
+        *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
+    };
+    // A write from a background controller belongs to no request.
+    let _ = COMMITTED.try_with(note);
+}

@@ -1,0 +1,204 @@
+//! Copies the objects of another cluster for a plan. The other cluster is called the upstream cluster.
+//!
+//! Each known object has a base, which is the state of the object in the upstream cluster. After the first local write of an object, the
+//! base of the object no longer changes. After the first local write, the store ignores the content of upstream changes to the object. The
+//! store only records that the object has changed upstream. Therefore, all differences between the base and the object come from local
+//! writes.
+
+use std::collections::{HashMap, HashSet};
+use std::slice;
+use std::sync::Arc;
+
+use super::{Db, Inner};
+use crate::{Change, Draft, Expect, Key, Range, ResourceKey, Stored};
+
+/// The last known state of each upstream object.
+#[derive(Debug, Default)]
+pub(super) struct Mirror {
+    bases: HashMap<(ResourceKey, Key), Base>,
+}
+
+#[derive(Debug, Default)]
+struct Base {
+    /// The upstream object. The field is `None` if the object does not exist in the upstream cluster.
+    object: Option<Arc<Stored>>,
+    /// The last known version of the object in the upstream cluster. If the object was deleted, the version is the
+    /// version of the deletion.
+    at: u64,
+    /// The revision of the first local write to the object. The field is `None` if the object has no local writes.
+    written: Option<u64>,
+    /// Whether the object has changed in the upstream cluster since its first local write.
+    moved: bool,
+}
+
+/// The state of an object in the upstream cluster. The object may be absent in the upstream cluster.
+#[derive(Debug)]
+pub struct UpstreamObject {
+    /// The resourceVersion of the object in the upstream cluster, or 0 if it is unknown.
+    pub at: u64,
+    pub object: Option<Draft>,
+}
+
+/// An object with local writes.
+#[derive(Clone, Debug)]
+pub struct LocalWrite {
+    pub resource: ResourceKey,
+    /// The upstream state of the object before its first local write.
+    pub base: Option<Arc<Stored>>,
+    /// The current local object.
+    pub object: Option<Arc<Stored>>,
+    /// Whether the object has changed in the upstream cluster since its first local write.
+    pub moved: bool,
+}
+
+impl Mirror {
+    /// Records a change as a local write. The methods that copy objects from the upstream cluster remove the record of
+    /// the change again.
+    pub(super) fn note(&mut self, change: &Change) {
+        let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
+        base.written.get_or_insert(change.revision());
+    }
+}
+
+impl Db {
+    /// Makes this store a copy of the upstream cluster.
+    pub fn begin_mirror(&self) {
+        self.lock().mirror = Some(Mirror::default());
+    }
+
+    /// Returns whether this store is a copy of an upstream cluster.
+    pub fn is_mirror(&self) -> bool {
+        self.lock().mirror.is_some()
+    }
+
+    /// Returns true if the object has no local writes. The upstream cluster determines the state of such an object.
+    pub fn is_left_alone(&self, resource: &str, key: &str) -> bool {
+        let inner = self.lock();
+        inner.mirror.as_ref().is_some_and(|mirror| {
+            let base = mirror.bases.get(&(resource.into(), key.into()));
+            base.is_none_or(|base| base.written.is_none())
+        })
+    }
+
+    /// Returns the upstream state of the object. If the object has local writes, returns the upstream state before the
+    /// first of them.
+    pub fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
+        let inner = self.lock();
+        inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
+    }
+
+    /// Returns all objects that have local writes, in the order of their first local writes.
+    pub fn local_writes(&self) -> Vec<LocalWrite> {
+        let inner = self.lock();
+        let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
+        let mut written: Vec<_> = bases.filter_map(|(place, base)| Some((base.written?, place, base))).collect();
+        written.sort_by_key(|(revision, ..)| *revision);
+        let of = |(_, (resource, key), base): (u64, &(ResourceKey, Key), &Base)| LocalWrite {
+            resource: resource.clone(),
+            base: base.object.clone(),
+            object: inner.store.get(resource, key).cloned(),
+            moved: base.moved,
+        };
+        written.into_iter().map(of).collect()
+    }
+
+    /// Stores the upstream state of an object. Does nothing if the object has local writes, or if the store already
+    /// contains a newer state. If `followed` is true, the watchers of the collection are notified. If `followed` is
+    /// false, the object becomes visible without an event.
+    pub fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
+        self.show_in(&mut self.lock(), resource, key, shown, followed);
+    }
+
+    /// Records that the upstream cluster had no objects in this range except `present` at the version `at`.
+    pub fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
+        let mut inner = self.lock();
+        let Some(mirror) = &inner.mirror else { return };
+        let is_gone = |(of, key): &&(ResourceKey, Key)| {
+            of == resource && key.starts_with(range.prefix()) && !present.contains(&**key)
+        };
+        let gone: Vec<Key> = mirror.bases.keys().filter(is_gone).map(|(_, key)| key.clone()).collect();
+        for key in gone {
+            self.show_in(&mut inner, resource, &key, UpstreamObject { at, object: None }, true);
+        }
+    }
+
+    fn show_in(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
+        let Some(mirror) = &mut inner.mirror else { return };
+        let place = (resource.clone(), Key::from(key));
+        let base = mirror.bases.entry(place.clone()).or_default();
+        if shown.at > 0 && shown.at <= base.at {
+            return;
+        }
+        base.at = base.at.max(shown.at);
+        if base.written.is_some() {
+            base.moved |= shown.object.is_some() || base.object.is_some();
+            return;
+        }
+        let current = inner.store.get(resource, key).cloned();
+        let object = match (shown.object, current) {
+            (None, None) => None,
+            (None, Some(current)) => {
+                self.show_absent(inner, resource, key, &current, followed);
+                None
+            }
+            (Some(draft), current) => self.show_present(inner, resource, key, shown.at, draft, current, followed),
+        };
+        let Some(mirror) = &mut inner.mirror else { return };
+        let Some(base) = mirror.bases.get_mut(&place) else { return };
+        (base.object, base.written) = (object, None);
+        // The mirror needs no entry for an object that does not exist upstream and whose version is unknown.
+        if base.at == 0 && base.object.is_none() {
+            mirror.bases.remove(&place);
+        }
+    }
+
+    fn show_absent(&self, inner: &mut Inner, resource: &ResourceKey, key: &str, current: &Arc<Stored>, followed: bool) {
+        let now = self.clock.instant();
+        if followed {
+            // The removal cannot fail, because no other write can change the object while the store is locked.
+            if let Ok(change) = inner.store.remove(now, resource, key, current.revision()) {
+                self.notify(inner, slice::from_ref(&change));
+            }
+            return;
+        }
+        let revision = inner.store.revision();
+        if let Some(change) = inner.store.set(now, resource, key, revision, None) {
+            self.notify_background(inner, change);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all values are needed while the lock is held")]
+    fn show_present(
+        &self,
+        inner: &mut Inner,
+        resource: &ResourceKey,
+        key: &str,
+        at: u64,
+        draft: Draft,
+        current: Option<Arc<Stored>>,
+        followed: bool,
+    ) -> Option<Arc<Stored>> {
+        let now = self.clock.instant();
+        let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
+        let draft = inner.with_free_claims(resource, key, expect, draft);
+        if followed {
+            // The object keeps its upstream version as its revision, unless a local write to the store has already used this revision.
+            inner.store.advance_to(at.saturating_sub(1));
+            let change = inner.store.put(now, resource, key, expect, draft).ok()?;
+            self.notify(inner, slice::from_ref(&change));
+            return Some(change.new.clone());
+        }
+        let revision = if at > 0 { at } else { inner.store.revision() + 1 };
+        let change = inner.store.set(now, resource, key, revision, Some(draft))?;
+        let new = change.new.clone();
+        self.notify_background(inner, change);
+        Some(new)
+    }
+
+    /// This change notifies the controllers, but not the watchers.
+    fn notify_background(&self, inner: &mut Inner, change: Change) {
+        self.publish(inner);
+        inner.notify_multi(&Arc::new(change));
+        self.revision.send_replace(inner.store.revision());
+    }
+}
