@@ -3,7 +3,7 @@
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - [`settle`] corresponds to kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
-//! - [`kinds`] converts an established definition to [`Kind`](pintle_kinds::Kind)s. The strategy of these kinds prunes, defaults and validates
+//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates
 //!   objects with the schema of the definition, and evaluates its CEL rules.
 //! - [`with_definition_strategy`] adds the rules for definitions themselves.
 //! - [`rule_costs`] estimates the cost of the rules ([`RuleCost`]).

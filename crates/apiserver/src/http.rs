@@ -35,7 +35,7 @@ use pintle_apimachinery::request::duration::go_duration;
 use pintle_apimachinery::request::path::{ResourcePath, Target};
 use pintle_apimachinery::request::query::Query;
 use pintle_apimachinery::request::{Requester, Subresource, Verb};
-use pintle_authz::{self as auth, Attributes};
+use pintle_authz::Attributes;
 use pintle_kinds::decode;
 use pintle_meta::FieldSelector;
 use pintle_serving::body::ResponseBody;
@@ -60,7 +60,7 @@ pub(crate) struct Call {
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
     /// The flow schema and the priority level of the request. The flow is `None` until the user is known.
-    flow: Option<auth::Flow>,
+    flow: Option<pintle_authz::Flow>,
     /// The verb of the request, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
@@ -319,7 +319,7 @@ impl RequestInfo {
 async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, incoming: Incoming) -> Outcome<Reply> {
     let RequestInfo { target, verb, .. } = info;
     let verb = *verb;
-    call.warnings.extend(auth::warning(&call.headers).map(Into::into));
+    call.warnings.extend(pintle_authz::warning(&call.headers).map(Into::into));
     call.requester.user =
         registry.authenticator.authenticate(&*registry.db, &mut call.headers, registry.clock.now().as_second())?;
     authorize(registry, call, target, verb)?;
@@ -434,11 +434,11 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
         Target::Resource(path) => Attributes::Resource { verb: &verb, path, name: &name },
         _ => Attributes::Path { verb: &verb, path: &url },
     };
-    if let Some(wanted) = auth::impersonated(&call.headers)? {
-        call.requester.user = auth::impersonate(registry.rbac(), &call.requester.user, wanted, &attributes)?;
+    if let Some(wanted) = pintle_authz::impersonated(&call.headers)? {
+        call.requester.user = pintle_authz::impersonate(registry.rbac(), &call.requester.user, wanted, &attributes)?;
     }
     call.flow = registry.flow(&call.requester.user, &attributes);
-    auth::authorize(registry.rbac(), &call.requester.user, &attributes)
+    pintle_authz::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
 /// Returns the attributes that fault rules can match.
@@ -482,7 +482,7 @@ const AUDIT_ID: &str = "audit-id";
 fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<ResponseBody>) {
     add_common_headers(registry, call.headers.get(AUDIT_ID).cloned(), response);
     let headers = response.headers_mut();
-    if let Some(auth::Flow { schema, level }) = call.flow.as_ref().filter(|_| scheduled) {
+    if let Some(pintle_authz::Flow { schema, level }) = call.flow.as_ref().filter(|_| scheduled) {
         for (name, uid) in [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)] {
             headers.extend(HeaderValue::from_str(uid).ok().map(|uid| (HeaderName::from_static(name), uid)));
         }

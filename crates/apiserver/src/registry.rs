@@ -33,7 +33,6 @@ pub(crate) use admission_plugin::Plugin;
 pub(crate) use admission_plugin::{AdmissionOptions, AdmissionRequest};
 pub(crate) use delete::{Deleted, FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 pub(crate) use list::{ListReply, SCAN_BATCH, Selected, Selection, compacted, is_uncached, parse_number};
-use pintle_apiextensions as crd;
 use pintle_apimachinery::clock::Clock;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::user::User;
@@ -114,7 +113,7 @@ impl Registry {
             documents: Arc::new(if config.offload { Documents::default() } else { Documents::inline() }),
             offload_permits: if config.offload { OffloadPermits::default() } else { OffloadPermits::inline() },
             chain: admission_chain::chain(),
-            kinds: RwLock::new(Arc::new(crd::with_definition_strategy(kinds))),
+            kinds: RwLock::new(Arc::new(pintle_apiextensions::with_definition_strategy(kinds))),
             changing_kinds: Mutex::default(),
             random: Mutex::new(random),
             config,
@@ -178,7 +177,7 @@ impl Registry {
 
 /// Returns an object in the form in which it can be stored.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
-    Draft::new(interner, object, crd::order(resource), pintle_builtin::claims(resource, object))
+    Draft::new(interner, object, pintle_apiextensions::order(resource), pintle_builtin::claims(resource, object))
         .selectable(pintle_builtin::selectable(resource, object))
 }
 

@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use pintle_apiextensions as crd;
 use pintle_apimachinery::failure::Failure;
 use pintle_apimachinery::object::{key, set_condition};
 use pintle_apimachinery::request::options::DeleteOptions;
@@ -47,11 +46,12 @@ pub(super) struct ApiServices {
 }
 
 impl Controller for ApiServices {
-    const RESOURCES: Option<&'static [&'static str]> = Some(&[RESOURCE, crd::DEFINITIONS, SERVICES, SLICES]);
+    const RESOURCES: Option<&'static [&'static str]> =
+        Some(&[RESOURCE, pintle_apiextensions::DEFINITIONS, SERVICES, SLICES]);
 
     fn observe(&mut self, change: &Change) -> bool {
         match &**change.resource() {
-            crd::DEFINITIONS => drop(self.definitions.insert(change.key.clone())),
+            pintle_apiextensions::DEFINITIONS => drop(self.definitions.insert(change.key.clone())),
             RESOURCE => drop(self.due.insert(change.key.to_string())),
             _ => self.due.extend(self.remote.iter().cloned()),
         }
@@ -60,7 +60,7 @@ impl Controller for ApiServices {
 
     fn resync(&mut self, registry: &Registry) {
         self.definitions.extend(self.known.keys().cloned());
-        self.definitions.extend(all(registry, crd::DEFINITIONS).map(|(key, _)| key));
+        self.definitions.extend(all(registry, pintle_apiextensions::DEFINITIONS).map(|(key, _)| key));
         self.due.extend(all(registry, RESOURCE).map(|(key, _)| key.to_string()));
     }
 
@@ -73,7 +73,11 @@ impl Controller for ApiServices {
         let kinds = registry.kinds();
         let kind = kinds.group_kind(REGISTRATION_GROUP, "APIService")?;
         for key in definitions {
-            let new = registry.db.get(crd::DEFINITIONS, &key).map(|stored| versions(&stored)).unwrap_or_default();
+            let new = registry
+                .db
+                .get(pintle_apiextensions::DEFINITIONS, &key)
+                .map(|stored| versions(&stored))
+                .unwrap_or_default();
             let old = self.known.remove(&key).unwrap_or_default();
             new.iter().for_each(|name| *self.served.entry(name.clone()).or_default() += 1);
             for name in &old {
@@ -120,7 +124,7 @@ impl ApiServices {
 /// Returns the names of the group versions that a definition serves.
 fn versions(definition: &Stored) -> Vec<String> {
     let definition = definition.decode();
-    if !crd::is_established(&definition) {
+    if !pintle_apiextensions::is_established(&definition) {
         return Vec::new();
     }
     let served = definition.list("/spec/versions").filter(|version| version["served"] == true);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_apiextensions::{self as crd, DEFINITIONS, Taken};
+use pintle_apiextensions::{DEFINITIONS, Taken};
 use pintle_apimachinery::failure::Failure;
 use pintle_apimachinery::object::{metadata, set_condition};
 use pintle_apimachinery::request::Subresource;
@@ -129,7 +129,7 @@ impl Definitions {
         match registry.db.get(DEFINITIONS, key) {
             Some(stored) => {
                 let outline = Arc::new(stored.only(DEFINITION_OUTLINE));
-                if crd::is_terminating(&outline) {
+                if pintle_apiextensions::is_terminating(&outline) {
                     self.terminating.insert(key.clone());
                 }
                 of_group.put(key, CachedDefinition { stored, outline });
@@ -157,7 +157,8 @@ impl Definitions {
     fn serve(&mut self, registry: &Registry, key: &Key) {
         let plural = key.split_once('.').map_or(&**key, |(plural, _)| plural);
         let resource = GroupResource::new(group(key), plural);
-        let established = self.definition(key).filter(|definition| crd::is_established(&definition.outline));
+        let established =
+            self.definition(key).filter(|definition| pintle_apiextensions::is_established(&definition.outline));
         let Some(definition) = established.map(|definition| definition.stored.clone()) else {
             return self.withdraw(registry, &resource);
         };
@@ -167,8 +168,8 @@ impl Definitions {
     /// Serves the kinds of a definition that becomes established. This method runs before the status is written, so that a client that
     /// observes the status can use the resource.
     fn serve_settled(&mut self, registry: &Registry, key: &Key, settled: &Json) {
-        let resource = crd::resource(settled);
-        if crd::is_established(settled)
+        let resource = pintle_apiextensions::resource(settled);
+        if pintle_apiextensions::is_established(settled)
             && !self.served.contains_key(&resource)
             && let Some(definition) = self.definition(key)
         {
@@ -186,7 +187,9 @@ impl Definitions {
         }
         let (old, new) = (old.map(|old| old.decode()), definition.decode());
         let is_same = |path: &str| old.as_ref().is_some_and(|old| old.at(path) == new.at(path));
-        let still = old.as_ref().is_some_and(|old| crd::is_terminating(old) == crd::is_terminating(&new));
+        let still = old
+            .as_ref()
+            .is_some_and(|old| pintle_apiextensions::is_terminating(old) == pintle_apiextensions::is_terminating(&new));
         let same = ["/metadata/uid", "/spec", "/status/acceptedNames"].into_iter().all(is_same);
         if same && still {
             return;
@@ -197,7 +200,7 @@ impl Definitions {
         if old.is_none() {
             renew();
         }
-        let kinds = crd::kinds(&new);
+        let kinds = pintle_apiextensions::kinds(&new);
         registry.change_kinds(|known| known.replace_custom(&resource, kinds));
         if old.is_some() && !is_same("/spec") {
             renew();
@@ -214,7 +217,7 @@ impl Definitions {
 
     /// Deletes the objects of a terminating definition, and then the definition. Returns true if this method need not be called again.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
-        let resource = crd::resource(definition);
+        let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
             return true;
         }
@@ -223,7 +226,7 @@ impl Definitions {
         let objects = all(registry, &store.to_string());
         // Objects can exist even if no version is served. If no version of a deleted definition is served, the controller deletes the
         // objects of the definition through the storage version.
-        let of_unserved = || crd::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
+        let of_unserved = || pintle_apiextensions::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
         let Some(kind) = kind else {
@@ -268,7 +271,7 @@ impl Definitions {
     /// resource before the write. Therefore, a client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
-            self.withdraw(registry, &crd::resource(definition));
+            self.withdraw(registry, &pintle_apiextensions::resource(definition));
         }
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -276,7 +279,7 @@ impl Definitions {
                 return Err(changed_meanwhile(definition));
             }
             let finalizers: Vec<Json> =
-                finalizers(&new).filter(|name| name.as_str() != Some(crd::CLEANUP)).cloned().collect();
+                finalizers(&new).filter(|name| name.as_str() != Some(pintle_apiextensions::CLEANUP)).cloned().collect();
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
         };
@@ -314,7 +317,7 @@ impl Definitions {
 impl DefinitionGroup {
     fn put(&mut self, key: &Key, definition: CachedDefinition) {
         self.taken.add(&definition.outline);
-        if !crd::has_accepted_names(&definition.outline) {
+        if !pintle_apiextensions::has_accepted_names(&definition.outline) {
             self.waiting.insert(key.clone());
         }
         self.definitions.insert(key.clone(), definition);
@@ -332,7 +335,7 @@ impl DefinitionGroup {
         let outline = self.definitions.get(key)?.outline.clone();
         // Remove the definition's own names first, because a definition does not conflict with itself.
         self.taken.remove(&outline);
-        let settled = crd::settle(&outline, &self.taken, now);
+        let settled = pintle_apiextensions::settle(&outline, &self.taken, now);
         self.taken.add(&outline);
         settled
     }
@@ -343,7 +346,7 @@ fn changed_meanwhile(definition: &Json) -> Failure {
 }
 
 fn stored(resource: &GroupResource) -> GroupResource {
-    crd::store(&resource.group, &resource.resource)
+    pintle_apiextensions::store(&resource.group, &resource.resource)
 }
 
 fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
@@ -351,7 +354,7 @@ fn finalizers(definition: &Json) -> impl Iterator<Item = &Json> {
 }
 
 fn has_finalizer(definition: &Json) -> bool {
-    finalizers(definition).any(|name| name.as_str() == Some(crd::CLEANUP))
+    finalizers(definition).any(|name| name.as_str() == Some(pintle_apiextensions::CLEANUP))
 }
 
 #[cfg(test)]
@@ -407,7 +410,7 @@ mod tests {
     fn terminating(uid: &str) -> Json {
         let mut definition = definition(&["v1"]);
         definition["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
-        for (field, value) in [("uid", json!(uid)), ("finalizers", json!([crd::CLEANUP]))] {
+        for (field, value) in [("uid", json!(uid)), ("finalizers", json!([pintle_apiextensions::CLEANUP]))] {
             definition["metadata"].set(field, value);
         }
         definition["metadata"].set("deletionTimestamp", "2026-01-01T00:00:00Z");

@@ -13,7 +13,6 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::WriteOptions;
 use pintle_cel::Schema;
-use pintle_discovery as discovery;
 use pintle_json::{Json, json};
 use pintle_kinds::writer::Writer;
 use pintle_kinds::{Kind, Kinds, RequestTarget};
@@ -211,7 +210,7 @@ impl<'k> Checks<'k> {
         }
         let schema = self.schemas.entry((kind.gvk(), name)).or_insert_with(|| {
             let type_name = format!("{}{}", kind.kind, name as u8);
-            Some(Arc::new(Schema::named_resource(&discovery::inlined(kind)?, &type_name)))
+            Some(Arc::new(Schema::named_resource(&pintle_discovery::inlined(kind)?, &type_name)))
         });
         schema.clone()
     }

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pintle_apiextensions as crd;
 use pintle_apimachinery::failure::Failure;
 use pintle_apimachinery::object::{metadata, metadata_mut};
 use pintle_apimachinery::request::options::WriteOptions;
@@ -135,13 +134,18 @@ impl Offline {
             return Err(Rejection::invalid(format!("{} is not a CustomResourceDefinition", sample.title())));
         }
         let name = metadata::name(&sample.value).to_owned();
-        let old = self.registry.db.get(crd::DEFINITIONS, &name);
-        self.remove(&crd::DEFINITIONS.into(), &name);
+        let old = self.registry.db.get(pintle_apiextensions::DEFINITIONS, &name);
+        self.remove(&pintle_apiextensions::DEFINITIONS.into(), &name);
         let defined = self.define_absent(sample, &name);
         if defined.is_err() {
-            self.remove(&crd::DEFINITIONS.into(), &name);
+            self.remove(&pintle_apiextensions::DEFINITIONS.into(), &name);
             if let Some(old) = old {
-                let restored = self.registry.db.put(&crd::DEFINITIONS.into(), &name, Expect::Absent, old.decode());
+                let restored = self.registry.db.put(
+                    &pintle_apiextensions::DEFINITIONS.into(),
+                    &name,
+                    Expect::Absent,
+                    old.decode(),
+                );
                 restored.map_err(|_| Rejection::invalid(format!("the definition {name} is lost; check it again")))?;
             }
             self.definitions.serve_definition(&self.registry, &name);
@@ -153,16 +157,21 @@ impl Offline {
     fn define_absent(&mut self, sample: Sample, name: &str) -> Result<Defined, Rejection> {
         let checked = self.write(sample, None, WriteOptions::default())?;
         self.definitions.serve_definition(&self.registry, name);
-        let stored = self.registry.db.get(crd::DEFINITIONS, name).map(|stored| stored.decode()).unwrap_or_default();
-        if !crd::is_established(&stored) {
+        let stored = self
+            .registry
+            .db
+            .get(pintle_apiextensions::DEFINITIONS, name)
+            .map(|stored| stored.decode())
+            .unwrap_or_default();
+        if !pintle_apiextensions::is_established(&stored) {
             let failed = stored.list("/status/conditions").filter(|condition| condition.text("/status") == "False");
             let why: Vec<_> = failed.map(|condition| condition.text("/message")).collect();
             return Err(Rejection::invalid(format!("the definition {name} is not served: {}", why.join("; "))));
         }
-        if let Some(kind) = crd::stored_kind(&stored) {
+        if let Some(kind) = pintle_apiextensions::stored_kind(&stored) {
             self.default_type = DefaultType { api_version: kind.api_version(), kind: kind.kind };
         }
-        Ok(Defined { name: name.into(), rules: crd::rule_costs(&stored), warnings: checked.warnings })
+        Ok(Defined { name: name.into(), rules: pintle_apiextensions::rule_costs(&stored), warnings: checked.warnings })
     }
 
     /// Adds the default type and the default name to a sample if they are absent.

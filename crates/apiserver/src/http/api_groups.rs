@@ -7,7 +7,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VAR
 use http::{HeaderMap, HeaderValue, Method};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::accept::{self, Media};
-use pintle_discovery::{self as discovery, DocumentScope, Listing};
+use pintle_discovery::{DocumentScope, Listing};
 use pintle_json::Json;
 use pintle_kinds::{Kinds, Routing};
 use pintle_serving::offload;
@@ -31,7 +31,7 @@ pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String
             only_get(call)?;
             match aggregated(registry, &kinds, call, true).await? {
                 Some(reply) => Ok(reply),
-                None => document(call, Routing::PerMethod, &discovery::api_versions(call.header("host"))),
+                None => document(call, Routing::PerMethod, &pintle_discovery::api_versions(call.header("host"))),
             }
         }
         ["apis"] => match aggregated(registry, &kinds, call, false).await? {
@@ -43,7 +43,7 @@ pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String
             }
         },
         ["apis", group] => {
-            let found = discovery::group(&kinds, group).or_else(|| registry.delegated_group(group));
+            let found = pintle_discovery::group(&kinds, group).or_else(|| registry.delegated_group(group));
             let found = found.ok_or_else(Failure::page_not_found)?;
             document(call, Routing::CatchAll, &found)
         }
@@ -57,7 +57,7 @@ pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String
 }
 
 fn resources(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Outcome<Reply> {
-    let Some(found) = discovery::resource_list(kinds, group, version) else {
+    let Some(found) = pintle_discovery::resource_list(kinds, group, version) else {
         return Err(match kinds.routing(group) {
             Some(Routing::PerMethod) => Failure::no_such_resource(),
             _ => Failure::page_not_found(),

@@ -17,7 +17,7 @@ use pintle_serving::body::ResponseBody;
 use pintle_serving::gzip::{self, GZIP_THRESHOLD, Gzip};
 use pintle_serving::indent::Indent;
 use pintle_serving::offload::{self, Offload, OffloadPermits};
-use pintle_storage::{self as store, Neighbours, Stored};
+use pintle_storage::{Neighbours, Stored};
 
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 
@@ -201,7 +201,7 @@ impl ListBody {
     fn next_compressed(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
         let encoding =
-            store::Encoding::Zipped(self.kind.api_version(), matches!(self.encoding, ListEncoding::Protobuf));
+            pintle_storage::Encoding::Zipped(self.kind.api_version(), matches!(self.encoding, ListEncoding::Protobuf));
         let gzipped = neighbours.encode(encoding, || {
             neighbours.iter().for_each(|stored| self.add_item(stored));
             let items = std::mem::take(&mut self.ready);

@@ -8,7 +8,7 @@ use http::{HeaderValue, Method};
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::{Subresource, Verb};
-use pintle_authz::{self as auth, Attributes, Decision};
+use pintle_authz::{Attributes, Decision};
 use pintle_kinds::{Kind, RequestTarget, Routing, StreamAnswer};
 use pintle_meta::Reason;
 use pintle_serving::offload;
@@ -51,7 +51,7 @@ pub(super) async fn serve(
             registry.connect(&target, &mut options, &call.requester)?;
             // A WebSocket connection starts with a GET request, but needs the same permissions as a POST request.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
-            if let Decision::NoOpinion(error) = auth::decide(registry.rbac(), &call.requester.user, &create) {
+            if let Decision::NoOpinion(error) = pintle_authz::decide(registry.rbac(), &call.requester.user, &create) {
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
             }
         }

@@ -8,7 +8,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Verb;
 use pintle_apimachinery::request::options::WriteOptions;
 use pintle_apimachinery::request::path::ResourcePath;
-use pintle_authz::{self as auth, Attributes};
+use pintle_authz::Attributes;
 use pintle_json::Json;
 use pintle_kinds::writer::Writer;
 use pintle_kinds::{Kind, Origin, RequestTarget, Routing, decode};
@@ -90,7 +90,8 @@ pub(super) fn manager<'a>(
         ..ResourcePath::default()
     };
     let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &target.name };
-    let manager = manager.with_create_permission(auth::authorize(registry.rbac(), &call.requester.user, &create));
+    let manager =
+        manager.with_create_permission(pintle_authz::authorize(registry.rbac(), &call.requester.user, &create));
     if target.kind.origin() == Origin::BuiltIn {
         return manager;
     }

@@ -15,7 +15,7 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::options::{How, WriteOptions};
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::{Requester, Subresource};
-use pintle_authz::{self as auth, Attributes, Decision};
+use pintle_authz::{Attributes, Decision};
 use pintle_json::Json;
 use pintle_kinds::writer::{OWN_MANAGER, Writer};
 use pintle_kinds::{ExtraPermission, Pods, RequestTarget};
@@ -172,7 +172,7 @@ impl Plugin for FurtherRights {
                 ..ResourcePath::default()
             };
             let attributes = Attributes::Resource { verb, path: &path, name };
-            matches!(auth::decide(registry.rbac(), &request.by.user, &attributes), Decision::Allowed(_))
+            matches!(pintle_authz::decide(registry.rbac(), &request.by.user, &attributes), Decision::Allowed(_))
         };
         match names.iter().any(has) {
             true => Ok(Vec::new()),

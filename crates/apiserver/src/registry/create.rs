@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pintle_apiextensions as crd;
 use pintle_apimachinery::failure::{Failure, Outcome, details};
 use pintle_apimachinery::object::{metadata, metadata_mut};
 use pintle_apimachinery::request::options::How;
@@ -133,7 +132,7 @@ impl Registry {
         let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {
             let why = "create not allowed while custom resource definition is terminating";
-            let definition = self.db.get(crd::DEFINITIONS, &crd::name(kind));
+            let definition = self.db.get(pintle_apiextensions::DEFINITIONS, &pintle_apiextensions::name(kind));
             return Err(match definition.is_some_and(|definition| definition.is_deleting()) {
                 true => Failure::forbidden(&kind.resource(), &target.name, why),
                 false => Failure::page_not_found(),
@@ -169,7 +168,7 @@ impl Registry {
 /// not be terminating.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
-        let definition = now.get(crd::DEFINITIONS, &crd::name(kind));
+        let definition = now.get(pintle_apiextensions::DEFINITIONS, &pintle_apiextensions::name(kind));
         definition.is_some_and(|definition| definition.uid() == uid && !definition.is_deleting())
     })
 }

@@ -10,10 +10,9 @@ use pintle_apimachinery::object::{metadata, metadata_mut, restore_except, restor
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::How;
 use pintle_apimachinery::validate::FieldErrors;
-use pintle_authz as auth;
 use pintle_json::Json;
 use pintle_kinds::writer::Writer;
-use pintle_kinds::{self as kinds, Kind, RequestTarget, Scale, nesting};
+use pintle_kinds::{Kind, RequestTarget, Scale, nesting};
 use pintle_storage::Charge;
 
 use super::Registry;
@@ -37,8 +36,8 @@ impl Registry {
         write.track();
         self.admit(write)?;
         write.target.settle_namespace(&mut write.new)?;
-        if auth::grants_rights(write.target) {
-            auth::check_grant(self.rbac(), &write.by.requester().user, write.target, &write.new, write.old)?;
+        if pintle_authz::grants_rights(write.target) {
+            pintle_authz::check_grant(self.rbac(), &write.by.requester().user, write.target, &write.new, write.old)?;
         }
         Ok(())
     }
@@ -46,7 +45,7 @@ impl Registry {
     /// Runs the phases after [`receive`](Self::receive).
     pub(super) fn complete(&self, mut write: Write<'_>) -> Outcome<Complete> {
         self.identify(&mut write);
-        kinds::object_meta::check_types(&write.target.kind, &write.new)?;
+        pintle_kinds::object_meta::check_types(&write.target.kind, &write.new)?;
         write.keep_other_parts();
         self.prepare(&mut write)?;
         write.validate()?;
@@ -193,13 +192,13 @@ impl<'a> Write<'a> {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
                 let first_own = kind.strategy.checks_metadata_last() && !own.is_empty();
-                let of_metadata = || kinds::object_meta::errors(kind, &self.new);
+                let of_metadata = || pintle_kinds::object_meta::errors(kind, &self.new);
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
             Some(old) => {
                 let mut own = kind.strategy.validate_update(&self.new, old, subresource);
                 ratcheted = own.take_warnings();
-                [kinds::object_meta::update_errors(kind, &self.new, old, subresource), own]
+                [pintle_kinds::object_meta::update_errors(kind, &self.new, old, subresource), own]
             }
         }
         .into_iter()
@@ -210,7 +209,7 @@ impl<'a> Write<'a> {
             return Err(kind.invalid(metadata::name(&self.new), errors));
         }
         let mut warnings = metadata::drop_repeated_owners(&mut self.new, self.how != How::Post && self.how != How::Put);
-        warnings.extend(kinds::object_meta::warnings(kind, &self.new, self.old));
+        warnings.extend(pintle_kinds::object_meta::warnings(kind, &self.new, self.old));
         warnings.extend(kind.strategy.warnings(&self.new, self.old, subresource));
         warnings.into_iter().for_each(|text| self.by.requester().warn(text));
         Ok(())

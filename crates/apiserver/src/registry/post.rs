@@ -6,7 +6,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::{How, WriteOptions};
 use pintle_apimachinery::request::user::{ServiceAccountName, User};
-use pintle_authz::{self as auth, Attributes, Claims, Decision, ISSUER};
+use pintle_authz::{Attributes, Claims, Decision, ISSUER};
 use pintle_builtin::{access_status, rules_status, token_status};
 use pintle_json::{Json, json};
 use pintle_kinds::post_handler::{PostHandler, PostStep, Question, Task};
@@ -122,7 +122,7 @@ impl Registry {
                 token_status(found.map_err(|unknown| unknown.to_string()))
             }
             Question::Rules { namespace } => {
-                let granted = auth::rules(self.rbac(), user, &namespace);
+                let granted = pintle_authz::rules(self.rbac(), user, &namespace);
                 rules_status(granted.rules().map(|rule| rule.value()), granted.resolution_error())
             }
             Question::Path { user, verb, path } => self.access(&user, &Attributes::Path { verb: &verb, path: &path }),
@@ -133,7 +133,7 @@ impl Registry {
     }
 
     fn access(&self, user: &User, attributes: &Attributes<'_>) -> Json {
-        match auth::decide(self.rbac(), user, attributes) {
+        match pintle_authz::decide(self.rbac(), user, attributes) {
             Decision::Allowed(reason) => access_status(true, &reason),
             Decision::NoOpinion(wrong) => access_status(false, wrong.as_deref().unwrap_or_default()),
         }

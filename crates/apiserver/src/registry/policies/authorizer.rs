@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::user::User;
-use pintle_authz::{self as auth, Attributes};
+use pintle_authz::Attributes;
 use pintle_cel::{Authorizer, Decision, Question};
 use pintle_storage::Db;
 
@@ -15,7 +15,7 @@ use crate::registry::admission_plugin::AdmissionRequest;
 
 /// Checks permissions for the user of a request, or for a service account.
 pub(super) struct UserAuthorizer {
-    authorizer: Arc<auth::Authorizer>,
+    authorizer: Arc<pintle_authz::Authorizer>,
     db: Arc<Db>,
     user: User,
 }
@@ -45,9 +45,9 @@ impl Authorizer for UserAuthorizer {
             Some(path) => Attributes::Path { verb, path },
             None => Attributes::Resource { verb, path: &path, name: &question.name },
         };
-        match auth::decide(rbac, user, &attributes) {
-            auth::Decision::Allowed(reason) => Decision { allowed: true, reason, error: None },
-            auth::Decision::NoOpinion(error) => Decision { allowed: false, reason: String::new(), error },
+        match pintle_authz::decide(rbac, user, &attributes) {
+            pintle_authz::Decision::Allowed(reason) => Decision { allowed: true, reason, error: None },
+            pintle_authz::Decision::NoOpinion(error) => Decision { allowed: false, reason: String::new(), error },
         }
     }
 }

@@ -8,7 +8,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::path::ResourcePath;
 use pintle_apimachinery::request::user::{MASTERS, User};
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
-use pintle_authz::{self as auth, Attributes, Decision};
+use pintle_authz::{Attributes, Decision};
 use pintle_json::Json;
 use pintle_meta::GroupResource;
 use pintle_storage::Charge;
@@ -132,7 +132,7 @@ impl Required {
             ..ResourcePath::default()
         };
         let attributes = Attributes::Resource { verb, path: &path, name };
-        matches!(auth::decide(registry.rbac(), user, &attributes), Decision::Allowed(_))
+        matches!(pintle_authz::decide(registry.rbac(), user, &attributes), Decision::Allowed(_))
     }
 }
 
