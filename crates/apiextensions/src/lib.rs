@@ -18,8 +18,6 @@
 //! assert!(!pintle_apiextensions::is_established(&definition));
 //! ```
 
-#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
-
 mod allowed;
 mod approval;
 mod columns;

@@ -16,8 +16,6 @@
 //! assert_eq!(deployments.short_names, ["deploy"]);
 //! ```
 
-#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
-
 mod admission_registration;
 pub mod api_service;
 mod apps;

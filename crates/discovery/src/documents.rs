@@ -57,6 +57,7 @@ pub enum DocumentScope {
 /// The encoding of an OpenAPI document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentForm {
+    /// JSON, the default.
     Json,
     /// Protobuf with the messages of the Go library gnostic.
     Protobuf,
@@ -66,7 +67,10 @@ pub enum DocumentForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Listing {
     /// The aggregated document of `/api` or `/apis`. It contains all resources.
-    Aggregated { core: bool },
+    Aggregated {
+        /// Whether the document describes `/api`, which contains the core group. Otherwise, it describes `/apis`.
+        core: bool,
+    },
     /// The list of all API groups, which is served at `/apis`.
     Groups,
     /// The list of all paths, which is served at `/`.
@@ -78,6 +82,7 @@ pub enum Listing {
 pub struct Document {
     /// The ETag. The ETag depends only on the content of the document and is the same for all encodings.
     pub tag: Arc<str>,
+    /// The encoded document.
     pub bytes: Bytes,
 }
 
@@ -177,6 +182,7 @@ impl DocumentScope {
 }
 
 impl Listing {
+    /// Returns the document as a value.
     pub fn value(self, served: &Kinds) -> Json {
         match self {
             Self::Aggregated { core } => aggregated(served, core),

@@ -14,8 +14,6 @@
 //! assert!(pintle_discovery::resource_list(&Kinds::default(), "apps", "v1").is_none());
 //! ```
 
-#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
-
 mod aggregated;
 mod documents;
 mod legacy;

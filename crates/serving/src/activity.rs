@@ -86,6 +86,7 @@ impl ConnectionState {
 }
 
 impl Activity {
+    /// Creates the record of a new connection. The heads of its requests count towards `heads`.
     pub fn new(heads: Heads) -> Arc<Self> {
         let connected = Instant::now();
         let state = ConnectionState {
@@ -220,6 +221,7 @@ pub struct TrackedBody {
 const PIECE: usize = 64 << 10;
 
 impl TrackedBody {
+    /// Wraps a response body. The request counts as open until this body is dropped.
     pub fn new(body: crate::body::ResponseBody, open: OpenRequest, version: Version) -> Self {
         let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
         Self { body, piece, rest: Bytes::new(), _open: open }
@@ -273,6 +275,7 @@ pub struct ObservedSocket<T> {
 }
 
 impl<T> ObservedSocket<T> {
+    /// Wraps a socket. Received bytes are recorded in `activity`.
     pub fn new(socket: T, activity: Arc<Activity>) -> Self {
         let block_memory = activity.heads.begin();
         Self { socket, activity, blocks: HeaderBlocks::default(), block: None, block_memory }

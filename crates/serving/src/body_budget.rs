@@ -37,6 +37,7 @@ pub struct BodyBudget {
 pub enum Unread {
     /// The connection broke during the upload, or the client sent an invalid body.
     Broken(String),
+    /// The body is longer than [`LARGEST_BODY`].
     TooLarge,
     /// The body was evicted, or the budget had no space for the body.
     OutOfBudget,

@@ -24,6 +24,7 @@ pub enum HeaderBlocks {
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
+    /// The connection is HTTP/2.
     Http2(Frames),
 }
 

@@ -16,8 +16,6 @@
 //! assert_eq!(Indent::default().part(br#"{"a":1}"#), b"{\n  \"a\": 1\n}");
 //! ```
 
-#![allow(missing_docs, reason = "internal crate: the crate page is the contract")]
-
 pub mod activity;
 pub mod body;
 pub mod body_budget;

@@ -127,6 +127,7 @@ enum OffloadState<T> {
 }
 
 impl<T> Offload<T> {
+    /// Creates a future that runs `work`. A long step waits for one of the `permits`, and then runs on another thread.
     pub fn new(permits: &OffloadPermits, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self {
             state: OffloadState::Inline(Box::pin(work)),
