@@ -30,6 +30,9 @@ pub struct Case {
     /// The Kubernetes release of the kube-apiserver that sent the recorded responses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// The behaviours of the webhooks that the server calls, by path. The variable `${hook}` contains the URL of the webhooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhooks: Option<Json>,
     /// The steps, in order.
     pub steps: Vec<Step>,
 }
@@ -39,6 +42,13 @@ impl Case {
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
+    }
+
+    /// Returns whether the server calls webhooks in this case. A `READY` step for webhooks needs a webhook of its own.
+    #[must_use]
+    pub fn has_webhooks(&self) -> bool {
+        let kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
+        self.webhooks.is_some() || kinds.into_iter().any(|kind| matches!(kind.as_str(), "validating" | "mutating"))
     }
 
     /// Returns the maximum time that all steps together may wait, in seconds.
@@ -53,18 +63,20 @@ impl Case {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The action of the step: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `TOGETHER` or `SLEEP`.
+    /// The action of the step: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `CALLS`, `TOGETHER` or
+    /// `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
     /// The name of the stream that the step opens or reads (for WATCH and READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The path and the query of the request. The path and the query can contain variables such as `${ns}`.
+    /// The path and the query of the request. The path and the query can contain variables such as `${ns}`. For CALLS, the path of the
+    /// webhook, without a query. Without a path, the step reads the calls of all webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Headers to set. `null` removes a default header.
+    /// Headers to set, or for CALLS whether the recorded calls contain their headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headers: Option<BTreeMap<String, Option<String>>>,
+    pub headers: Option<StepHeaders>,
     /// The body as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Json>,
@@ -119,7 +131,8 @@ pub struct Step {
     /// The request to repeat (for UNTIL). The default request is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// The kinds of policies that must be active after the step: `vap` or `map` (for READY).
+    /// The kinds of objects that must be active after the step: `validating` or `mutating` for webhooks, `vap` or `map` for policies (for
+    /// READY).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
     /// The names of response headers that are not recorded.
@@ -128,6 +141,12 @@ pub struct Step {
     /// A JSON pointer to a JWT in the response. The recorded response contains the claims of the JWT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
+    /// Whether the calls are recorded in the order of their arrival (for CALLS). The default order is by path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<bool>,
+    /// Whether equal calls are recorded only once (for CALLS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct: Option<bool>,
     /// The steps that run at the same time (for TOGETHER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
@@ -137,6 +156,25 @@ pub struct Step {
     /// The response, with placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Json>,
+}
+
+/// The value of a step's field `headers`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum StepHeaders {
+    /// The headers that the request sets. `None` removes a default header.
+    Sent(BTreeMap<String, Option<String>>),
+    /// Whether recorded calls contain their headers.
+    Recorded(bool),
+}
+
+impl StepHeaders {
+    /// Returns the headers that the request sets or removes.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let Self::Sent(headers) = self else { return None.into_iter().flatten() };
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+        Some(headers).into_iter().flatten()
+    }
 }
 
 /// A request body that repeats a text.

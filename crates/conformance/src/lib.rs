@@ -42,6 +42,7 @@ mod json;
 pub mod page;
 mod placeholders;
 mod ready;
+mod responder;
 mod session;
 mod shape;
 pub mod side_by_side;
@@ -49,7 +50,7 @@ mod stream;
 mod token;
 mod verdict;
 
-pub use case::{Case, Fill, Step, load, pack, packed_folder};
+pub use case::{Case, Fill, Step, StepHeaders, load, pack, packed_folder};
 pub use client::Trust;
 pub use compare::{Difference, compare};
 pub use json::Json;

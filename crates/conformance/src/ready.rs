@@ -1,97 +1,138 @@
-//! Probe policies, which show when other policies are active. When a probe policy has an effect, all policies that were created before it
-//! are active. A real server learns about policies from a watch, so a policy takes effect with a delay.
+//! Probes, which show when admission objects are active. A probe is one more webhook or policy. When it has an effect, all objects of its
+//! kind that were created before it are active. A real server learns about these objects from a watch, so they take effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use crate::client::Answer;
+use crate::responder::Responder;
 
-/// The kinds of policies for which a `READY` step can wait.
+/// The kinds of objects for which a `READY` step can wait.
 #[derive(Clone, Copy)]
-pub(crate) enum Family {
-    Validating,
-    Mutating,
+enum Family {
+    ValidatingWebhook,
+    MutatingWebhook,
+    ValidatingPolicy,
+    MutatingPolicy,
 }
 
-impl Family {
+/// A webhook or a policy that has an effect only on the creation of one [`lease`].
+pub(crate) struct Probe {
+    family: Family,
+    /// The name of the probe. It is unique, because a real server uses a deleted object for a while.
+    pub(crate) name: String,
+}
+
+impl Probe {
+    /// Creates a probe for objects of a kind. `of` is an item of a step's field `of`.
+    ///
     /// # Errors
     ///
     /// Returns an error if there is no kind with this name.
-    pub(crate) fn parse(name: &str) -> anyhow::Result<Self> {
-        match name {
-            "vap" => Ok(Self::Validating),
-            "map" => Ok(Self::Mutating),
+    pub(crate) fn new(of: &str, name: String) -> anyhow::Result<Self> {
+        let family = match of {
+            "validating" => Family::ValidatingWebhook,
+            "mutating" => Family::MutatingWebhook,
+            "vap" => Family::ValidatingPolicy,
+            "map" => Family::MutatingPolicy,
             other => anyhow::bail!("READY of {other:?} is not supported"),
-        }
-    }
-
-    /// Returns a probe policy and its binding, each with the path of its collection.
-    pub(crate) fn probe(self) -> [(String, Value); 2] {
-        let (resource, kind, spec, binding) = specs(self);
-        let object = |kind: String, spec: Value| {
-            json!({
-                "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "zz-${id}"}, "spec": spec,
-            })
         };
-        let path = |ending: &str| format!("/apis/admissionregistration.k8s.io/v1/{resource}{ending}");
-        [(path("ies"), object(kind.into(), spec)), (path("ybindings"), object(format!("{kind}Binding"), binding))]
+        Ok(Self { family, name })
     }
 
-    /// Returns whether a response to the creation of a Lease shows an effect of the policy from [`probe`](Self::probe).
-    pub(crate) fn has_effect(self, answer: &Answer) -> anyhow::Result<bool> {
-        Ok(match self {
-            Self::Validating => {
-                let mut warnings = answer.headers.get_all("warning").iter();
-                warnings.any(|text| String::from_utf8_lossy(text.as_bytes()).contains(PROBED))
+    /// Returns the objects that make up the probe, each with the path of its collection.
+    pub(crate) fn objects(&self) -> Vec<(String, Value)> {
+        let name = &self.name;
+        let (kind, plural, member, content) = match self.family {
+            Family::ValidatingWebhook => {
+                ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "webhooks", self.webhooks())
             }
-            Self::Mutating => {
+            Family::MutatingWebhook => {
+                ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "webhooks", self.webhooks())
+            }
+            Family::ValidatingPolicy => {
+                ("ValidatingAdmissionPolicy", "validatingadmissionpolicies", "spec", self.validation())
+            }
+            Family::MutatingPolicy => ("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "spec", self.mutation()),
+        };
+        let object = |kind: &str, member: &str, content: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, member: content});
+        let path = |plural: &str| format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+        let mut objects = vec![(path(plural), object(kind, member, content))];
+        let binding = match self.family {
+            Family::ValidatingWebhook | Family::MutatingWebhook => return objects,
+            Family::ValidatingPolicy => json!({"policyName": name, "validationActions": ["Warn"]}),
+            Family::MutatingPolicy => json!({"policyName": name}),
+        };
+        let bindings = path(&format!("{}bindings", kind.to_lowercase()));
+        objects.push((bindings, object(&format!("{kind}Binding"), "spec", binding)));
+        objects
+    }
+
+    /// Returns whether the creation of the lease had the effect of the probe. `answer` is the response to the creation.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the case has no responder, or if the response to a mutating policy is not JSON.
+    pub(crate) fn has_effect(&self, answer: &Answer, responder: Option<&Responder>) -> anyhow::Result<bool> {
+        Ok(match self.family {
+            Family::ValidatingWebhook | Family::MutatingWebhook => {
+                responder.context("the case has no webhooks")?.was_probed(&self.path())
+            }
+            Family::ValidatingPolicy => {
+                let mut warnings = answer.headers.get_all("warning").iter();
+                warnings.any(|text| String::from_utf8_lossy(text.as_bytes()).contains(&self.name))
+            }
+            Family::MutatingPolicy => {
                 let body: Value =
                     serde_json::from_slice(&answer.body).context("the response to the probe is not JSON")?;
-                body["metadata"]["annotations"][PROBED] == "x"
+                body["metadata"]["annotations"][&self.name] == "x"
             }
         })
     }
+
+    /// Returns the path at which the responder receives the reviews of the probe.
+    fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+
+    fn webhooks(&self) -> Value {
+        json!([{
+            "name": self.name,
+            "clientConfig": {"url": format!("${{hook}}{}", self.path()), "caBundle": "${ca}"},
+            "rules": [rule()],
+            "namespaceSelector": own_namespace(),
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 2,
+        }])
+    }
+
+    fn validation(&self) -> Value {
+        let expression = "!object.metadata.name.startsWith('probe-')";
+        json!({"matchConstraints": constraints(), "validations": [{"expression": expression, "message": self.name}]})
+    }
+
+    fn mutation(&self) -> Value {
+        let expression = format!("Object{{metadata: Object.metadata{{annotations: {{'{}': 'x'}}}}}}", self.name);
+        let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+        json!({"matchConstraints": constraints(), "reinvocationPolicy": "Never", "mutations": [mutation]})
+    }
 }
 
-/// Returns the Lease that the session repeatedly tries to create. A probe policy adds a warning or an annotation to the response.
+/// Returns the Lease that the session repeatedly tries to create.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }
 
-/// The text of the warning that the probe policy adds, and the name of its annotation.
-const PROBED: &str = "probed.example.org";
+fn rule() -> Value {
+    json!({"apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["leases"]})
+}
 
-/// Returns four parts of a probe policy: the resource name without its plural ending, the kind, the spec of the policy and the spec of its
-/// binding.
-fn specs(family: Family) -> (&'static str, &'static str, Value, Value) {
-    let constraints = json!({
-        "resourceRules": [{
-            "apiGroups": ["coordination.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["leases"],
-        }],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "${ns}"}},
-    });
-    match family {
-        Family::Validating => (
-            "validatingadmissionpolic",
-            "ValidatingAdmissionPolicy",
-            json!({
-                "matchConstraints": constraints,
-                "validations": [{"expression": "!object.metadata.name.startsWith('probe-')", "message": PROBED}],
-            }),
-            json!({"policyName": "zz-${id}", "validationActions": ["Warn"]}),
-        ),
-        Family::Mutating => {
-            let expression = format!("Object{{metadata: Object.metadata{{annotations: {{'{PROBED}': 'x'}}}}}}");
-            (
-                "mutatingadmissionpolic",
-                "MutatingAdmissionPolicy",
-                json!({
-                    "matchConstraints": constraints,
-                    "reinvocationPolicy": "Never",
-                    "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
-                }),
-                json!({"policyName": "zz-${id}"}),
-            )
-        }
-    }
+fn own_namespace() -> Value {
+    json!({"matchLabels": {"kubernetes.io/metadata.name": "${ns}"}})
+}
+
+fn constraints() -> Value {
+    json!({"resourceRules": [rule()], "namespaceSelector": own_namespace()})
 }

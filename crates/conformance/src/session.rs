@@ -1,10 +1,12 @@
 //! Runs the steps of a case against a server.
 
+mod admission;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -16,9 +18,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::client::{Answer, Client};
 use crate::placeholders::{Placeholders, is_list};
-use crate::ready::{Family, lease};
+use crate::responder::Responder;
 use crate::stream::Stream;
-use crate::{Case, Json, Step, token};
+use crate::{Case, Json, Step, StepHeaders, token};
 
 /// The headers that every recorded response contains.
 const HEADERS: [&str; 8] =
@@ -44,8 +46,8 @@ pub(crate) struct Server {
     pub(crate) patience: Duration,
 }
 
-/// Runs a case and returns its steps with the responses that the server sent. The case runs in a namespace of its own. The
-/// function deletes the namespace after the last step.
+/// Runs a case and returns its steps with the responses that the server sent. The case runs in a namespace of its own. After
+/// the last step, the function deletes the namespace and the objects that the case created outside namespaces.
 ///
 /// Each wait has a deadline. Therefore, the function always returns, because the number of steps is finite.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
@@ -55,28 +57,34 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"t-{id}"}}}}"#);
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
-    let ran = session.steps(&case.steps).await;
-    // Delete the namespace even if a step has failed. The result of the deletion is ignored, because it does not affect
-    // the verdict.
+    let ran = session.play(case).await;
+    // Delete the objects even if a step has failed. Otherwise, a webhook of this case could reject the requests of other cases. The
+    // results of the deletions are ignored, because they do not affect the verdict.
+    for path in std::mem::take(&mut session.created).iter().rev() {
+        drop(session.send(&request("DELETE", path, None)).await);
+    }
     drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
     ran
 }
-
-/// The maximum time until a new policy is active.
-const READY_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A session sends the steps of a case to a server, and stores the variables from the responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
     streams: BTreeMap<String, Stream>,
+    responder: Option<Responder>,
+    /// The number of probes that `READY` steps have created.
+    probes: usize,
+    /// The paths of the objects that were created outside namespaces, in the order of their creation.
+    created: Vec<String>,
 }
 
 impl<'a> Session<'a> {
     /// Creates a session. The names in this session contain the letters in `id`. The variable `${ns}` has the value `t-`
     /// followed by these letters.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
-        Self { server, known: Placeholders::new(id), streams: BTreeMap::new() }
+        let known = Placeholders::new(id);
+        Self { server, known, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
     }
 
     /// Sets a variable for later steps.
@@ -94,6 +102,14 @@ impl<'a> Session<'a> {
         let content = content(&answer);
         let body = content.member("body").filter(|_| answer.status == 200).cloned();
         body.with_context(|| format!("GET {path}: {} {content}", answer.status))
+    }
+
+    /// Runs the steps of a case. The webhooks of the case exist as long as the session.
+    async fn play(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
+        if case.has_webhooks() {
+            self.start_webhooks(case.webhooks.as_ref()).await?;
+        }
+        self.steps(&case.steps).await
     }
 
     async fn steps(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {
@@ -125,16 +141,17 @@ impl<'a> Session<'a> {
                 None
             }
             "READY" => {
-                for family in step.of.iter().flatten() {
-                    self.wait_for_policies(Family::parse(family)?).await?;
+                for of in step.of.iter().flatten() {
+                    self.ready(of).await.with_context(|| format!("READY of {of}"))?;
                 }
                 None
             }
+            "CALLS" => Some(self.calls(step)?),
             "TOGETHER" => return self.together(step).await,
             "WATCH" => Some(self.watch(step).await?),
             "READ" => Some(self.read(step).await?),
             _ => {
-                let answer = self.send(step).await?;
+                let answer = self.send_until_initialized(step).await?;
                 Some(self.keep(step, &answer)?)
             }
         };
@@ -184,36 +201,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until all policies that were created before this call are active. To detect this, the method creates a probe policy, waits
-    /// until a dry run shows its effect, and deletes the policy. Policies become active in the order of their creation.
-    async fn wait_for_policies(&self, family: Family) -> anyhow::Result<()> {
-        let probe = family.probe();
-        for (path, object) in &probe {
-            let answer = self.send(&request("POST", path, Some(&object.to_string()))).await?;
-            ensure!(answer.status == 201, "POST {path}: {} {}", answer.status, content(&answer));
-        }
-        let felt = self.wait_for_effect(family).await;
-        for (path, _) in probe.iter().rev() {
-            self.send(&request("DELETE", &format!("{path}/zz-${{id}}"), None)).await?;
-        }
-        felt
-    }
-
-    async fn wait_for_effect(&self, family: Family) -> anyhow::Result<()> {
-        let path = "/apis/coordination.k8s.io/v1/namespaces/${ns}/leases?dryRun=All";
-        let create = request("POST", path, Some(&lease().to_string()));
-        let granted = READY_PATIENCE.min(self.server.patience);
-        let deadline = Instant::now() + granted;
-        loop {
-            let answer = self.send(&create).await?;
-            if family.has_effect(&answer)? {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "the policies are not in force after {granted:?}: {}", content(&answer));
-            sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     async fn watch(&mut self, step: &Step) -> anyhow::Result<Json> {
         let streaming = self.server.client.open(self.request(step)?).await?;
         if streaming.response.status() != 200 {
@@ -240,6 +227,20 @@ impl<'a> Session<'a> {
         Ok(Json::Object(answer))
     }
 
+    /// Sends a request again while the storage of a changed CustomResourceDefinition is initializing. A real server rejects requests
+    /// during this time.
+    async fn send_until_initialized(&self, step: &Step) -> anyhow::Result<Answer> {
+        const RETRIES: usize = 9;
+        for _ in 0..RETRIES {
+            let answer = self.send(step).await?;
+            if answer.status != 429 || !String::from_utf8_lossy(&answer.body).contains("storage is (re)initializing") {
+                return Ok(answer);
+            }
+            sleep(Duration::from_millis(300)).await;
+        }
+        self.send(step).await
+    }
+
     async fn send(&self, step: &Step) -> anyhow::Result<Answer> {
         self.server.client.send(self.request(step)?).await
     }
@@ -258,8 +259,8 @@ impl<'a> Session<'a> {
         if step.body.is_some() || step.raw.is_some() {
             headers.push(("Content-Type", "application/json".to_owned()));
         }
-        for (name, value) in step.headers.iter().flatten() {
-            headers.retain(|(known, _)| known != name);
+        for (name, value) in step.headers.iter().flat_map(StepHeaders::sent) {
+            headers.retain(|(known, _)| *known != name);
             if let Some(value) = value {
                 headers.push((name, self.known.fill(value)?));
             }
@@ -294,6 +295,7 @@ impl<'a> Session<'a> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
         body.iter().for_each(|body| self.known.learn(body));
+        self.note_created(step, answer.status, body.as_ref())?;
         for (name, source) in step.save.iter().flatten() {
             let value = match source.strip_prefix("header:") {
                 Some(header) => {
@@ -324,17 +326,38 @@ impl<'a> Session<'a> {
         let Some(only) = &step.only else { return Ok(whole) };
         members.retain(|(name, _)| name != "body" && (body.is_some() || name != "b64"));
         if let Some(body) = body {
-            let mut at = Vec::new();
-            for pointer in only {
-                let mut value = body.at(&self.known.fill(pointer)?).cloned().unwrap_or(Json::Null);
-                if pointer == "/metadata/resourceVersion" && is_list(&body) && value.is_digits() {
-                    value = Json::from("<list-rv>");
-                }
-                at.push((pointer.clone(), value));
-            }
-            members.push(("at".to_owned(), Json::Object(at)));
+            members.push(("at".to_owned(), self.values_at(only, &body)?));
         }
         Ok(whole)
+    }
+
+    /// Returns an object with the values at these pointers into a body. The names of the members are the pointers, before variables are
+    /// replaced.
+    fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
+        let mut at = Vec::new();
+        for pointer in pointers {
+            let mut value = body.at(&self.known.fill(pointer)?).cloned().unwrap_or(Json::Null);
+            if pointer == "/metadata/resourceVersion" && is_list(body) && value.is_digits() {
+                value = Json::from("<list-rv>");
+            }
+            at.push((pointer.clone(), value));
+        }
+        Ok(Json::Object(at))
+    }
+
+    /// Stores the path of an object that the step has created outside namespaces, so that [`run`] can delete the object.
+    fn note_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
+        let path = self.known.fill(step.path.as_deref().unwrap_or_default())?;
+        let created = step.what == "POST" && status == 201;
+        if created && !path.contains("dryRun") && !path.contains("/namespaces/") {
+            let name = body.and_then(|body| body.at("/metadata/name")).and_then(Json::text).unwrap_or_default();
+            let collection = path.split_once('?').map_or(path.as_str(), |(path, _)| path);
+            // A review, such as a TokenReview, is not stored and has no name.
+            if !name.is_empty() {
+                self.created.push(format!("{collection}/{name}"));
+            }
+        }
+        Ok(())
     }
 }
 

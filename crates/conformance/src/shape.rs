@@ -1,7 +1,8 @@
-//! Replaces those values in a text that differ between runs. These values are UUIDs, times, tokens and revisions in messages.
+//! Replaces those values in a text that differ between runs. These values are UUIDs, times, tokens, ports, type names and revisions in
+//! messages.
 
-/// Replaces UUIDs, times, tokens and revisions in a text. The placeholders are `<uuid>`, `<time>`, `<microtime>`, `<jwt>`, and
-/// the results of the functions `uid` and `revision`.
+/// Replaces UUIDs, times, tokens, ports, type names and revisions in a text. The placeholders are `<uuid>`, `<time>`, `<microtime>`,
+/// `<jwt>`, `<port>`, `<n>`, and the results of the functions `uid` and `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -13,6 +14,8 @@ pub(crate) fn mask(
     });
     let text = replace(&text, time);
     let text = replace(&text, jwt);
+    let text = replace(&text, type_name);
+    let text = replace(&text, client_port);
     let text = replace(&text, too_old);
     replace(&text, |rest| named_revision(rest, &revision))
 }
@@ -82,6 +85,21 @@ fn jwt(text: &str) -> Option<(usize, String)> {
     fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
 }
 
+/// Replaces the number in `selfType5`. cel-go generates such names for the types of custom resources.
+fn type_name(text: &str) -> Option<(usize, String)> {
+    const NAME: &str = "selfType";
+    let number = digits(text.strip_prefix(NAME)?)?;
+    Some((NAME.len() + number.len(), format!("{NAME}<n>")))
+}
+
+/// Replaces the port in `127.0.0.1:5->`, which Go's errors contain for the client's end of a connection.
+fn client_port(text: &str) -> Option<(usize, String)> {
+    const HOST: &str = "127.0.0.1:";
+    let after = text.strip_prefix(HOST)?;
+    let port = digits(after)?;
+    after[port.len()..].starts_with("->").then(|| (HOST.len() + port.len(), format!("{HOST}<port>")))
+}
+
 /// Replaces the revisions in `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`.
 fn too_old(text: &str) -> Option<(usize, String)> {
     let words = ["too old resource version: ", "Too large resource version: "];
@@ -132,6 +150,12 @@ mod tests {
     fn tokens_are_masked() {
         check("no eyJhb-.eyJp_.sig1.", "no <jwt>.");
         check("eyJhb.eyJp eyJhb.xx.sig", "eyJhb.eyJp eyJhb.xx.sig");
+    }
+
+    #[test]
+    fn client_ports_and_generated_type_names_are_masked() {
+        check("read tcp 127.0.0.1:40000->127.0.0.1:443: EOF", "read tcp 127.0.0.1:<port>->127.0.0.1:443: EOF");
+        check("selfType12, selfTypes", "selfType<n>, selfTypes");
     }
 
     #[test]

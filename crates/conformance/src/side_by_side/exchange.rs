@@ -8,7 +8,7 @@ use serde_json::json;
 use super::manifests::Manifest;
 use super::resources::Resource;
 use crate::session::{Server, Session};
-use crate::{Json, Step};
+use crate::{Json, Step, StepHeaders};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -176,11 +176,17 @@ fn with_body(note: &str, method: &str, path: &str, body: &Json) -> Step {
 }
 
 fn accepting(note: &str, path: &str) -> Step {
-    Step { headers: Some(BTreeMap::from([("Accept".to_owned(), Some(TABLE.to_owned()))])), ..step(note, "GET", path) }
+    Step {
+        headers: Some(StepHeaders::Sent(BTreeMap::from([("Accept".to_owned(), Some(TABLE.to_owned()))]))),
+        ..step(note, "GET", path)
+    }
 }
 
 fn typed(step: Step, kind: &str) -> Step {
-    Step { headers: Some(BTreeMap::from([("Content-Type".to_owned(), Some(kind.to_owned()))])), ..step }
+    Step {
+        headers: Some(StepHeaders::Sent(BTreeMap::from([("Content-Type".to_owned(), Some(kind.to_owned()))]))),
+        ..step
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,315 @@
+//! A TLS server on loopback that plays the webhooks of a case. It answers each review as the case says, and records the review.
+//!
+//! Each case has a responder of its own, so concurrent cases cannot see the calls of each other.
+
+mod authority;
+mod behaviour;
+mod convert;
+mod template;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+
+use crate::Json;
+use behaviour::Behaviour;
+
+/// The maximum size of a review. kube-apiserver stores no objects above 3 MiB, but a ConversionReview can contain a whole list.
+const LARGEST_REVIEW: usize = 64 << 20;
+
+/// The request headers that are recorded.
+const RECORDED_HEADERS: [&str; 4] = ["content-type", "accept", "user-agent", "authorization"];
+
+/// The webhook server of one case. Dropping the responder closes the port and all connections.
+pub(crate) struct Responder {
+    address: SocketAddr,
+    /// The certificate of the authority that signed the responder's certificate, as PEM.
+    authority: String,
+    /// The certificate of an authority that did not sign the responder's certificate, as PEM.
+    other_authority: String,
+    webhooks: Arc<Webhooks>,
+    accepting: JoinHandle<()>,
+}
+
+/// A request that the server under test sent to a webhook.
+pub(crate) struct Call {
+    /// The path and the query.
+    pub(crate) path: String,
+    /// The recorded headers.
+    pub(crate) headers: Json,
+    /// The review. The value is an empty object if the request's body was not JSON.
+    pub(crate) body: Json,
+}
+
+#[derive(Default)]
+struct Webhooks {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The behaviours of each path. The nth call uses the nth behaviour, and the last behaviour repeats.
+    behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
+    /// The calls that no step has read yet. The list cannot grow without limit, because the case has a deadline.
+    calls: Vec<Call>,
+    /// The number of calls at each path. Probes are not counted.
+    counts: BTreeMap<String, usize>,
+    /// The paths at which a probe has arrived.
+    probed: BTreeSet<String>,
+}
+
+impl Responder {
+    /// Starts a responder on a free port. Until [`set_behaviours`](Self::set_behaviours) is called, the responder answers all paths with 404.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the responder cannot open a port or create its certificates.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("opening a port for webhooks")?;
+        let address = listener.local_addr()?;
+        let (authority, tls) = authority::issue("responder CA").context("creating the webhooks' certificate")?;
+        let other_authority = authority::issue("other CA").context("creating the other certificate authority")?.0;
+        let webhooks = Arc::new(Webhooks::default());
+        let accepting = tokio::spawn(accept(listener, TlsAcceptor::from(tls), webhooks.clone()));
+        Ok(Self { address, authority, other_authority, webhooks, accepting })
+    }
+
+    /// Returns the variables that describe the responder: `hook` is its URL, `hookaddr` its host and port, and `ca` and `otherca` are
+    /// values for `caBundle`.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
+        [
+            ("hook", format!("https://{}", self.address)),
+            ("hookaddr", self.address.to_string()),
+            ("ca", STANDARD.encode(&self.authority)),
+            ("otherca", STANDARD.encode(&self.other_authority)),
+        ]
+    }
+
+    /// Sets the behaviours of all paths, in the form of a case's field `webhooks`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the path if a behaviour is invalid.
+    pub(crate) fn set_behaviours(&self, webhooks: &Json) -> anyhow::Result<()> {
+        self.webhooks.state().behaviours = behaviour::parse(webhooks)?;
+        Ok(())
+    }
+
+    /// Removes and returns the calls at a path, or all calls if there is no path. The calls are in the order of their arrival.
+    pub(crate) fn take_calls(&self, path: Option<&str>) -> Vec<Call> {
+        let calls = &mut self.webhooks.state().calls;
+        let is_wanted = |call: &mut Call| path.is_none_or(|path| without_query(&call.path) == path);
+        calls.extract_if(.., is_wanted).collect()
+    }
+
+    /// Returns whether a probe has arrived at the path.
+    pub(crate) fn was_probed(&self, path: &str) -> bool {
+        self.webhooks.state().probed.contains(path)
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Accepts connections until the task is aborted. The connections end with the task, because it owns them.
+async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(connections.spawn(serve(stream, tls.clone(), webhooks.clone()))),
+                // The process has too many open files. The next connection can succeed after others have ended.
+                Err(_) => sleep(Duration::from_millis(10)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Serves a connection until it ends. Errors are ignored, because the server under test reports them in its own response.
+async fn serve(stream: TcpStream, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
+    let Ok(stream) = tls.accept(stream).await else { return };
+    let service = service_fn(move |request| {
+        let webhooks = webhooks.clone();
+        async move { webhooks.respond(request).await }
+    });
+    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+}
+
+impl Webhooks {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a request and returns the response of its behaviour. An error closes the connection.
+    async fn respond(&self, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let headers = recorded_headers(request.headers());
+        let body = Limited::new(request.into_body(), LARGEST_REVIEW).collect().await.map_err(io::Error::other)?;
+        let review = serde_json::from_slice(&body.to_bytes()).unwrap_or(Json::Object(Vec::new()));
+        let behaviour = self.state().record(Call { path, headers, body: review.clone() });
+        sleep(behaviour.delay).await;
+        if behaviour.hangs_up {
+            return Err(io::Error::other("the behaviour closes the connection"));
+        }
+        behaviour.response(&review).map_err(io::Error::other)
+    }
+}
+
+impl State {
+    /// Records a call, or notes a probe, and returns the behaviour that answers it.
+    fn record(&mut self, call: Call) -> Arc<Behaviour> {
+        let path = without_query(&call.path).to_owned();
+        if is_probe(&call.body) {
+            self.probed.insert(path);
+            return Arc::new(Behaviour::allowing());
+        }
+        self.calls.push(call);
+        let behaviours = self.behaviours.get(&path);
+        let count = self.counts.entry(path).or_default();
+        *count += 1;
+        let behaviour = behaviours.and_then(|all| all.get(*count - 1).or(all.last()));
+        behaviour.cloned().unwrap_or_else(|| Arc::new(Behaviour::missing()))
+    }
+}
+
+/// Returns whether a review is about an object whose name begins with `probe-`.
+fn is_probe(review: &Json) -> bool {
+    let name = |pointer: &str| review.at(pointer).and_then(Json::text).filter(|name| !name.is_empty());
+    let name = name("/request/name").or_else(|| name("/request/object/metadata/name"));
+    name.is_some_and(|name| name.starts_with("probe-"))
+}
+
+fn recorded_headers(headers: &HeaderMap) -> Json {
+    let found = RECORDED_HEADERS.iter().filter_map(|name| {
+        let value = headers.get(*name)?;
+        Some(((*name).to_owned(), Json::Text(String::from_utf8_lossy(value.as_bytes()).into_owned())))
+    });
+    Json::Object(found.collect())
+}
+
+fn without_query(path: &str) -> &str {
+    path.split_once('?').map_or(path, |(path, _)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Answer, Client, Trust};
+
+    const ALLOW: &str = r#"{"response":{"allowed":true}}"#;
+
+    async fn responder(webhooks: &str) -> Responder {
+        let responder = Responder::start().await.expect("a responder");
+        responder.set_behaviours(&serde_json::from_str(webhooks).expect("test JSON")).expect("valid behaviours");
+        responder
+    }
+
+    async fn post(responder: &Responder, path: &str, review: &str) -> anyhow::Result<Answer> {
+        let trust = Trust::Authorities(responder.authority.clone().into());
+        let client = Client::new(&responder.variables()[0].1, &trust, Duration::from_secs(30))?;
+        let request = Request::builder().method("POST").uri(path).header("Accept", "text/html").header("X-Other", "x");
+        client.send(request.body(Full::new(review.to_owned().into()))?).await
+    }
+
+    fn review(name: &str) -> String {
+        format!(r#"{{"kind":"AdmissionReview","apiVersion":"v1","request":{{"uid":"u","name":"{name}"}}}}"#)
+    }
+
+    async fn body(responder: &Responder, path: &str, name: &str) -> String {
+        let answer = post(responder, path, &review(name)).await.expect("a response");
+        format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body))
+    }
+
+    #[tokio::test]
+    async fn nth_call_uses_the_nth_behaviour_and_the_last_repeats() {
+        let responder = responder(r#"{"/v":[{"text":"one"},{"text":"two"}],"/w":{"text":"w"}}"#).await;
+        for (path, expected) in [("/v", "200 one"), ("/w", "200 w"), ("/v?timeout=1s", "200 two"), ("/v", "200 two")] {
+            assert_eq!(body(&responder, path, "a").await, expected);
+        }
+        assert!(body(&responder, "/x", "a").await.starts_with("404 "));
+    }
+
+    #[tokio::test]
+    async fn calls_are_recorded_until_they_are_taken() {
+        let responder = responder(&format!(r#"{{"/v":{ALLOW},"/w":{ALLOW}}}"#)).await;
+        for path in ["/w", "/v?timeout=1s", "/w?x"] {
+            body(&responder, path, "a").await;
+        }
+        let paths = |calls: Vec<Call>| calls.into_iter().map(|call| call.path).collect::<Vec<_>>();
+        assert_eq!(paths(responder.take_calls(Some("/w"))), ["/w", "/w?x"]);
+        let calls = responder.take_calls(None);
+        assert_eq!(calls[0].headers.to_string(), r#"{"accept":"text/html"}"#);
+        assert_eq!(calls[0].body.to_string(), review("a"));
+        assert_eq!(paths(calls), ["/v?timeout=1s"]);
+        assert_eq!(responder.take_calls(None).len(), 0);
+    }
+
+    #[tokio::test]
+    async fn probes_are_allowed_and_not_counted() {
+        let responder = responder(r#"{"/v":[{"status":500,"text":"one"},{"text":"two"}]}"#).await;
+        assert!(!responder.was_probed("/v"));
+        assert!(body(&responder, "/v?x", "probe-a").await.contains(r#""allowed": true"#));
+        let generated = r#"{"request":{"name":"","object":{"metadata":{"name":"probe-b"}}}}"#;
+        assert_eq!(post(&responder, "/v", generated).await.expect("a response").status, 200);
+        assert!(responder.was_probed("/v"));
+        assert_eq!(responder.take_calls(None).len(), 0);
+        assert_eq!(body(&responder, "/v", "a").await, "500 one");
+    }
+
+    #[tokio::test]
+    async fn hanging_up_closes_the_connection_after_the_call_is_recorded() {
+        let responder = responder(r#"{"/v":{"hang up":true}}"#).await;
+        assert!(post(&responder, "/v", &review("a")).await.is_err());
+        assert_eq!(responder.take_calls(None).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn certificate_is_signed_by_its_own_authority_only() {
+        let mut responder = responder(&format!(r#"{{"/v":{ALLOW}}}"#)).await;
+        assert!(post(&responder, "/v", &review("a")).await.is_ok());
+        responder.authority = responder.other_authority.clone();
+        let error = post(&responder, "/v", &review("a")).await.err().expect("an untrusted certificate");
+        assert!(format!("{error:#}").contains("UnknownIssuer"), "{error:#}");
+    }
+
+    #[tokio::test]
+    async fn body_without_json_is_recorded_as_an_empty_object() {
+        let responder = responder(&format!(r#"{{"/v":{ALLOW}}}"#)).await;
+        let answer = post(&responder, "/v", "no JSON").await.expect("a response");
+        assert_eq!(answer.status, 200);
+        assert_eq!(responder.take_calls(None)[0].body.to_string(), "{}");
+    }
+
+    #[tokio::test]
+    async fn dropped_responder_closes_its_port() {
+        let responder = responder("{}").await;
+        let address = responder.address;
+        let accepting = responder.accepting.abort_handle();
+        drop(responder);
+        while !accepting.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}

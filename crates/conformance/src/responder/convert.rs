@@ -1,0 +1,148 @@
+//! Converts objects between the versions of a custom resource, as a case says.
+
+use serde::Deserialize;
+
+use crate::Json;
+
+/// A step of a conversion. All places are JSON pointers. An operation has no effect if its source is absent, and creates the objects
+/// around its destination.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Operation {
+    /// Moves a value from the first place to the second.
+    Move(String, String),
+    /// Copies a value from the first place to the second.
+    Copy(String, String),
+    /// Sets the value at a place.
+    Set(String, Json),
+    /// Removes the value at a place.
+    Drop(String),
+    /// Moves strings from several places to the last place, joined by a separator.
+    Join(Vec<String>, String, String),
+    /// Removes a string, splits it at each separator, and writes the parts to the places. Extra parts and extra places are ignored.
+    Split(String, String, Vec<String>),
+}
+
+/// Returns the object in another version. `version` is the value of `apiVersion`.
+pub(super) fn convert(object: &Json, version: &str, operations: &[Operation]) -> Json {
+    let mut object = object.clone();
+    put(&mut object, "/apiVersion", Json::from(version));
+    operations.iter().for_each(|operation| operation.apply(&mut object));
+    object
+}
+
+impl Operation {
+    fn apply(&self, object: &mut Json) {
+        match self {
+            Self::Move(from, to) => {
+                if let Some(value) = take(object, from) {
+                    put(object, to, value);
+                }
+            }
+            Self::Copy(from, to) => {
+                if let Some(value) = object.at(from).cloned() {
+                    put(object, to, value);
+                }
+            }
+            Self::Set(to, value) => put(object, to, value.clone()),
+            Self::Drop(from) => drop(take(object, from)),
+            Self::Join(from, separator, to) => {
+                // The recorder removes the strings in front of the first absent string, too.
+                let strings: Option<Vec<String>> =
+                    from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
+                if let Some(strings) = strings {
+                    put(object, to, Json::Text(strings.join(separator)));
+                }
+            }
+            Self::Split(from, separator, to) => {
+                let Some(Json::Text(text)) = take(object, from) else { return };
+                for (to, part) in to.iter().zip(text.split(separator.as_str())) {
+                    put(object, to, Json::from(part));
+                }
+            }
+        }
+    }
+}
+
+/// Sets a value, and creates the objects around it. Has no effect if the place is inside a value that is not an object.
+fn put(value: &mut Json, pointer: &str, new: Json) {
+    let mut place = value;
+    for name in names(pointer) {
+        let Json::Object(members) = place else { return };
+        let index = members.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            members.push((name, Json::Object(Vec::new())));
+            members.len() - 1
+        });
+        place = &mut members[index].1;
+    }
+    *place = new;
+}
+
+/// Removes a member of an object and returns its value.
+fn take(value: &mut Json, pointer: &str) -> Option<Json> {
+    let mut names: Vec<String> = names(pointer).collect();
+    let last = names.pop()?;
+    let mut place = value;
+    for name in names {
+        let Json::Object(members) = place else { return None };
+        place = members.iter_mut().find(|(known, _)| *known == name).map(|(_, value)| value)?;
+    }
+    let Json::Object(members) = place else { return None };
+    let index = members.iter().position(|(known, _)| *known == last)?;
+    Some(members.remove(index).1)
+}
+
+/// Returns the names in a JSON pointer.
+fn names(pointer: &str) -> impl Iterator<Item = String> {
+    let pointer = pointer.trim_matches('/');
+    pointer.split('/').filter(|name| !name.is_empty()).map(|name| name.replace("~1", "/").replace("~0", "~"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        serde_json::from_str(text).expect("test JSON")
+    }
+
+    #[track_caller]
+    fn check(operations: &str, spec: &str, converted: &str) {
+        let operations: Vec<Operation> = serde_json::from_str(operations).expect("operations");
+        let object = json(&format!(r#"{{"apiVersion":"g/v1","spec":{spec}}}"#));
+        let expected = json(&format!(r#"{{"apiVersion":"g/v2","spec":{converted}}}"#));
+        assert_eq!(convert(&object, "g/v2", &operations), expected);
+    }
+
+    #[test]
+    fn values_are_moved_copied_set_and_dropped() {
+        check(r#"[{"move":["/spec/a","/spec/b/c"]}]"#, r#"{"a":1}"#, r#"{"b":{"c":1}}"#);
+        check(r#"[{"copy":["/spec/a","/spec/b"]}]"#, r#"{"a":[1]}"#, r#"{"a":[1],"b":[1]}"#);
+        check(r#"[{"set":["/spec/a~1b",null]}]"#, "{}", r#"{"a/b":null}"#);
+        check(r#"[{"drop":"/spec/a"}]"#, r#"{"a":1,"b":2}"#, r#"{"b":2}"#);
+    }
+
+    #[test]
+    fn strings_are_joined_and_split() {
+        let join = r#"[{"join":[["/spec/host","/spec/port"],":","/spec/addr"]}]"#;
+        check(join, r#"{"host":"h","port":"80"}"#, r#"{"addr":"h:80"}"#);
+        let split = r#"[{"split":["/spec/addr",":",["/spec/host","/spec/port"]]}]"#;
+        check(split, r#"{"addr":"h:80"}"#, r#"{"host":"h","port":"80"}"#);
+        check(split, r#"{"addr":"h"}"#, r#"{"host":"h"}"#);
+        check(split, r#"{"addr":"h:80:x"}"#, r#"{"host":"h","port":"80"}"#);
+    }
+
+    #[test]
+    fn operations_without_a_source_have_no_effect() {
+        let all = r#"[{"move":["/spec/x","/spec/y"]},{"copy":["/spec/x/z","/spec/y"]},{"drop":"/spec/a/b"},
+            {"join":[["/spec/x"],":","/spec/y"]},{"split":["/spec/x",":",["/spec/y"]]},{"set":["/spec/a/b",1]}]"#;
+        check(all, r#"{"a":1}"#, r#"{"a":1}"#);
+        assert_eq!(convert(&json("7"), "g/v2", &[]), json("7"));
+    }
+
+    #[test]
+    fn unknown_operation_is_an_error() {
+        let error = serde_json::from_str::<Operation>(r#"{"rename":["/a","/b"]}"#).expect_err("unknown");
+        assert!(error.to_string().contains("rename"), "{error}");
+    }
+}
