@@ -10,8 +10,10 @@ use crate::ready::{Probe, lease};
 use crate::responder::Responder;
 use crate::{Json, Step, StepHeaders};
 
-/// The maximum time until a new admission object is active.
+/// The maximum time until a new admission object is active on a real server.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
+/// A target with limited patience activates objects at once, so a third of its patience is enough.
+const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
     /// Starts the webhooks of the case, and sets the variables with their URL and their certificates.
@@ -47,7 +49,7 @@ impl Session<'_> {
         }
         let path = "/apis/coordination.k8s.io/v1/namespaces/${ns}/leases?dryRun=All";
         let create = request("POST", path, Some(&lease().to_string()));
-        let granted = READY_PATIENCE.min(self.server.patience);
+        let granted = READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE);
         let deadline = Instant::now() + granted;
         loop {
             let answer = self.send(&create).await?;
@@ -84,5 +86,83 @@ impl Session<'_> {
             }
         }
         Ok(Json::Object(vec![("calls".to_owned(), Json::Array(kept))]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::client::{Client, Trust};
+    use crate::session::Server;
+
+    /// Returns a server that sends its requests to this URL.
+    fn server(url: &str) -> Arc<Server> {
+        let client = Client::new(url, &Trust::Anyone, Duration::from_secs(30)).expect("a valid URL");
+        Arc::new(Server { client, token: "token".to_owned(), patience: Duration::MAX })
+    }
+
+    fn step(text: &str) -> Step {
+        serde_json::from_str(text).expect("a step")
+    }
+
+    /// Sends reviews of objects with these names to the webhooks at these paths, and returns the recorded form of the calls.
+    async fn calls(reviews: &[(&str, &str)], calls: &str) -> String {
+        let unused = server("http://127.0.0.1:1");
+        let mut session = Session::new(&unused, "abcdef");
+        let webhooks = serde_json::from_str(r#"{"/v":{},"/w":{}}"#).expect("test JSON");
+        session.start_webhooks(Some(&webhooks)).await.expect("a responder");
+        let hook = server(&session.known.fill("${hook}").expect("a variable"));
+        let caller = Session::new(&hook, "abcdef");
+        for (path, name) in reviews {
+            let review = format!(r#"{{"request":{{"name":"{name}"}}}}"#);
+            assert_eq!(caller.send(&request("POST", path, Some(&review))).await.expect("a response").status, 200);
+        }
+        let mut ran = session.step(&step(calls)).await.expect("a responder");
+        session.mask(&mut ran);
+        ran.answer.expect("an answer").to_string()
+    }
+
+    const REVIEWS: [(&str, &str); 4] = [("/w", "a"), ("/v?timeout=1s", "a-abcdef"), ("/w", "b"), ("/w", "a")];
+
+    #[tokio::test]
+    async fn calls_are_sorted_by_path_and_keep_their_bodies() {
+        let expected = r#"{"calls":[{"path":"/v?timeout=1s","body":{"request":{"name":"a-${id}"}}},{"path":"/w","body":{"request":{"name":"a"}}}]}"#;
+        assert_eq!(calls(&REVIEWS[..2], r#"{"do":"CALLS"}"#).await, expected);
+    }
+
+    #[tokio::test]
+    async fn calls_keep_only_the_wanted_values_and_each_value_once() {
+        let names = |names: &[&str]| {
+            let calls =
+                names.iter().map(|name| format!(r#"{{"path":"/w","at":{{"/request/name":"{name}","/x":null}}}}"#));
+            format!(r#"{{"calls":[{}]}}"#, calls.collect::<Vec<_>>().join(","))
+        };
+        let only = |more: &str| format!(r#"{{"do":"CALLS","path":"/w","only":["/request/name","/x"]{more}}}"#);
+        assert_eq!(calls(&REVIEWS, &only("")).await, names(&["a", "b", "a"]));
+        assert_eq!(calls(&REVIEWS, &only(r#","distinct":true"#)).await, names(&["a", "b"]));
+    }
+
+    #[tokio::test]
+    async fn ordered_calls_are_in_the_order_of_their_arrival() {
+        let ordered = r#"{"do":"CALLS","only":[],"ordered":true,"headers":false}"#;
+        let expected = r#"{"calls":[{"path":"/w","at":{}},{"path":"/v?timeout=1s","at":{}}]}"#;
+        assert_eq!(calls(&REVIEWS[..2], ordered).await, expected);
+    }
+
+    #[tokio::test]
+    async fn headers_of_calls_are_recorded_on_request() {
+        let headers =
+            r#"{"content-type":"application/json","user-agent":"recorder/1 (cases)","authorization":"Bearer token"}"#;
+        let expected = format!(r#"{{"calls":[{{"path":"/w","headers":{headers},"at":{{}}}}]}}"#);
+        assert_eq!(calls(&REVIEWS[..1], r#"{"do":"CALLS","only":[],"headers":true}"#).await, expected);
+    }
+
+    #[tokio::test]
+    async fn calls_without_webhooks_are_an_error() {
+        let unused = server("http://127.0.0.1:1");
+        let error = Session::new(&unused, "abcdef").step(&step(r#"{"do":"CALLS"}"#)).await.expect_err("no webhooks");
+        assert!(error.to_string().contains("without webhooks"), "{error}");
     }
 }

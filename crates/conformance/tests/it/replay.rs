@@ -31,7 +31,7 @@ async fn run(target: &Target, case: Case) -> Verdict {
 #[tokio::test]
 async fn all_packed_cases_can_be_loaded() {
     let cases = load(&packed_folder()).expect("packed cases");
-    assert_eq!(cases.len(), 2444);
+    assert_eq!(cases.len(), 2616);
     assert!(PLAIN.iter().all(|name| cases.iter().any(|case| case.name == *name)));
 }
 
@@ -112,5 +112,25 @@ async fn until_repeats_any_request_and_responses_keep_claims() {
     let verdict =
         run(&target(server.url()), case(&format!(r#"{{"name":"a/b","steps":[{create},{request_token}]}}"#))).await;
     assert!(verdict.passes(), "{verdict:?}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn objects_outside_namespaces_are_deleted_after_the_case() {
+    let server = embedded::start().await.expect("the embedded server");
+    let create = r#"{"do":"POST","path":"/apis/scheduling.k8s.io/v1/priorityclasses","body":{"metadata":{"name":"same"},"value":1},
+        "only":["/kind"],"answer":{"status":201,"headers":{"content-type":"application/json"},"at":{"/kind":"PriorityClass"}}}"#;
+    for _ in 0..2 {
+        let verdict = run(&target(server.url()), case(&format!(r#"{{"name":"a/b","steps":[{create}]}}"#))).await;
+        assert!(verdict.passes(), "{verdict:?}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn invalid_behaviour_fails_the_case_with_its_path() {
+    let server = embedded::start().await.expect("the embedded server");
+    let verdict = run(&target(server.url()), case(r#"{"name":"a/b","webhooks":{"/v":{"reply":1}},"steps":[]}"#)).await;
+    assert!(verdict.differences[0].got.contains("invalid behaviour of the webhook /v"), "{verdict:?}");
     server.shutdown().await;
 }
