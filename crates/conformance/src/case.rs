@@ -47,8 +47,8 @@ impl Case {
     /// Returns whether the server calls webhooks in this case. A `READY` step for webhooks needs a webhook of its own.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
-        let kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
-        self.webhooks.is_some() || kinds.into_iter().any(|kind| matches!(kind.as_str(), "validating" | "mutating"))
+        let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
+        self.webhooks.is_some() || kinds.any(|kind| matches!(kind.as_str(), "validating" | "mutating"))
     }
 
     /// Returns the maximum time that all steps together may wait, in seconds.

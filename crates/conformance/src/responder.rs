@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nth_call_uses_the_nth_behaviour_and_the_last_repeats() {
+    async fn last_behaviour_repeats_when_calls_outnumber_behaviours() {
         let responder = responder(r#"{"/v":[{"text":"one"},{"text":"two"}],"/w":{"text":"w"}}"#).await;
         for (path, expected) in [("/v", "200 one"), ("/w", "200 w"), ("/v?timeout=1s", "200 two"), ("/v", "200 two")] {
             assert_eq!(body(&responder, path, "a").await, expected);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hanging_up_closes_the_connection_after_the_call_is_recorded() {
+    async fn call_is_recorded_before_the_responder_hangs_up() {
         let responder = responder(r#"{"/v":{"hang up":true}}"#).await;
         assert!(post(&responder, "/v", &review("a")).await.is_err());
         assert_eq!(responder.take_calls(None).len(), 1);

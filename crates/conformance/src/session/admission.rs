@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_keep_only_the_wanted_values_and_each_value_once() {
+    async fn distinct_calls_keep_each_wanted_value_once() {
         let names = |names: &[&str]| {
             let calls =
                 names.iter().map(|name| format!(r#"{{"path":"/w","at":{{"/request/name":"{name}","/x":null}}}}"#));
