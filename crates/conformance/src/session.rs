@@ -58,12 +58,7 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
         session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("creating the namespace")?;
     }
     let ran = session.play(case).await;
-    // Delete the objects even if a step has failed. Otherwise, a webhook of this case could reject the requests of other cases. The
-    // results of the deletions are ignored, because they do not affect the verdict.
-    for path in std::mem::take(&mut session.created).iter().rev() {
-        drop(session.send(&request("DELETE", path, None)).await);
-    }
-    drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
+    session.clean_up(&id).await;
     ran
 }
 
@@ -110,6 +105,19 @@ impl<'a> Session<'a> {
             self.start_webhooks(case.webhooks.as_ref()).await?;
         }
         self.steps(&case.steps).await
+    }
+
+    /// Deletes the namespace with these letters and the objects that the case created outside namespaces, even if a step has failed.
+    /// Otherwise, a webhook of this case could reject the requests of other cases. The results of the deletions are ignored, because
+    /// they do not affect the verdict.
+    async fn clean_up(&self, id: &str) {
+        for path in self.created.iter().rev() {
+            drop(self.send(&request("DELETE", path, None)).await);
+        }
+        drop(self.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
+        if self.responder.is_some() {
+            self.wait_for_deletions().await;
+        }
     }
 
     async fn steps(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {

@@ -10,9 +10,9 @@ use crate::ready::{Probe, lease};
 use crate::responder::Responder;
 use crate::{Json, Step, StepHeaders};
 
-/// The maximum time until a new admission object is active on a real server.
+/// The maximum time until a real server activates a new admission object, or removes a deleted CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// A target with limited patience activates objects at once, so a third of its patience is enough.
+/// A target with limited patience applies such changes at once, so a third of its patience is enough.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
@@ -49,7 +49,7 @@ impl Session<'_> {
         }
         let path = "/apis/coordination.k8s.io/v1/namespaces/${ns}/leases?dryRun=All";
         let create = request("POST", path, Some(&lease().to_string()));
-        let granted = READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE);
+        let granted = self.ready_patience();
         let deadline = Instant::now() + granted;
         loop {
             let answer = self.send(&create).await?;
@@ -59,6 +59,23 @@ impl Session<'_> {
             ensure!(Instant::now() < deadline, "not in force after {granted:?}: {}", content(&answer));
             sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits until the server has removed the CustomResourceDefinitions that the case created, for a limited time. Before that, a server
+    /// deletes the custom resources, and it calls the conversion webhook for this. Without the webhook, a real server could never finish.
+    pub(super) async fn wait_for_deletions(&self) {
+        let deadline = Instant::now() + self.ready_patience();
+        for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
+            let get = request("GET", path, None);
+            // An error ends the wait, because the verdict does not depend on the deletion.
+            while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    fn ready_patience(&self) -> Duration {
+        READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE)
     }
 
     /// Returns the calls since the last `CALLS` step, in the recorded form.
