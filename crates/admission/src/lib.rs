@@ -27,6 +27,7 @@ pub mod pod_security;
 mod pods;
 pub mod policy;
 pub mod quota;
+pub mod webhook;
 
 pub use amounts::Amounts;
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use pintle_apimachinery::object::metadata;
+use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookClient};
 use pintle_apimachinery::request::{Subresource, Verb};
 use pintle_json::Json;
 use pintle_kinds::{Conduct, Kind, ServedSubresource, compare_versions};
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
-use super::custom_strategy::{Custom, Versions};
+use super::custom_strategy::{Custom, Versions, published};
 use super::naming::DefinitionNames;
 use super::pattern::Patterns;
 use super::prune;
@@ -54,6 +55,7 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
         schemas,
         rules,
         at: storage,
+        conversion: conversion(definition, &names.kind),
     });
     let wanted = versions.iter().enumerate().filter(|(_, version)| is_wanted(version));
     let made = wanted.map(|(at, version)| {
@@ -85,6 +87,17 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
         }
     });
     made.collect()
+}
+
+/// Returns the webhook that converts the objects, and the schemas of all versions. Returns `None` if the definition has no webhook.
+fn conversion(definition: &Json, kind: &str) -> Option<(Arc<ConversionWebhook>, Vec<Json>)> {
+    let conversion = definition.at("/spec/conversion").filter(|conversion| conversion["strategy"] == "Webhook")?;
+    let webhook = &conversion["webhook"];
+    let known = webhook.texts("/conversionReviewVersions").find(|version| matches!(*version, "v1" | "v1beta1"))?;
+    // As in kube-apiserver, a conversion has 30 s.
+    let client = Arc::new(WebhookClient { timeout_seconds: 30, ..WebhookClient::read(webhook) });
+    let schemas = definition.list("/spec/versions").map(published).collect();
+    Some((Arc::new(ConversionWebhook { client, kind: kind.into(), is_v1: known == "v1" }), schemas))
 }
 
 fn schema(version: &Json, patterns: &mut Patterns) -> Structural {

@@ -1,16 +1,20 @@
 //! The strategy of custom resources. It follows their definition.
 
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
-use pintle_apimachinery::object::{differ_outside, metadata, text};
+use pintle_apimachinery::object::{differ_outside, metadata, metadata_mut, text};
 use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookCalls};
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
+use pintle_fieldmanager::Conversion;
 use pintle_json::{Json, json};
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::Column;
 use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
+use pintle_schema::Schema;
 
 use super::field_path::FieldPath;
 use super::rules::{self, RuleTree};
@@ -30,9 +34,13 @@ pub(super) struct Versions {
     pub(super) weight: usize,
     /// The index of the storage version in the lists of this struct.
     pub(super) at: usize,
+    /// The webhook that converts objects, and the schemas of all versions as the definition has them. `None` if a conversion changes only
+    /// the `apiVersion`.
+    pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
 /// One version of a custom resource.
+#[derive(Clone)]
 pub(super) struct Custom {
     stored: Arc<Versions>,
     /// The index of this version in the lists of `stored`.
@@ -46,6 +54,8 @@ pub(super) struct Custom {
     deprecation: Option<String>,
     /// A hash of this version and the current state of the definition.
     form: u64,
+    /// The conversions of the request for which this strategy was made.
+    calls: Option<WebhookCalls>,
 }
 
 impl Custom {
@@ -76,6 +86,7 @@ impl Custom {
             openapi: published(version),
             deprecation,
             form: super::hash(&(versions, &stored.api_versions, at)),
+            calls: None,
             stored,
         }
     }
@@ -118,6 +129,17 @@ impl Custom {
         let mut of_rules = rules::evaluate(tree, self.schema(), object, old);
         of_rules.take_warnings().into_iter().for_each(|text| errors.warn(text));
         errors.extend(of_rules);
+    }
+
+    /// Converts an object with the webhook of the definition. Returns `None` if there is no webhook, or if the webhook has not converted the
+    /// object.
+    fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
+        let (webhook, _) = self.stored.conversion.as_ref().filter(|_| from != to)?;
+        let mut converted = Json::clone(&*self.calls.as_ref()?.converted(webhook, object, from, to)?);
+        if let Some(version) = object["metadata"].get("resourceVersion") {
+            metadata_mut(&mut converted).set("resourceVersion", version.clone());
+        }
+        Some(converted)
     }
 
     fn status_scale_errors(&self, object: &Json) -> Option<FieldError> {
@@ -167,7 +189,7 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
 }
 
 /// Returns the OpenAPI schema of a version, including its selectable fields.
-fn published(version: &Json) -> Json {
+pub(super) fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
     let fields: Vec<_> = fields.map(|path| json!({"fieldPath": path})).collect();
@@ -175,6 +197,24 @@ fn published(version: &Json) -> Json {
         schema.set("x-kubernetes-selectable-fields", fields);
     }
     schema
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Custom").field("version", &self.stored.api_versions.get(self.at)).finish_non_exhaustive()
+    }
+}
+
+impl Conversion for Custom {
+    fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
+        self.convert_by_webhook(object, from, to)
+    }
+
+    fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {
+        let (_, schemas) = self.stored.conversion.as_ref()?;
+        let at = self.stored.api_versions.iter().position(|known| known == api_version)?;
+        Some(Schema::custom(kind, schemas.get(at)?))
+    }
 }
 
 impl Strategy for Custom {
@@ -286,10 +326,32 @@ impl Strategy for Custom {
     }
 
     fn to_stored(&self, mut object: Json) -> Json {
-        if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
-            object.set("apiVersion", api_version.as_str());
+        let versions = &self.stored.api_versions;
+        let (Some(own), Some(storage)) = (versions.get(self.at), versions.get(self.stored.at)) else { return object };
+        if let Some(converted) = self.convert_by_webhook(&object, own, storage) {
+            object = converted;
+            self.stored
+                .schemas
+                .get(self.stored.at)
+                .into_iter()
+                .for_each(|schema| drop(prune::prune(schema, &mut object)));
         }
+        object.set("apiVersion", storage.as_str());
         object
+    }
+
+    fn conversion(&self) -> Option<&dyn Conversion> {
+        self.calls.as_ref().and(self.stored.conversion.as_ref()).map(|_| self as &dyn Conversion)
+    }
+
+    fn with_conversions(&self, calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
+        self.stored.conversion.as_ref()?;
+        Some(Arc::new(Self { calls: Some(calls.clone()), ..self.clone() }))
+    }
+
+    fn needs_webhook(&self, written: &str) -> bool {
+        let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
+        self.calls.is_some() && self.stored.conversion.is_some() && written != self.at
     }
 
     fn form(&self) -> Form {
@@ -315,6 +377,10 @@ impl Strategy for Custom {
             default::default(schema, &mut shown);
         }
         if written != self.at {
+            let from = &self.stored.api_versions[written];
+            if let Some(converted) = self.convert_by_webhook(&shown, from, mine) {
+                shown = converted;
+            }
             shown.set("apiVersion", mine.as_str());
             prune::prune(own, &mut shown);
         }

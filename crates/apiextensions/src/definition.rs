@@ -5,7 +5,7 @@ use pintle_apimachinery::object::{metadata, set_condition};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::{Json, json};
-use pintle_kinds::without_effect::{BUILT_IN_VERSIONS, CONVERSION, without_effect};
+use pintle_kinds::without_effect::{BUILT_IN_VERSIONS, without_effect};
 use pintle_kinds::{Kinds, PlainFinalizers, Strategy};
 
 use super::default::normalise_numbers;
@@ -29,12 +29,7 @@ impl Strategy for Definition {
         let versions = object.list("/spec/versions").map(|version| version.text("/name"));
         let built_in = versions.filter(|version| kinds.is_built_in(group, version));
         let warn = |version| without_effect(&format!("the version {group}/{version} of {name:?}"), BUILT_IN_VERSIONS);
-        let mut found: Vec<_> = built_in.map(warn).collect();
-        let several = object.list("/spec/versions").nth(1).is_some();
-        if several && object.text("/spec/conversion/strategy") == "Webhook" {
-            found.push(without_effect(&format!("spec.conversion.webhook of {name:?}"), CONVERSION));
-        }
-        found
+        built_in.map(warn).collect()
     }
 
     fn defaults(&self, object: &mut Json) {

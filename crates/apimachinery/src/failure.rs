@@ -18,6 +18,8 @@ pub struct Failure {
     /// Whether the failure occurred in a handler that runs before kube-apiserver's API handlers. Handlers that run before the API handlers
     /// do not negotiate the format of their responses.
     pub early: bool,
+    /// Whether the attempt needs the answer of a webhook that has not been called yet. Clients never receive such a failure.
+    pub waits: bool,
 }
 
 /// The result of a function that processes a request.
@@ -35,7 +37,7 @@ impl Failure {
             details: None,
             code,
         };
-        Self { status: Box::new(status), text: None, early: false }
+        Self { status: Box::new(status), text: None, early: false, waits: false }
     }
 
     /// Creates a failure with a reason and without details.
@@ -48,6 +50,16 @@ impl Failure {
     /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers send this failure.
     pub fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
+    }
+
+    /// Creates the failure of an attempt that needs the answer of a webhook.
+    pub fn waiting() -> Self {
+        Self { waits: true, ..Self::internal("no webhook has been called for this request") }
+    }
+
+    /// Returns whether the attempt needs the answer of a webhook that has not been called yet.
+    pub fn is_waiting(&self) -> bool {
+        self.waits
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {

@@ -9,6 +9,7 @@ mod requester;
 mod subresource;
 mod upgrade;
 pub mod user;
+pub mod webhook_calls;
 
 pub use requester::Requester;
 pub use subresource::Subresource;

@@ -1,6 +1,7 @@
 //! The configuration of a server.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -103,6 +104,10 @@ pub struct ApiServerConfig {
     /// LeaseCandidates, and leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is
     /// the task of a controller.
     pub coordinated_leader_election: bool,
+    /// The addresses of Services, by `namespace/name:port`. The server has no network of Pods. If the client configuration of a webhook names
+    /// a Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no addresses.
+    /// A webhook whose Service has no address cannot be called.
+    pub services: BTreeMap<String, SocketAddr>,
     /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
     /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
     /// bodies. On a separate thread, the server does not delay other tasks, but each request needs two thread switches.
@@ -138,6 +143,7 @@ impl Default for ApiServerConfig {
             body_bytes: 256 << 20,
             connections: 16_384,
             controllers: Controllers::default(),
+            services: BTreeMap::new(),
             coordinated_leader_election: false,
             own_thread: false,
             audit: 10_000,

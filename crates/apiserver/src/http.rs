@@ -225,6 +225,10 @@ async fn answer(
         Ok(info) => committed.during(serve(&registry, call, &info, incoming)).await,
         Err(failure) => Err(failure),
     };
+    let outcome = match outcome {
+        Ok(reply) => converted(&registry, call, reply).await,
+        Err(failure) => Err(failure),
+    };
     call.warnings.extend(call.requester.take_warnings());
     let scheduled = !matches!(&outcome, Err(failure) if failure.code() == 401 || failure.early);
     let ends = match &outcome {
@@ -242,6 +246,21 @@ async fn answer(
     }
     add_headers(&audited.registry, &audited.call, scheduled, &mut response);
     (response, Ongoing { audited, socket: None, ends })
+}
+
+/// Converts the objects of the reply, if a webhook converts their kind.
+async fn converted(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
+    Ok(match reply {
+        Reply::Object { code, kind, object, format } => {
+            let object = registry.settled(&kind, object, &call.requester).await?;
+            Reply::Object { code, kind, object, format }
+        }
+        Reply::List { kind, list, format } => {
+            registry.settle_list(&kind, &list, &call.requester).await?;
+            Reply::List { kind, list, format }
+        }
+        reply => reply,
+    })
 }
 
 /// A guard that writes the metrics and the audit record of a request when it is dropped. The guard is also dropped if the future of the

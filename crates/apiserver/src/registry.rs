@@ -22,6 +22,7 @@ mod scaling;
 mod served;
 mod transform;
 mod update;
+mod webhook_answers;
 #[cfg(test)]
 mod write_races;
 
@@ -36,7 +37,7 @@ pub(crate) use list::{ListReply, SCAN_BATCH, Selected, Selection, compacted, is_
 use pintle_apimachinery::clock::Clock;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::user::User;
-use pintle_authz::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens};
+use pintle_authz::{Attributes, Authenticator, Authorizer, Flow, Flows, Policies, Rbac, Tokens, Webhooks};
 use pintle_discovery::Documents;
 use pintle_json::Json;
 use pintle_kinds::Kinds;
@@ -65,6 +66,7 @@ pub(crate) struct Registry {
     pub(crate) authenticator: Authenticator,
     authorizer: Arc<Authorizer>,
     policies: Policies,
+    webhooks: Webhooks,
     flows: Flows,
     pub(crate) faults: Faults,
     pub(crate) audit: AuditLog,
@@ -104,6 +106,7 @@ impl Registry {
             authenticator: Authenticator::new(tokens, config.seed),
             authorizer: Arc::default(),
             policies: Policies::default(),
+            webhooks: Webhooks::default(),
             flows: Flows::default(),
             faults: Faults::new(config.seed.unwrap_or(0)),
             health: Health::default(),

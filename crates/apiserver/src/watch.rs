@@ -9,6 +9,7 @@
 //! last version that it received.
 
 mod frame;
+mod start;
 mod watch_event;
 
 use std::collections::VecDeque;
@@ -22,10 +23,13 @@ use tokio::time::Instant;
 
 pub(crate) use frame::FrameShape;
 use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Requester;
 use pintle_apimachinery::request::accept::Media;
 use pintle_apimachinery::request::options::ListOptions;
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_serving::offload::{self, Offload};
 use pintle_storage::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, Stored};
+use start::Start;
 pub(crate) use watch_event::WatchEvent;
 
 use crate::faults::{Lagging, View, WatchFault};
@@ -64,8 +68,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// An upper limit for durations. No watch lasts longer than this duration. Without this maximum, adding a duration to a time could
 /// overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size in bytes of all frames that are sent in one write. The default maximum frame size of HTTP/2 has the same
-/// value.
+/// The approximate maximum size in bytes of the frames in one write. HTTP/2 has the same default for one frame.
 const WATCH_PIECE: usize = 16 << 10;
 /// The time between the last bookmark of a watch and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -97,6 +100,8 @@ pub(crate) struct Watcher {
     start_revision: u64,
     /// The reason why the stream ends. The field is set if the stream must end directly after the frames that were returned last.
     queued_end: Option<Option<Cut>>,
+    /// The request of the watch, if a webhook converts the objects.
+    conversions: Option<Requester>,
 }
 
 /// A future in which another thread encodes a frame. The output of the future contains the updated [`FrameShape`]. If the object matches
@@ -131,16 +136,6 @@ struct Bookmarks {
     before_end: Option<Instant>,
 }
 
-/// The options that determine where a watch starts.
-struct Start {
-    /// Whether the watch sends the initial objects.
-    initial: bool,
-    /// Whether the watch sends a bookmark after the initial objects.
-    end_mark: bool,
-    /// The revision after which the watch sends changes. `None` means the current revision.
-    after: Option<u64>,
-}
-
 impl Watcher {
     /// Starts a watch. Returns an error if the options are invalid. Versions that are too old or too new are reported in the stream, and
     /// not as an error of this function.
@@ -150,6 +145,7 @@ impl Watcher {
         options: &ListOptions,
         shape: FrameShape,
         (fault, lag): (Option<WatchFault>, Option<Lagging>),
+        conversions: Option<Requester>,
     ) -> Outcome<Self> {
         let version = match options.resource_version.as_str() {
             "" => 0,
@@ -202,6 +198,7 @@ impl Watcher {
             held_change: None,
             start_revision: start.after.unwrap_or(revision),
             queued_end: None,
+            conversions,
         };
         if timeout.is_zero() {
             watcher.state = WatchState::Ending;
@@ -388,8 +385,26 @@ impl Watcher {
     fn encode(
         &mut self,
         weight: usize,
-        make: impl FnOnce(&mut FrameShape, &Selection) -> Option<Outcome<Bytes>> + Send + 'static,
+        make: impl Fn(&mut FrameShape, &Selection) -> Option<Outcome<Bytes>> + Send + Sync + 'static,
     ) {
+        if let Some(by) = self.conversions.clone() {
+            let (mut shape, selection, registry) = (self.shape.clone(), self.selection.clone(), self.registry.clone());
+            let pending = Offload::new(&self.registry.offload_permits, async move {
+                let frame = loop {
+                    let frame = make(&mut shape, &selection);
+                    match registry.settle(&by).await {
+                        Ok(true) => {}
+                        Ok(false) => break frame,
+                        // As in kube-apiserver, whose cache of this version is never filled.
+                        Err(_) => break Some(Err(Failure::too_large_version(registry.db.revision(), 0, 1))),
+                    }
+                };
+                by.webhooks.iter().for_each(WebhookCalls::forget_conversions);
+                (shape, frame)
+            });
+            self.pending_frame = Some(Mutex::new(pending));
+            return;
+        }
         if !offload::is_long(weight) {
             let frame = make(&mut self.shape, &self.selection);
             frame.into_iter().for_each(|frame| self.send(frame));
@@ -570,21 +585,6 @@ fn start_from_stale_view(
     let (objects, feed) =
         registry.db.follow(&resource, selection.scope(), |store| store.keep(&resource, seen, &objects));
     Ok((Initial { objects, range: selection.range() }, seen, feed.starting_after(seen)))
-}
-
-impl Start {
-    fn new(options: &ListOptions, version: u64) -> Self {
-        let text = options.resource_version.as_str();
-        match options.send_initial_events {
-            Some(true) => Self { initial: true, end_mark: options.allow_bookmarks, after: None },
-            Some(false) => Self { initial: false, end_mark: false, after: (version > 0).then_some(version) },
-            None if version > 0 => Self { initial: false, end_mark: false, after: Some(version) },
-            None => {
-                let plain = matches!(text, "" | "0");
-                Self { initial: true, end_mark: plain && options.allow_bookmarks, after: None }
-            }
-        }
-    }
 }
 
 fn bookmark_interval(registry: &Registry) -> Duration {

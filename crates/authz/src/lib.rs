@@ -32,6 +32,7 @@ mod policies;
 mod rights;
 mod subprotocols;
 mod tokens;
+mod webhooks;
 
 pub use account_tokens::{AccountTokens, Claims, ISSUER, InvalidToken, KeySeed};
 pub use attributes::Attributes;
@@ -49,6 +50,7 @@ pub use policies::{Binding, BoundPolicy, Policies};
 use subprotocols::Subprotocols;
 pub use tokens::TokenFileError;
 pub use tokens::Tokens;
+pub use webhooks::{AdmissionWebhook, Webhooks};
 
 /// Returns a warning if the `Authorization` header has extra space before the bearer token.
 pub fn warning(headers: &HeaderMap) -> Option<&'static str> {

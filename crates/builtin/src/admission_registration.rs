@@ -1,6 +1,6 @@
-//! Defines the kinds of webhook configurations and admission policies. The webhook configurations are stored and validated, but the server
-//! calls no webhooks.
+//! Defines the kinds of webhook configurations and admission policies.
 
+mod condition_errors;
 mod match_errors;
 mod policy;
 mod policy_binding;

@@ -68,8 +68,8 @@ impl Strategy for V2 {
         }
     }
 
-    fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
-        Some(conversion::between)
+    fn conversion(&self) -> Option<&dyn pintle_fieldmanager::Conversion> {
+        Some(&conversion::Autoscalers)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {
@@ -132,8 +132,8 @@ impl Strategy for V1 {
         Arc::new(conversion::to_old(stored))
     }
 
-    fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
-        Some(conversion::between)
+    fn conversion(&self) -> Option<&dyn pintle_fieldmanager::Conversion> {
+        Some(&conversion::Autoscalers)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

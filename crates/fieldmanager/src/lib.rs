@@ -34,6 +34,8 @@
 //! # Ok::<(), ApplyError>(())
 //! ```
 
+use std::fmt;
+
 use pintle_json::Json;
 use pintle_schema::Schema;
 
@@ -59,9 +61,16 @@ pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
-/// A function that converts an object from one version to another. Both versions are values of `apiVersion`, such as `apps/v1`. The
-/// function returns `None` if it does not support one of the versions.
-pub type Convert = fn(object: &Json, from: &str, to: &str) -> Option<Json>;
+/// Converts objects between the versions of a kind. A version is a value of `apiVersion`, such as `apps/v1`.
+pub trait Conversion: fmt::Debug {
+    /// Converts an object from one version to another. Returns `None` if one of the versions is not supported.
+    fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json>;
+
+    /// Returns the schema of another version. `kind` is the name of the kind. By default, the kind is built in.
+    fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {
+        Schema::builtin(api_version, kind)
+    }
+}
 
 /// The manager that writes an object, the time of the write, and the kind of the object.
 #[derive(Clone, Copy, Debug)]
@@ -84,14 +93,14 @@ pub struct WriteContext<'a> {
     /// dropped. If this list is empty, all entries in `managedFields` are kept.
     pub served: &'a [String],
     /// Converts objects between two versions whose field names differ.
-    pub convert: Option<Convert>,
+    pub conversion: Option<&'a dyn Conversion>,
 }
 
 impl<'a> WriteContext<'a> {
     /// Creates the context for a write of the whole object, without a subresource. In this context, the kind has a single version, and
     /// the write can change all fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
-        Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], convert: None }
+        Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], conversion: None }
     }
 
     /// Returns whether the server keeps entries of this version in `managedFields`. Entries with another API group are not kept, because

@@ -85,8 +85,8 @@ impl<'a> VersionView<'a> {
     /// Creates the `VersionView` of another API version. Returns `None` if the fields have the same names in both
     /// versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
-        ctx.convert.filter(|_| version != ctx.api_version)?;
-        let schema = Cow::Owned(Schema::builtin(version, ctx.schema.kind())?);
+        let conversion = ctx.conversion.filter(|_| version != ctx.api_version)?;
+        let schema = Cow::Owned(conversion.schema(version, ctx.schema.kind())?);
         Some(Self { schema, ctx, version })
     }
 
@@ -108,7 +108,6 @@ impl<'a> VersionView<'a> {
         if from == to {
             return Some(Cow::Borrowed(object));
         }
-        let convert = self.ctx.convert?;
-        convert(object, from, to).map(Cow::Owned)
+        self.ctx.conversion?.convert(object, from, to).map(Cow::Owned)
     }
 }

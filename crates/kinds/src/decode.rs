@@ -355,7 +355,7 @@ fn patch_failure(error: PatchError) -> Failure {
     match error {
         PatchError::BadRequest(why) => Failure::bad_request(why),
         PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),
-        PatchError::Inapplicable(_) | PatchError::TestFailed => {
+        PatchError::Inapplicable(_) | PatchError::TestFailed(_) => {
             Failure::new(422, Reason::Invalid, INAPPLICABLE).with(StatusDetails::default())
         }
         PatchError::Excessive(why) => Failure::new(422, Reason::Invalid, why).with(StatusDetails::default()),

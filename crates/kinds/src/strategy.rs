@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
@@ -236,10 +237,21 @@ pub trait Strategy: Send + Sync {
         Arc::clone(stored)
     }
 
-    /// Returns a function that converts the field names in managed fields to another version. Returns `None` if all versions have the same
-    /// field names.
-    fn conversion(&self) -> Option<pintle_fieldmanager::Convert> {
+    /// Returns the conversion between the versions of the kind. Returns `None` if all versions have the same field names.
+    fn conversion(&self) -> Option<&dyn pintle_fieldmanager::Conversion> {
         None
+    }
+
+    /// Returns the strategy of this kind for one request, if a webhook converts the objects of the kind. The strategy asks `calls` for the
+    /// results of the webhook.
+    fn with_conversions(&self, _calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {
+        None
+    }
+
+    /// Returns whether a webhook must convert an object that was written in the version `written`. Only the strategy of a request returns
+    /// true.
+    fn needs_webhook(&self, _written: &str) -> bool {
+        false
     }
 
     /// Returns whether kube-apiserver stores a new object without some of its defaults. It adds these defaults whenever it reads the

@@ -3,21 +3,12 @@
 use pintle_apimachinery::object::metadata;
 use pintle_json::Json;
 
-use super::{Group, Kinds, VersionKinds};
-
 /// A feature and the reason why this server does not implement it.
 type NoEffect = (&'static str, &'static str);
 
 /// All features without effect.
-pub const WITHOUT_EFFECT: &[NoEffect] =
-    &[WEBHOOKS, CONVERSION, BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
+pub const WITHOUT_EFFECT: &[NoEffect] = &[BUILT_IN_VERSIONS, FLOW_CONTROL, SERVICE_RANGES, ADDRESSES, IMPERSONATION];
 
-pub const WEBHOOKS: NoEffect =
-    ("ValidatingWebhookConfiguration, MutatingWebhookConfiguration", "this server calls no admission webhooks");
-pub const CONVERSION: NoEffect = (
-    "spec.conversion.webhook of a CustomResourceDefinition",
-    "this server calls no conversion webhooks; a conversion changes only the apiVersion",
-);
 pub const BUILT_IN_VERSIONS: NoEffect =
     ("a CustomResourceDefinition's version that is built in", "the built-in resources use the paths of that version");
 pub const FLOW_CONTROL: NoEffect =
@@ -38,22 +29,4 @@ pub fn without_effect(what: &str, (_, why): NoEffect) -> String {
 /// Returns the warning about a whole object.
 pub fn object_warning(object: &Json, feature: NoEffect) -> Vec<String> {
     vec![without_effect(&format!("{} {:?}", object.text("/kind"), metadata::name(object)), feature)]
-}
-
-/// Returns whether the server serves a resource that an admission rule matches.
-pub fn matches_served(kinds: &Kinds, rule: &Json) -> bool {
-    let any = |field: &str| rule.texts(field).any(|named| named == "*");
-    let (any_group, any_version) = (any("/apiGroups"), any("/apiVersions"));
-    let is_named = |kinds: &VersionKinds| {
-        let mut plurals = rule.texts("/resources").map(|resource| resource.split('/').next().unwrap_or_default());
-        plurals.any(|plural| plural == "*" || kinds.resource(plural).is_some())
-    };
-    let matches_group = |group: &Group| match any_version {
-        true => group.versions().any(|(_, kinds)| is_named(kinds)),
-        false => rule.texts("/apiVersions").filter_map(|name| group.version(name)).any(|kinds| is_named(kinds)),
-    };
-    match any_group {
-        true => kinds.groups().any(|(_, group)| matches_group(group)),
-        false => rule.texts("/apiGroups").filter_map(|name| kinds.group(name)).any(|group| matches_group(group)),
-    }
 }

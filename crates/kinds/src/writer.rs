@@ -107,7 +107,7 @@ impl<'a> Writer<'a> {
             schema: &schema,
             reset: kind.reset_fields(subresource),
             served: &self.served,
-            convert: kind.strategy.conversion(),
+            conversion: kind.strategy.conversion(),
         }))
     }
 }

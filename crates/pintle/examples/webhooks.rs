@@ -1,17 +1,13 @@
 //! The webhooks of an operator: a mutating handler, a validating handler, and conversions between two versions of a
 //! kind.
 //!
-//! The embedded API server does not call webhooks, so the example itself sends the review requests. With `--
-//! --cluster`, the webhooks are called by a real API server on this machine.
+//! The embedded API server calls the webhooks. With `-- --cluster`, a real API server on this machine calls them.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
-use pintle::meta::PemSource;
 use pintle::prelude::*;
-use pintle::restreq::RestClient;
 use pintle::webhook::{Admission, Denial, Endpoint, Hub, ValidatingWebhookConfiguration, Webhook, Webhooks};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 #[derive(Resource, Deserialize, Serialize, JsonSchema)]
 #[resource(group = "example.com", version = "v1")]
@@ -73,28 +69,27 @@ async fn main() -> pintle::Result<()> {
         return serve(Manager::infer("websites")?).run_until_signal().await;
     }
     let (cluster, stop) = (Cluster::embedded().await?, CancellationToken::new());
-    let mut config = ClientConfig::new(format!("https://{address}"));
-    config.tls.ca = Some(PemSource::File(directory.path().join("ca.crt")));
     tokio::select! {
         ended = serve(Manager::new("websites", cluster.clone())).run(&stop) => Ok(ended?),
-        used = send_reviews(&cluster, RestClient::new(config)?) => used,
+        used = create_sites(&cluster) => used,
     }
 }
 
-/// Sends the same requests as an API server would if a user created a site and read it in the old version.
-async fn send_reviews(cluster: &Cluster, client: RestClient) -> pintle::Result<()> {
+/// Creates sites. The API server calls the webhooks.
+async fn create_sites(cluster: &Cluster) -> pintle::Result<()> {
     cluster.api::<ValidatingWebhookConfiguration>().wait_for("websites", |found| found.is_some()).await?;
-    let ask = async |path: &str, review| client.post().abs_path(path.split('/')).json(review).object::<Value>().await;
-    let names = json!({"group": "example.com", "version": "v1", "kind": "Website", "resource": "websites"});
-    let site = json!({"apiVersion": "example.com/v1", "kind": "Website", "metadata": {}, "domains": ["Blog.test"]});
-    let request = json!({"uid": "1", "operation": "CREATE", "kind": names, "resource": names, "object": site});
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
-    assert_eq!(ask("mutate/example.com/v1/websites", &review).await?["response"]["patchType"], "JSONPatch");
-    let denied = ask("validate/example.com/v1/websites", &review).await?;
-    println!("denied: {}", denied["response"]["status"]["message"]);
-    let request = json!({"uid": "2", "desiredAPIVersion": "example.com/v1alpha1", "objects": [site]});
-    let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request});
-    let old = ask("convert/example.com/websites", &review).await?;
-    assert_eq!(old["response"]["convertedObjects"][0]["domains"], "Blog.test");
+    let (sites, options) = (cluster.namespaced::<Website>("default"), WriteOptions::default());
+    let site = |name: &str, domains: &[&str]| Website {
+        metadata: ObjectMeta::new("default", name),
+        domains: domains.iter().map(|domain| (*domain).into()).collect(),
+    };
+    let denied =
+        sites.create(&site("blog", &["Blog.test"]), &options).await.err().ok_or("the webhook allowed the site")?;
+    println!("{denied}");
+    let created = sites.create(&site("shop", &["Shop.Example.com", "www.example.com"]), &options).await?;
+    assert_eq!(created.domains, ["shop.example.com", "www.example.com"]);
+    let old = cluster.namespaced::<OldWebsite>("default").get("shop").await?;
+    assert_eq!(old.domains, "shop.example.com,www.example.com");
+    println!("in the old version: {}", old.domains);
     Ok(())
 }

@@ -48,6 +48,15 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
+/// Returns the literal whose first characters precede the position `at`, and the character that must follow them.
+fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
+    let before = text.get(..at)?;
+    let start = before.len() - before.chars().rev().take_while(char::is_ascii_lowercase).count();
+    let begun = before.get(start..).filter(|begun| !begun.is_empty())?;
+    let literal = ["null", "true", "false"].into_iter().find(|literal| literal.starts_with(begun))?;
+    literal[begun.len()..].chars().next().map(|expected| (literal, expected))
+}
+
 /// Returns Go's error message for a text that is not JSON.
 pub(super) fn go_error(error: &Error, text: &str) -> String {
     if error.is_eof() {
@@ -57,6 +66,11 @@ pub(super) fn go_error(error: &Error, text: &str) -> String {
     let at = line + error.column().saturating_sub(1);
     let found = text.get(at..).and_then(|rest| rest.chars().next());
     let trailing = error.to_string().starts_with("trailing characters");
+    if let (Some(found), Some((literal, expected))) = (found, literal_before(text, at))
+        && !trailing
+    {
+        return format!("invalid character '{}' in literal {literal} (expecting '{expected}')", found.escape_default());
+    }
     match found {
         Some(found) if trailing => format!("invalid character '{}' after top-level value", found.escape_default()),
         Some(found) => format!("invalid character '{}' looking for beginning of value", found.escape_default()),

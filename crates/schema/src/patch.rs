@@ -31,8 +31,8 @@ pub enum PatchError {
     /// Status 422 without details: the patch cannot be applied to this object. The text is the same as in the patch library that
     /// kube-apiserver uses.
     Inapplicable(String),
-    /// Status 422 without details: an operation `test` of a JSON patch found another value in the object.
-    TestFailed,
+    /// Status 422 without details: an operation `test` of a JSON patch found another value in the object. Contains the path of the value.
+    TestFailed(String),
     /// Status 422 without details: the patch exceeds a limit on the cost of applying it.
     Excessive(String),
     /// Status 500 without a reason: the directives in the patch are invalid.
@@ -47,7 +47,7 @@ impl fmt::Display for PatchError {
             | Self::Inapplicable(text)
             | Self::Excessive(text)
             | Self::Directive(text) => f.write_str(text),
-            Self::TestFailed => f.write_str("an operation `test` of the JSON patch failed"),
+            Self::TestFailed(path) => write!(f, "testing value {path} failed: test failed"),
         }
     }
 }
@@ -124,6 +124,11 @@ impl PatchBody {
             Json::Object(_) | Json::Null => Ok(Self::Strategic(MergeBody { value, findings })),
             other => Err(PatchError::BadRequest(no_object(other))),
         }
+    }
+
+    /// Returns whether the patch is a JSON patch without operations.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Json(patch) if patch.is_empty())
     }
 
     /// Returns findings for the duplicate and unknown members of the patch body.

@@ -6,6 +6,7 @@
 //! - [`framing`] rejects ambiguous HTTP/1.1 requests. [`tls`] creates certificates.
 //! - [`body_budget`] limits the memory of request bodies ([`BodyBudget`](body_budget::BodyBudget)).
 //! - [`offload`] moves long work to another thread ([`Offload`](offload::Offload)).
+//! - [`webhook_client`] sends reviews to webhooks.
 //! - [`body`], [`gzip`] and [`indent`] produce response bodies.
 //!
 //! The crate knows no resource and no verb. Start with `activity.rs`.
@@ -27,3 +28,4 @@ pub mod indent;
 pub mod offload;
 pub mod streams;
 pub mod tls;
+pub mod webhook_client;

@@ -50,6 +50,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
             "pintle-apimachinery",
             "pintle-builtin",
             "pintle-cel",
+            "pintle-fieldmanager",
             "pintle-json",
             "pintle-kinds",
             "pintle-meta",

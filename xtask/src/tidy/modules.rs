@@ -37,7 +37,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
     (
         "serving",
         &[
-            &["body", "gzip", "heads", "indent", "offload", "tls"],
+            &["body", "gzip", "heads", "indent", "offload", "tls", "webhook_client"],
             &["body_budget", "framing", "header_blocks"],
             &["activity"],
             &["streams"],

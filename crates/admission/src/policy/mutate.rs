@@ -85,7 +85,7 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
         // As in kube-apiserver, the whole patch has no effect if a `test` operation fails.
-        Err(PatchError::TestFailed) => Ok(object.clone()),
+        Err(PatchError::TestFailed(_)) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }
 }

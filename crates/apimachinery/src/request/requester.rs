@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::user::User;
+use super::webhook_calls::WebhookCalls;
 use crate::failure::{Failure, Outcome};
 
 /// The maximum number of stored warnings. Only a small part of these warnings fits into a response.
@@ -19,6 +21,8 @@ pub struct Requester {
     pub user: User,
     /// The deadline of the request, if it has one.
     pub deadline: Option<Instant>,
+    /// The webhook calls of the request. `None` if the request calls no webhooks. Writes by the server itself call no webhooks.
+    pub webhooks: Option<WebhookCalls>,
     notes: Arc<Mutex<Notes>>,
 }
 
@@ -43,6 +47,40 @@ impl Requester {
     /// retry by the client rarely conflicts with the first attempt.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
+    }
+
+    /// Returns an error if the attempt needs a conversion that a webhook has not done yet, or that has failed. Such an attempt must not
+    /// write.
+    pub fn check_conversions(&self) -> Outcome<()> {
+        let Some(calls) = &self.webhooks else { return Ok(()) };
+        if let Some(why) = calls.take_failed() {
+            return Err(Failure::plain(500, why));
+        }
+        if calls.is_missing() { Err(Failure::waiting()) } else { Ok(()) }
+    }
+
+    /// Returns the uid of the object that the request creates. If the request calls webhooks, all attempts use the same uid.
+    pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
+        match &self.webhooks {
+            None => generate(),
+            Some(calls) => calls.uid(generate),
+        }
+    }
+
+    /// Returns the time of the write. If the request calls webhooks, all attempts use the same time.
+    pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
+        match &self.webhooks {
+            None => read(),
+            Some(calls) => calls.now(read),
+        }
+    }
+
+    /// Returns the name that the server has generated for the `at`-th time. If the request calls webhooks, all attempts use the same names.
+    pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
+        match &self.webhooks {
+            None => generate(),
+            Some(calls) => calls.generated_name(at, generate),
+        }
     }
 
     /// Adds a warning to the response. Repeated warnings are dropped.

@@ -16,6 +16,8 @@ use pintle_serving::offload;
 use super::body::RequestBody;
 use super::encode::Reply;
 use super::{Call, retrieve, subresource, write};
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
+
 use crate::registry::Registry;
 
 /// Serves a request for a resource.
@@ -26,11 +28,15 @@ pub(super) async fn serve(
     verb: Option<Verb>,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
-    let target = route(registry, call, path)?;
+    let target = with_conversions(call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
     if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
+        if registry.has_webhooks() {
+            call.requester.webhooks.get_or_insert_default();
+            call.schema_weight = offload::ALWAYS;
+        }
         if registry.has_policies() {
             // If an admission policy applies to the request, the request is always treated as expensive. The expressions of a policy can be
             // expensive, even for a small object.
@@ -48,7 +54,11 @@ pub(super) async fn serve(
     if let Some(stream) = target.kind.strategy.stream(target.subresource) {
         let mut options = (stream.options)(&call.query, &path.rest)?;
         if stream.connects {
-            registry.connect(&target, &mut options, &call.requester)?;
+            let connect = || {
+                let mut admitted = options.clone();
+                registry.connect(&target, &mut admitted, &call.requester).map(|()| admitted)
+            };
+            options = registry.with_webhooks(&call.requester, connect).await?;
             // A WebSocket connection starts with a GET request, but needs the same permissions as a POST request.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
             if let Decision::NoOpinion(error) = pintle_authz::decide(registry.rbac(), &call.requester.user, &create) {
@@ -77,6 +87,16 @@ pub(super) async fn serve(
         (Some(Verb::Get), _) => subresource::get(registry, call, &target),
         _ => Err(Failure::method_not_allowed()),
     }
+}
+
+/// Binds the kind to this request, if a webhook converts its objects.
+fn with_conversions(call: &mut Call, mut target: RequestTarget) -> RequestTarget {
+    let calls = WebhookCalls::default();
+    if let Some(strategy) = target.kind.strategy.with_conversions(&calls) {
+        target.kind = Arc::new(Kind { strategy, ..Kind::clone(&target.kind) });
+        call.requester.webhooks = Some(calls);
+    }
+    target
 }
 
 /// Responds to a proxy request with an error, because there are no backends. If the path is the root of the backend without a trailing

@@ -54,7 +54,13 @@ pub(super) async fn list(
     if let Some(version) = registry.version_to_wait_for(&options)? {
         wait_for(registry, kind, version, call.view).await?;
     }
-    let list = registry.list(&selection, &options, call.view).await?;
+    let list = loop {
+        let list = registry.list(&selection, &options, call.view).await?;
+        // A selector can read fields that a webhook must convert.
+        if !registry.settle(&call.requester).await? {
+            break list;
+        }
+    };
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 
@@ -88,7 +94,9 @@ pub(super) fn watch(
     format.transform.check(call.query.text("includeObject"))?;
     let shape = FrameShape::new(format.transform, format.media, registry.clock.clone());
     let faults = registry.faults.watch(&super::fault_request(call));
-    let watcher = Watcher::start(registry.clone(), selection, &options, shape, faults)?;
+    let conversions = target.kind.strategy.conversion().and(Some(call.requester.clone()));
+    let conversions = conversions.filter(|requester| requester.webhooks.is_some());
+    let watcher = Watcher::start(registry.clone(), selection, &options, shape, faults, conversions)?;
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 

@@ -35,7 +35,10 @@ pub(super) async fn scale(
     let format = negotiate::negotiate(call, Offer::Object, &target.kind)?;
     let kind = Arc::new(ScaleBody::kind());
     let written = match verb {
-        Verb::Get => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&target)?, format }),
+        Verb::Get => {
+            let object = registry.read_with_webhooks(&call.requester, || registry.scale(&target)).await?;
+            return Ok(Reply::Object { code: 200, kind, object, format });
+        }
         Verb::Update => {
             let body = sent::read_object(call, request_body, &target.kind).await?;
             let options = WriteOptions::parse(&call.query, How::Put)?;
@@ -80,7 +83,8 @@ pub(super) async fn post(
     let sent = sent::decoded(call, &kind, &body, &options)?;
     let manager = sent::manager(registry, call, target, &options);
     call.requester.check_time()?;
-    Ok(match registry.post(post_handler, target, sent, &manager)? {
+    let attempt = || registry.post(post_handler, target, sent.clone(), &manager);
+    Ok(match registry.with_webhooks(&call.requester, attempt).await? {
         Some(answer) => Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format },
         None => created(format),
     })

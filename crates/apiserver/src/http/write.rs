@@ -27,7 +27,12 @@ pub(super) async fn create(
     let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &kind, &body, &options)?;
     let manager = manager(registry, call, &target, &options);
-    let written = registry.create(&target, object, &manager)?;
+    let written = match call.requester.webhooks {
+        None => registry.create(&target, object, &manager)?,
+        Some(_) => {
+            registry.with_webhooks(&call.requester, || registry.create(&target, object.clone(), &manager)).await?
+        }
+    };
     Ok(written_reply(kind, written, format))
 }
 
@@ -81,7 +86,12 @@ pub(super) async fn delete(
     let options = delete_options(call, &target, request_body).await?;
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
-    Ok(match registry.delete(&target, &options, &call.requester)? {
+    let attempt = || registry.delete(&target, &options, &call.requester);
+    let deleted = match options.dry_run {
+        true => registry.read_with_webhooks(&call.requester, attempt).await?,
+        false => registry.with_webhooks(&call.requester, attempt).await?,
+    };
+    Ok(match deleted {
         // The status code 202 means that the object still exists because its deletion waits for the object's dependents. As in
         // kube-apiserver, this code is used only for a DELETE with the deprecated option `orphanDependents=false`.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {

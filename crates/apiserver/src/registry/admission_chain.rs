@@ -26,7 +26,7 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation, Plugin};
 use super::object_write::Write;
 use super::pod_standards::PodSecurity;
-use super::policies::{self, ParamRights, Reinvocation, ValidatingPolicies};
+use super::policies::{self, ParamRights, Reinvocation, ValidatingPolicies, ValidatingWebhooks, WebhookKey};
 use super::served::typed;
 
 /// The plugins, in the order in which they are called.
@@ -38,24 +38,35 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
         Arc::new(PodSecurity),
         Arc::new(FurtherRights),
         Arc::new(ValidatingPolicies),
+        Arc::new(ValidatingWebhooks),
         Arc::new(Quotas),
     ]
 }
 
-/// Runs mutating admission. During mutating admission, all plugins and mutating policies can change the object. If a policy changes the
-/// object, mutating admission runs a second time.
+/// Runs mutating admission. During mutating admission, all plugins, mutating policies and mutating webhooks can change the object. If a
+/// policy or a webhook changes the object, mutating admission runs a second time.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
-    let mut runs = Reinvocation::default();
+    let mut runs = Runs::default();
     let mut admitted = admit_once(registry, request, &mut runs);
-    if admitted.is_ok() && runs.begin_second() {
+    if admitted.is_ok() && (runs.policies.is_second_needed() || runs.webhooks.is_second_needed()) {
+        runs.policies.begin_second();
+        runs.webhooks.begin_second();
         admitted = admit_once(registry, request, &mut runs);
     }
     admitted.inspect_err(|refused| log_refusal(request, refused))
 }
 
-fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mut Reinvocation) -> Outcome<()> {
+/// The policies and the webhooks that the runs of mutating admission have invoked.
+#[derive(Default)]
+struct Runs {
+    policies: Reinvocation,
+    webhooks: Reinvocation<WebhookKey>,
+}
+
+fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mut Runs) -> Outcome<()> {
     registry.chain.iter().try_for_each(|plugin| plugin.admit(registry, request))?;
-    policies::mutate(registry, request, runs)
+    policies::mutate(registry, request, &mut runs.policies)?;
+    policies::call_mutating(registry, request, &mut runs.webhooks)
 }
 
 /// Runs validating admission with all plugins. Returns the quota updates that must be committed together with the
@@ -69,6 +80,9 @@ pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> O
 }
 
 fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
+    if refused.is_waiting() {
+        return;
+    }
     let (operation, name) = (request.operation, request.name());
     let (user, dry_run) = (&request.by.user.name, request.dry_run());
     tracing::debug!(?operation, name, user, dry_run, why = refused.status.message, "admission refused");

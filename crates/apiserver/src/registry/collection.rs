@@ -34,7 +34,9 @@ impl Registry {
             let Some(item) = item else { continue };
             offload::work_on(item.weight()).await;
             let target = RequestTarget::new(selection.kind.clone(), &item.namespace(), &item.name());
-            match self.delete_admitted(&target, &requested(&target.namespace), options, by) {
+            let requested = requested(&target.namespace);
+            let attempt = || self.delete_admitted(&target, &requested, options, by);
+            match self.with_webhooks(by, attempt).await {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),
                 Ok(_) => (),

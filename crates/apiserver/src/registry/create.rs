@@ -42,7 +42,7 @@ impl Registry {
         loop {
             let mut new = received.object.clone();
             if generate {
-                metadata_mut(&mut new).set("name", self.generated_name(&base));
+                metadata_mut(&mut new).set("name", by.requester().generated_name(names, || self.generated_name(&base)));
             }
             let named = RequestTarget { name: metadata::name(&new).into(), ..target.clone() };
             match self.try_create(How::Post, target, Received { object: new, ..received.clone() }, by)? {
@@ -108,11 +108,13 @@ impl Registry {
             return Err(Failure::plain(500, why));
         }
         let stored = kind.strategy.to_stored(new);
+        by.requester().check_conversions()?;
         if let Some(found) = self.db.get(&target.resource_key(), &target.key()) {
             return Ok(Err(Refused::Mismatch(Some(found))));
         }
         if by.options.dry_run {
             let mut shown = Json::clone(&kind.shown(&Arc::new(stored)));
+            by.requester().check_conversions()?;
             if !version.is_empty() && version != "0" {
                 metadata_mut(&mut shown).set("resourceVersion", version);
             }
@@ -123,7 +125,7 @@ impl Registry {
             |now: &Present| is_defined(now, kind) && (!kind.namespaced() || namespace_is_open(now, &target.namespace));
         by.requester().check_time()?;
         let committed = self.commit(target, Expect::Absent, how, stored, charges, is_open)?;
-        Ok(committed.map(|change| Written { object: Served::stored(kind, &change.new), created: true }))
+        Ok(committed.map(|change| Written { object: Served::of_result(kind, &change.new), created: true }))
     }
 
     /// Checks that the namespace exists and is not being deleted. For a custom resource, also checks that the definition of the resource

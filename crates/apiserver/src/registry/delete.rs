@@ -49,6 +49,7 @@ impl Registry {
         self.delete_if(target, options, |stored| {
             by.check_time()?;
             let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(stored));
+            by.check_conversions()?;
             self.run_admission(AdmissionRequest {
                 operation: Operation::Delete,
                 target: requested,
@@ -75,7 +76,7 @@ impl Registry {
             let old = stored.decode();
             target.check_preconditions(&old, options)?;
             if is_pending(kind, &old, options) {
-                return Ok(Deleted::Held(Served::stored(kind, &stored)));
+                return Ok(Deleted::Held(Served::of_result(kind, &stored)));
             }
             check(&stored)?;
             if let Some(deleted) = self.try_delete(target, &stored, &old, options) {
@@ -129,16 +130,16 @@ impl Registry {
         if gone {
             return self.remove(target, &marked, false);
         }
-        Some(answer(Served::stored(kind, &marked)))
+        Some(answer(Served::of_result(kind, &marked)))
     }
 
     fn remove(&self, target: &RequestTarget, stored: &Arc<Stored>, dry_run: bool) -> Option<Deleted> {
         let kind = &target.kind;
         let shown = match dry_run {
-            true => Served::stored(kind, stored),
+            true => Served::of_result(kind, stored),
             false => {
                 let change = self.db.remove(&target.resource_key(), &target.key(), stored.revision()).ok()?;
-                Served::stored(kind, &change.new)
+                Served::of_result(kind, &change.new)
             }
         };
         if kind.conduct.returns_deleted {

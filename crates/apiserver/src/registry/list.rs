@@ -172,7 +172,7 @@ impl Registry {
     pub(crate) fn get(&self, target: &RequestTarget) -> Outcome<Served> {
         match self.virtual_object(target) {
             Some(found) => found,
-            None => Ok(Served::stored(&target.kind, &self.stored(target, None)?)),
+            None => Ok(Served::of_result(&target.kind, &self.stored(target, None)?)),
         }
     }
 
@@ -184,7 +184,7 @@ impl Registry {
         }
         let stored = self.stored(target, stale)?;
         offload::work_on(target.kind.showing_weight(&stored)).await;
-        Ok(Served::stored(&target.kind, &stored))
+        Ok(Served::of_result(&target.kind, &stored))
     }
 
     /// Returns a virtual object. A virtual object is computed by the server and never stored. Returns `None` if the kind has no virtual

@@ -93,8 +93,10 @@ impl Registry {
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
-            metadata.set("uid", self.uuid());
-            metadata.set("creationTimestamp", self.clock.now_text());
+            let requester = write.by.requester();
+            metadata.set("uid", requester.uid(|| self.uuid()));
+            let now = requester.now(|| self.clock.now());
+            metadata.set("creationTimestamp", pintle_meta::Time(now).to_string());
             if write.target.kind.conduct.generation {
                 metadata.set("generation", 1);
             }
@@ -106,7 +108,9 @@ impl Registry {
     /// Applies the kind's rules to the object, runs the kind's built-in admission plugins, and updates the generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
-        let context = Context { labelled: write.labelled, ..self.context(&write.by.requester().user) };
+        let requester = write.by.requester();
+        let now = requester.now(|| self.clock.now());
+        let context = Context { labelled: write.labelled, now, ..self.context(&requester.user) };
         match write.old {
             None => kind.strategy.prepare_for_create(&context, new),
             Some(old) => kind.strategy.prepare_for_update(&context, new, old, subresource),

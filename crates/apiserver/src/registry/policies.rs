@@ -1,4 +1,4 @@
-//! The admission plugins that evaluate policies in CEL.
+//! The admission plugins that evaluate policies in CEL, and the plugins that call webhooks.
 
 mod authorizer;
 mod mutating;
@@ -8,11 +8,13 @@ mod params;
 mod request;
 mod review;
 mod validating;
+mod webhooks;
 
 pub(super) use mutating::{Reinvocation, mutate};
 pub(super) use param_rights::ParamRights;
 use pintle_kinds::Kind;
 pub(super) use validating::ValidatingPolicies;
+pub(super) use webhooks::{ValidatingWebhooks, WebhookKey, call_mutating};
 
 use super::Registry;
 

@@ -75,8 +75,9 @@ impl Registry {
         // The closure `make` has already updated the managed fields. Therefore, the write uses `How::Apply`, so that the pipeline does not
         // update the managed fields a second time.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
-        let object = served(paths.read(&written.object.typed())?);
-        Ok(Written { object, ..written })
+        let whole = self.settled(&target.kind, written.object, manager.requester()).await?;
+        let object = served(paths.read(&whole.typed())?);
+        Ok(Written { object, created: written.created })
     }
 }
 

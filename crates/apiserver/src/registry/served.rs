@@ -26,6 +26,8 @@ pub(crate) struct Served {
 enum ServedContent {
     /// The response contains the stored form of the object without changes.
     Stored(Arc<Stored>),
+    /// A webhook must convert the stored object to the version of the response.
+    Unconverted(Arc<Stored>),
     Value(Arc<Json>),
 }
 
@@ -37,6 +39,26 @@ impl Served {
             None => ServedContent::Stored(stored.clone()),
         };
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
+    }
+
+    /// Creates a view of the stored object that a request returns. If a webhook must convert the object, the view is
+    /// [unconverted](Self::unconverted).
+    pub(crate) fn of_result(kind: &Kind, stored: &Arc<Stored>) -> Self {
+        match kind.strategy.needs_webhook(stored.version()) {
+            false => Self::stored(kind, stored),
+            true => {
+                let content = ServedContent::Unconverted(stored.clone());
+                Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
+            }
+        }
+    }
+
+    /// Returns the stored object if a webhook must still convert it.
+    pub(crate) fn unconverted(&self) -> Option<Arc<Stored>> {
+        match &self.content {
+            ServedContent::Unconverted(stored) => Some(stored.clone()),
+            _ => None,
+        }
     }
 
     /// Creates a view of an object that is not stored.
@@ -51,7 +73,7 @@ impl Served {
     /// object, the cost is [`offload::ALWAYS`].
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
-            ServedContent::Stored(stored) => stored.weight(),
+            ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.weight(),
             ServedContent::Value(_) => offload::ALWAYS,
         }
     }
@@ -59,7 +81,7 @@ impl Served {
     /// Returns the decoded object.
     pub(crate) fn tree(&self) -> Arc<Json> {
         match &self.content {
-            ServedContent::Stored(stored) => Arc::new(stored.decode()),
+            ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => Arc::new(stored.decode()),
             ServedContent::Value(value) => value.clone(),
         }
     }
@@ -67,7 +89,7 @@ impl Served {
     /// Returns the decoded metadata.
     pub(crate) fn metadata(&self) -> Json {
         match &self.content {
-            ServedContent::Stored(stored) => stored.metadata(),
+            ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.metadata(),
             ServedContent::Value(value) => value["metadata"].clone(),
         }
     }
@@ -89,7 +111,7 @@ impl Served {
         }
         let joint = to.len();
         match &self.content {
-            ServedContent::Stored(stored) => stored.write(to),
+            ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.write(to),
             ServedContent::Value(value) => match self.order {
                 Order::Sorted => write_json(to, &**value),
                 Order::Declared => write_json(to, &Ordered(value)),
@@ -118,7 +140,7 @@ impl Served {
         make: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<[u8]>, E> {
         match &self.content {
-            ServedContent::Stored(stored) => stored.encode(encoding, make),
+            ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.encode(encoding, make),
             ServedContent::Value(_) => make().map(Into::into),
         }
     }
@@ -144,7 +166,7 @@ impl Served {
 
     fn message(&self, of: &Type) -> Result<Vec<u8>, serde_json::Error> {
         match &self.content {
-            ServedContent::Stored(stored) => {
+            ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => {
                 let mut json = Vec::new();
                 stored.write(&mut json);
                 protobuf::message(of, &json)

@@ -53,7 +53,7 @@ impl Registry {
     ) -> Outcome<Written> {
         let mut claim_conflicts = 0;
         loop {
-            match self.try_update(target, source, by)? {
+            match self.with_webhooks(by.requester(), || self.try_update(target, source, by)).await? {
                 Ok(written) => return Ok(written),
                 // Return the error. A retry cannot succeed while another object has a value that must be unique, such
                 // as an address.
@@ -198,9 +198,10 @@ impl Registry {
         by: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
         let kind = &target.kind;
+        by.requester().check_conversions()?;
         let settles = stored.is_first() && kind.strategy.stores_defaults_late(old);
         if !settles && !metadata::differ(&new, old) {
-            return Ok(Ok(Served::stored(kind, stored)));
+            return Ok(Ok(Served::of_result(kind, stored)));
         }
         if by.options.dry_run {
             return Ok(Ok(Served::value(kind, new)));
@@ -217,11 +218,12 @@ impl Registry {
         }
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);
+        by.requester().check_conversions()?;
         if kind.splits_status() && kind.strategy.conversion().is_some() {
             keep_other_part(target.subresource, &mut new, &stored.decode());
         }
         let written = self.commit(target, expect, how, new, charges, |_| true)?;
-        Ok(written.map(|change| Served::stored(kind, &change.new)))
+        Ok(written.map(|change| Served::of_result(kind, &change.new)))
     }
 }
 

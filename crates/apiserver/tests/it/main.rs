@@ -53,6 +53,7 @@ mod support;
 mod tokens;
 mod warnings;
 mod watch;
+mod webhooks;
 mod websocket;
 mod work;
 mod yaml;

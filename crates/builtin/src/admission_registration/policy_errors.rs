@@ -1,16 +1,16 @@
 //! Validates policies.
 
-use pintle_admission::policy::{Expressions, INSTANTIATION_FAILED};
+use pintle_admission::policy::Expressions;
 use pintle_apimachinery::object::{duplicates, metadata};
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 
+use super::condition_errors::{expression, match_conditions};
 use super::match_errors::{match_resources, only_writes};
 use crate::meta_conditions::condition_errors;
 
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
-const MAX_CONDITIONS: usize = 64;
 const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 
@@ -31,7 +31,7 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     if is_mutating {
         check = check.also(only_writes(&spec[constraints], "spec.matchConstraints"));
     }
-    check = check.also(match_conditions(spec, &expressions));
+    check = check.also(match_conditions(spec, "spec.", &expressions));
     check = check.also(variables(spec, &mut expressions));
     if is_mutating {
         return check
@@ -82,34 +82,6 @@ fn param_kind(kind: Check<'_>) -> Check<'_> {
         .refuse(!name.is_empty() && !why.is_empty(), || {
             FieldError::invalid_text("kind", name, format!("may have mixed case, but should otherwise match: {why}"))
         })
-}
-
-fn match_conditions(spec: &Json, expressions: &Expressions) -> FieldErrors {
-    let mut errors = FieldErrors::default();
-    let conditions: Vec<_> = spec.list("/matchConditions").collect();
-    if conditions.len() > MAX_CONDITIONS {
-        errors.push(FieldError::too_many("spec.matchConditions", conditions.len(), MAX_CONDITIONS));
-    }
-    let twice = duplicates(conditions.iter().map(|condition| condition.text("/name")));
-    for (at, condition) in conditions.iter().enumerate() {
-        let path = format!("spec.matchConditions[{at}]");
-        let (name, text) = (condition.text("/name"), condition.text("/expression").trim());
-        expression(text, &format!("{path}.expression"), "", &mut errors, |text| {
-            expressions.match_condition(text).err()
-        });
-        let field = format!("{path}.name");
-        if name.is_empty() {
-            errors.push(FieldError::required(field, ""));
-            continue;
-        }
-        errors.extend(
-            qualified_name_faults(name).into_iter().map(|why| FieldError::invalid_text(field.as_str(), name, why)),
-        );
-        if twice[at] {
-            errors.push(FieldError::duplicate(field, &name.into()));
-        }
-    }
-    errors
 }
 
 fn variables(spec: &Json, expressions: &mut Expressions) -> FieldErrors {
@@ -236,22 +208,4 @@ fn mutations(spec: &Json, expressions: &Expressions) -> FieldErrors {
         }
     }
     errors
-}
-
-/// Reports an expression that is empty or does not compile.
-fn expression(
-    text: &str,
-    field: &str,
-    missing: &str,
-    errors: &mut FieldErrors,
-    compile: impl FnOnce(&str) -> Option<String>,
-) {
-    if text.trim().is_empty() {
-        errors.push(FieldError::required(field, missing));
-    } else if let Some(why) = compile(text) {
-        errors.push(match why.starts_with(INSTANTIATION_FAILED) {
-            true => FieldError::internal(field, why),
-            false => FieldError::invalid_text(field, text, why),
-        });
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use pintle_admission::policy::Expressions;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
@@ -9,6 +10,8 @@ use pintle_kinds::label_selector::selector_errors;
 use pintle_kinds::webhook_service::{
     client_errors, is_supported_review_version, review_version_errors, unsupported_review_versions,
 };
+
+use super::condition_errors::match_conditions;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
@@ -37,6 +40,15 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
     webhook
         .also(client_errors(&object["clientConfig"], &format!("{path}clientConfig")))
         .also(version_errors(object, &path))
+        .also(condition_errors(object, &path))
+}
+
+fn condition_errors(webhook: &Json, path: &str) -> FieldErrors {
+    // The environment of the expressions is created only if it is needed, because that takes long.
+    match webhook.list("/matchConditions").next() {
+        None => FieldErrors::default(),
+        Some(_) => match_conditions(webhook, path, &Expressions::new(&Json::Null)),
+    }
 }
 
 fn domain_errors(name: &str, field: &str) -> FieldErrors {

@@ -1,14 +1,12 @@
 //! The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration of `admissionregistration.k8s.io/v1`.
 
-use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{self, Column, Row};
-use pintle_kinds::without_effect::{WEBHOOKS, matches_served, object_warning};
-use pintle_kinds::{Kinds, Strategy};
 
 use super::{static_suffix_warning, webhook_errors};
 use jiff::Timestamp;
@@ -20,14 +18,6 @@ pub(crate) struct Webhooks {
 }
 
 impl Strategy for Webhooks {
-    fn without_effect(&self, object: &Json, kinds: &Kinds, _: &dyn Cluster) -> Vec<String> {
-        let mut rules = object.list("/webhooks").flat_map(|webhook| webhook.list("/rules"));
-        match rules.any(|rule| matches_served(kinds, rule)) {
-            true => object_warning(object, WEBHOOKS),
-            false => Vec::new(),
-        }
-    }
-
     fn defaults(&self, object: &mut Json) {
         for webhook in object.items_mut("webhooks") {
             for (key, value) in [("failurePolicy", "Fail"), ("matchPolicy", "Equivalent")] {

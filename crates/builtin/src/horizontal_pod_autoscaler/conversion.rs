@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use pintle_fieldmanager::Conversion;
 use pintle_json::{Json, json};
 use pintle_schema::Schema;
 
@@ -13,11 +14,17 @@ const NEW: &str = "autoscaling/v2";
 /// The default target for CPU utilization, in percent.
 const DEFAULT_SHARE: i64 = 80;
 
-pub(super) fn between(object: &Json, from: &str, to: &str) -> Option<Json> {
-    match (from, to) {
-        (OLD, NEW) => Some(to_new(object)),
-        (NEW, OLD) => Some(to_old(object)),
-        _ => None,
+/// The conversion between both versions.
+#[derive(Debug)]
+pub(super) struct Autoscalers;
+
+impl Conversion for Autoscalers {
+    fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
+        match (from, to) {
+            (OLD, NEW) => Some(to_new(object)),
+            (NEW, OLD) => Some(to_old(object)),
+            _ => None,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ fn context<'a>(schema: &'a Schema, version: &'a str, manager: &'a str) -> WriteC
         schema,
         reset: RESET,
         served: &[],
-        convert: None,
+        conversion: None,
     }
 }
 
@@ -262,26 +262,32 @@ mod laws {
 
 #[test]
 fn version_with_other_field_names_tracks_its_own_fields() {
-    fn convert(object: &Json, from: &str, to: &str) -> Option<Json> {
-        let (old, new) = match (from, to) {
-            ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
-            ("autoscaling/v2", "autoscaling/v1") => ("minReplicas", "targetCPUUtilizationPercentage"),
-            _ => return None,
-        };
-        let mut object = object.clone();
-        let spec = object.get_mut("spec")?.as_object_mut()?;
-        if let Some(value) = spec.remove(old) {
-            spec.insert(new, value);
+    #[derive(Debug)]
+    struct Autoscaler;
+    impl pintle_fieldmanager::Conversion for Autoscaler {
+        fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
+            let (old, new) = match (from, to) {
+                ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
+                ("autoscaling/v2", "autoscaling/v1") => ("minReplicas", "targetCPUUtilizationPercentage"),
+                _ => return None,
+            };
+            let mut object = object.clone();
+            let spec = object.get_mut("spec")?.as_object_mut()?;
+            if let Some(value) = spec.remove(old) {
+                spec.insert(new, value);
+            }
+            Some(object)
         }
-        Some(object)
     }
     let schema = |version| Schema::builtin(version, "HorizontalPodAutoscaler").unwrap();
     let (old_schema, new_schema) = (schema("autoscaling/v1"), schema("autoscaling/v2"));
     let object = |version: &str, field: &str, value: i64| json!({"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {}, "spec": {"maxReplicas": 9, field: value}});
-    let with = |schema, version, manager| WriteContext { convert: Some(convert), ..context(schema, version, manager) };
+    let with =
+        |schema, version, manager| WriteContext { conversion: Some(&Autoscaler), ..context(schema, version, manager) };
     let mut first = object("autoscaling/v1", "targetCPUUtilizationPercentage", 1);
     track_update(None, &mut first, &with(&old_schema, "autoscaling/v1", "u1"));
-    let mut live = convert(&first, "autoscaling/v1", "autoscaling/v2").unwrap();
+    let mut live =
+        pintle_fieldmanager::Conversion::convert(&Autoscaler, &first, "autoscaling/v1", "autoscaling/v2").unwrap();
     live["metadata"] = first["metadata"].clone();
     let applied = object("autoscaling/v2", "minReplicas", 2);
     let conflict = apply(Some(&live), &applied, false, &with(&new_schema, "autoscaling/v2", "m1")).unwrap_err();

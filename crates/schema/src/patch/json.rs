@@ -77,6 +77,10 @@ impl JsonPatch {
         Self { null_differs: true, ..self }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     pub(super) fn findings(&self) -> &[StrictFinding] {
         &self.findings
     }
@@ -154,7 +158,7 @@ impl PatchOperation {
                 *object = value.clone();
                 Ok(())
             }
-            ("test", "") => tested(object == value),
+            ("test", "") => tested("", object == value),
             ("add", path) => {
                 effort.place(path, value)?;
                 let (parent, key) =
@@ -202,7 +206,7 @@ impl PatchOperation {
                 let (parent, key) = parent(object, path).ok_or_else(|| absent(&format!("is missing path: {path}")))?;
                 let found = in_context(get(parent, &key), |why| format!("error in test for path: '{path}': {why}"))?;
                 let differs = null_differs && self.value == Some(Json::Null);
-                tested(!differs && found.unwrap_or(&Json::Null) == value)
+                tested(path, !differs && found.unwrap_or(&Json::Null) == value)
             }
             _ => Err(inapplicable(format!("Unexpected kind: {op}"))),
         }
@@ -215,8 +219,8 @@ fn inapplicable(why: String) -> PatchError {
     PatchError::Inapplicable(why)
 }
 
-fn tested(is_equal: bool) -> Result<(), PatchError> {
-    if is_equal { Ok(()) } else { Err(PatchError::TestFailed) }
+fn tested(path: &str, is_equal: bool) -> Result<(), PatchError> {
+    if is_equal { Ok(()) } else { Err(PatchError::TestFailed(path.into())) }
 }
 
 /// Adds the text of the failed operation to the error.

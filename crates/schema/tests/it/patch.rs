@@ -66,7 +66,7 @@ fn json_patch_operations_match_gos_library() {
         (json!(null), Some(object.clone())),
     ] {
         let patched = json_patch(&object, patch.clone());
-        let is_refusal = |error: &PatchError| matches!(error, PatchError::Inapplicable(_) | PatchError::TestFailed);
+        let is_refusal = |error: &PatchError| matches!(error, PatchError::Inapplicable(_) | PatchError::TestFailed(_));
         assert!(patched.as_ref().err().is_none_or(is_refusal), "{patch}: {patched:?}");
         assert_eq!(patched.ok(), result, "{patch}");
     }
@@ -112,7 +112,7 @@ fn error_of_a_json_patch_names_operation_and_path() {
         assert_eq!(patched, Err(PatchError::Inapplicable(error.into())), "{operation}");
     }
     let test = json!([{"op": "test", "path": "/data/x", "value": 2}]);
-    assert_eq!(json_patch(&object, test), Err(PatchError::TestFailed));
+    assert_eq!(json_patch(&object, test), Err(PatchError::TestFailed("/data/x".into())));
 }
 
 fn unescaped(path: &str) -> Json {

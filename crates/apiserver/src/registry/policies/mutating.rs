@@ -13,40 +13,69 @@ use pintle_meta::Reason;
 use pintle_schema::Schema;
 
 use super::is_exempt;
-use super::review::{Invocation, Misconfigured, Review, convert};
+use super::review::{Invocation, Misconfigured, Review, in_version};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// Records which reinvocable policies are invoked while one request is processed. A policy is reinvocable if its reinvocation policy is
-/// `IfNeeded`. If a policy has changed the object, mutating admission runs a second time. The second run invokes only reinvocable policies.
-#[derive(Debug, Default)]
-pub(in crate::registry) struct Reinvocation {
+/// Records which reinvocable policies or webhooks are invoked while one request is processed. A policy is reinvocable if its reinvocation
+/// policy is `IfNeeded`. If a policy or a webhook has changed the object, mutating admission runs a second time. The second run invokes only
+/// reinvocable policies and webhooks.
+#[derive(Debug)]
+pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
     is_second: bool,
     /// The reinvocable policies that were invoked after the last change of the object.
-    invoked: BTreeSet<InvocationKey>,
+    invoked: BTreeSet<K>,
     /// The reinvocable policies that were invoked before the object changed.
-    outdated: BTreeSet<InvocationKey>,
+    outdated: BTreeSet<K>,
     /// The object after the first run of mutating admission.
     output: Option<Json>,
     is_needed: bool,
 }
 
-type InvocationKey = (String, String, Option<(String, String)>);
+/// Identifies an invocation: the names of the policy and of the binding, and the namespace and the name of the parameter.
+pub(in crate::registry) type InvocationKey = (String, String, Option<(String, String)>);
 
-impl Reinvocation {
-    /// Returns whether mutating admission must run a second time. If a second run is necessary, this method starts it.
-    pub(in crate::registry) fn begin_second(&mut self) -> bool {
+impl<K> Default for Reinvocation<K> {
+    fn default() -> Self {
+        let (invoked, outdated) = (BTreeSet::new(), BTreeSet::new());
+        Self { is_second: false, invoked, outdated, output: None, is_needed: false }
+    }
+}
+
+impl<K: Ord> Reinvocation<K> {
+    /// Starts the second run.
+    pub(in crate::registry) fn begin_second(&mut self) {
         self.is_second = true;
+    }
+
+    /// Returns whether mutating admission must run a second time.
+    pub(in crate::registry) fn is_second_needed(&self) -> bool {
         self.is_needed
     }
 
-    fn begin(&mut self, object: Option<&Json>) {
+    pub(super) fn begin(&mut self, object: Option<&Json>) {
         if self.is_second && self.output.as_ref() != object {
             self.changed();
         }
     }
 
-    fn changed(&mut self) {
+    /// Records the object at the end of a run.
+    pub(super) fn end(&mut self, object: Option<&Json>) {
+        self.output = object.cloned();
+    }
+
+    /// Returns whether this run invokes the policy or webhook.
+    pub(super) fn invokes(&self, key: &K) -> bool {
+        !self.is_second || self.outdated.contains(key)
+    }
+
+    /// Records that a reinvocable policy or webhook was invoked.
+    pub(super) fn invoked(&mut self, key: K) {
+        self.invoked.insert(key);
+    }
+
+    /// Records that a policy or webhook has changed the object.
+    pub(super) fn changed(&mut self) {
         self.outdated.append(&mut self.invoked);
         self.is_needed = true;
     }
@@ -82,7 +111,7 @@ pub(in crate::registry) fn mutate(
             }
         }
     }
-    runs.output = request.new.as_deref().cloned();
+    runs.end(request.new.as_deref());
     errors.into_outcome(registry, request)
 }
 
@@ -107,7 +136,7 @@ fn invoke(
         }
     }
     let key = key(invocation);
-    if runs.is_second && !runs.outdated.contains(&key) {
+    if !runs.invokes(&key) {
         return Ok(());
     }
     let before = variables.object.clone();
@@ -130,21 +159,27 @@ fn invoke(
         runs.changed();
     }
     if compiled.is_reinvocable() {
-        runs.invoked.insert(key);
+        runs.invoked(key);
     }
     if is_applied {
         // As in kube-apiserver, the second run is also necessary if a mutation has no effect.
         runs.changed();
-        let own = request.target.kind.clone();
-        if let (Some(object), Some(new)) = (variables.object, request.new.as_deref_mut()) {
-            *new = if object.text("/kind") == own.kind { convert(&object, kind, &own) } else { object };
-            // As in kube-apiserver, an empty list is treated like an absent list.
-            if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
-                metadata_mut(new).unset("managedFields");
-            }
+        if let Some(object) = variables.object {
+            set_object(request, kind, object);
         }
     }
     Ok(())
+}
+
+/// Replaces the object in the request. The new object is in the version of `kind`.
+pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object: Json) {
+    let own = request.target.kind.clone();
+    let Some(new) = request.new.as_deref_mut() else { return };
+    *new = in_version(&object, kind, &own);
+    // As in kube-apiserver, an empty list is treated like an absent list.
+    if new.at("/metadata/managedFields").is_some_and(|fields| fields.is_null() || fields.is_empty()) {
+        metadata_mut(new).unset("managedFields");
+    }
 }
 
 fn key(invocation: &Invocation<'_>) -> InvocationKey {
@@ -155,7 +190,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
 }
 
 /// Returns the schema of the object in a request. The object can also be a Scale or the options of a connect request.
-fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
+pub(super) fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
     let schema = match name == kind.kind {
         true => kind.schema(),
@@ -173,7 +208,7 @@ fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
 
 /// Returns an error if a mutation changed the type of the object. The function also returns an error if a mutation set a resourceVersion
 /// on an object that does not exist yet.
-fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
+pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
     let of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if of(before) != of(after) {
         let (version, kind) = of(after);
@@ -188,7 +223,7 @@ fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<
 }
 
 /// Sets the default values that the kind defines.
-fn complete(kind: &Kind, object: &mut Json) {
+pub(super) fn complete(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.strategy.defaults(object);
     }

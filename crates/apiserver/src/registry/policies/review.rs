@@ -103,6 +103,11 @@ impl<'a> Review<'a> {
         Matched { object, old_object, namespace }
     }
 
+    /// Returns the kind in the version that the rules match, or `None` if the rules do not match the request.
+    pub(super) fn matched_kind(&self, constraints: &Json) -> Option<Arc<Kind>> {
+        matches(constraints, &self.candidates(), &self.matched()).map(|at| self.kinds[at].clone())
+    }
+
     /// Returns the invocations of all matching policies, in the order of the policies. The match conditions of these policies have not been
     /// evaluated yet.
     pub(super) fn invocations<'p>(
@@ -164,15 +169,28 @@ impl<'a> Review<'a> {
     }
 }
 
+/// Returns the object in the version of `to`. An object that has another type than the resource, such as a Scale, is not converted.
+pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind) -> Json {
+    if object.text("/kind") == from.kind { convert(object, from, to) } else { object.clone() }
+}
+
 /// Converts an object from one version of its kind to another version.
-pub(super) fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
+fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     if from.group == to.group && from.version == to.version {
         return object.clone();
     }
     if from.strategy.openapi().is_some() {
-        // Converting a custom resource changes only the version, and keeps the fields that the other version does not have.
-        let mut converted = object.clone();
-        converted.set("apiVersion", to.api_version());
+        let (version, conversion) = (to.api_version(), from.strategy.conversion().or(to.strategy.conversion()));
+        let mut converted = match conversion.and_then(|webhook| webhook.convert(object, &from.api_version(), &version))
+        {
+            Some(converted) => converted,
+            // Without a webhook, a conversion changes only the version, and keeps the fields that the other version does not have.
+            None => object.clone(),
+        };
+        converted.set("apiVersion", version);
+        if conversion.is_some() {
+            to.strategy.prune(&mut converted);
+        }
         return converted;
     }
     let written = from.api_version();
@@ -192,6 +210,14 @@ pub(super) struct Converted<'a> {
 }
 
 impl Converted<'_> {
+    /// Returns the AdmissionRequest that is sent to a webhook. It has no uid yet.
+    pub(super) fn admission_request(&self) -> Json {
+        let mut request = self.request.clone();
+        request.set("object", self.object.clone().unwrap_or_default());
+        request.set("oldObject", self.old_object.clone().unwrap_or_default());
+        request
+    }
+
     pub(super) fn inputs<'s>(&'s self, params: Option<&'s Json>) -> Inputs<'s> {
         let request = self.review.request;
         Inputs {

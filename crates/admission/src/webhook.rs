@@ -1,0 +1,13 @@
+//! Reviews of admission webhooks and conversion webhooks, and the checks of the responses.
+//!
+//! The functions are pure. `pintle-apiserver` sends the reviews. The error texts are the same as in kube-apiserver.
+
+mod admission_review;
+mod conversion_review;
+mod review_body;
+mod review_version;
+
+pub use admission_review::{AdmissionVerdict, admission_review, read_admission_response};
+pub use conversion_review::{conversion_review, read_conversion_response};
+pub use review_body::with_uid;
+pub use review_version::ReviewVersion;

@@ -1,0 +1,208 @@
+//! Reviews of admission webhooks.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pintle_json::Json;
+use pintle_meta::Status;
+
+use super::{ReviewVersion, review_body};
+
+const GROUP: &str = "admission.k8s.io";
+
+/// The verdict of an admission webhook.
+#[derive(Debug)]
+pub struct AdmissionVerdict {
+    pub is_allowed: bool,
+    /// The reason for a denial.
+    pub status: Option<Status>,
+    /// The type and the bytes of the patch. `None` if the webhook returned no patch.
+    pub patch: Option<(String, Vec<u8>)>,
+    pub warnings: Vec<String>,
+    pub audit_annotations: Vec<(String, String)>,
+}
+
+/// Returns the review as JSON. `request` is an AdmissionRequest without a uid.
+pub fn admission_review(version: ReviewVersion, request: &Json) -> String {
+    let api_version = format!("{GROUP}/{}", version.name());
+    review_body::write("AdmissionReview", &api_version, request)
+}
+
+/// Reads the response of a webhook to a review with this uid. Returns the reason why the response is invalid.
+pub fn read_admission_response(
+    version: ReviewVersion,
+    uid: &str,
+    body: &str,
+    mutating: bool,
+) -> Result<AdmissionVerdict, String> {
+    let review = review_body::read(GROUP, version, "AdmissionReview", body).map_err(|why| call_failed(&why))?;
+    let response = &review["response"];
+    check_types(response).map_err(|why| call_failed(&why))?;
+    check(version, uid, &review, mutating).map_err(|why| format!("received invalid webhook response: {why}"))?;
+    let patch_type = match (response.get("patchType").and_then(Json::as_str), version) {
+        (Some(kind), _) => kind,
+        (None, _) => "JSONPatch",
+    };
+    let patch = patch_of(response).map_err(|why| call_failed(&why))?;
+    let status = match response.get("status").filter(|status| !status.is_null()) {
+        None => None,
+        Some(status) => Some(serde_json::from_str(&status.to_string()).map_err(|why| call_failed(&why.to_string()))?),
+    };
+    Ok(AdmissionVerdict {
+        is_allowed: response["allowed"].as_bool() == Some(true),
+        status,
+        patch: (!patch.is_empty()).then(|| (patch_type.to_owned(), patch)),
+        warnings: response.texts("/warnings").map(str::to_owned).collect(),
+        audit_annotations: response
+            .members("/auditAnnotations")
+            .map(|(key, value)| (key.to_string(), value.as_str().unwrap_or_default().to_owned()))
+            .collect(),
+    })
+}
+
+/// Returns the reason that precedes each error of the call itself.
+fn call_failed(why: &str) -> String {
+    format!("failed to call webhook: {why}")
+}
+
+fn patch_of(response: &Json) -> Result<Vec<u8>, String> {
+    let text = response.text("/patch");
+    STANDARD.decode(text).map_err(|error| match error {
+        base64::DecodeError::InvalidByte(at, _) => format!("illegal base64 data at input byte {at}"),
+        _ => format!("illegal base64 data at input byte {}", text.len()),
+    })
+}
+
+fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Result<(), String> {
+    let response = &review["response"];
+    if response.is_null() {
+        return Err("webhook response was absent".into());
+    }
+    if version == ReviewVersion::V1beta1 {
+        // As in kube-apiserver, reviews of this version need no uid and no patch type.
+        return Ok(());
+    }
+    let found = response.text("/uid");
+    if found != uid {
+        return Err(format!("expected response.uid={uid:?}, got {found:?}"));
+    }
+    let (api_version, kind) = (review.text("/apiVersion"), review.text("/kind"));
+    if (api_version, kind) != ("admission.k8s.io/v1", "AdmissionReview") {
+        let shown = if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };
+        return Err(format!(
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {shown}, Kind={kind}"
+        ));
+    }
+    let has_patch = !response.text("/patch").is_empty();
+    let has_type = response.get("patchType").is_some_and(|kind| !kind.is_null());
+    match (mutating, has_patch, has_type) {
+        (true, true, false) => Err("webhook returned response.patch but not response.patchType".into()),
+        (true, false, true) => Err("webhook returned response.patchType but not response.patch".into()),
+        (false, true, _) => Err("validating webhook may not return response.patch".into()),
+        (false, false, true) => Err("validating webhook may not return response.patchType".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the types of the members of a response. The error texts are Go's.
+fn check_types(response: &Json) -> Result<(), String> {
+    let wrong = |found: &Json, field: &str, wanted: &str| {
+        let shape = go_shape(found);
+        format!(
+            "json: cannot unmarshal {shape} into Go struct field AdmissionResponse.response.{field} of type {wanted}"
+        )
+    };
+    if !(response.is_null() || response.is_object()) {
+        let shape = go_shape(response);
+        return Err(format!(
+            "json: cannot unmarshal {shape} into Go struct field AdmissionReview.response of type v1.AdmissionResponse"
+        ));
+    }
+    let is_absent = |field: &str| response[field].is_null();
+    for (field, wanted) in [("uid", "types.UID"), ("patch", "[]uint8"), ("patchType", "v1.PatchType")] {
+        if !is_absent(field) && !response[field].is_string() {
+            return Err(wrong(&response[field], field, wanted));
+        }
+    }
+    if !is_absent("allowed") && response["allowed"].as_bool().is_none() {
+        return Err(wrong(&response["allowed"], "allowed", "bool"));
+    }
+    if !is_absent("status") && !response["status"].is_object() {
+        return Err(wrong(&response["status"], "status", "v1.Status"));
+    }
+    if !is_absent("auditAnnotations") && !response["auditAnnotations"].is_object() {
+        return Err(wrong(&response["auditAnnotations"], "auditAnnotations", "map[string]string"));
+    }
+    match (&response["warnings"], response["warnings"].as_array()) {
+        (Json::Null, _) => Ok(()),
+        (found, None) => Err(wrong(found, "warnings", "[]string")),
+        (_, Some(items)) => match items.iter().find(|item| !item.is_string() && !item.is_null()) {
+            None => Ok(()),
+            Some(found) => Err(wrong(found, "warnings", "string")),
+        },
+    }
+}
+
+/// Returns Go's name of the JSON type.
+fn go_shape(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "bool",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+        _ => "number",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_json::json;
+
+    use super::*;
+
+    fn read(body: &Json, mutating: bool) -> Result<AdmissionVerdict, String> {
+        read_admission_response(ReviewVersion::V1, "u", &body.to_string(), mutating)
+    }
+
+    fn answer(response: Json) -> Json {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+    }
+
+    #[test]
+    fn response_must_have_the_uid_of_its_review() {
+        for (body, expected) in [
+            (json!({}), "received invalid webhook response: webhook response was absent"),
+            (answer(json!({})), "received invalid webhook response: expected response.uid=\"u\", got \"\""),
+            (
+                json!({"response": {"uid": "u"}}),
+                "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
+            ),
+            (
+                answer(json!({"uid": "u", "patch": "W10="})),
+                "received invalid webhook response: validating webhook may not return response.patch",
+            ),
+            (
+                answer(json!({"allowed": "true"})),
+                "failed to call webhook: json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
+            ),
+        ] {
+            assert_eq!(read(&body, false).map(|_| ()), Err(expected.into()), "{body}");
+        }
+    }
+
+    #[test]
+    fn patch_is_read_from_base64() {
+        let verdict =
+            read(&answer(json!({"uid": "u", "allowed": true, "patch": "W10=", "patchType": "JSONPatch"})), true);
+        let verdict = verdict.expect("a valid response");
+        assert!(verdict.is_allowed);
+        assert_eq!(verdict.patch, Some(("JSONPatch".into(), b"[]".to_vec())));
+    }
+
+    #[test]
+    fn old_review_version_needs_no_uid() {
+        let body = json!({"response": {"allowed": true}}).to_string();
+        let verdict = read_admission_response(ReviewVersion::V1beta1, "u", &body, true);
+        assert!(verdict.is_ok_and(|verdict| verdict.is_allowed && verdict.patch.is_none()));
+    }
+}

@@ -1,0 +1,64 @@
+//! The bodies of reviews and of their responses.
+
+use pintle_json::{Json, json};
+use pintle_schema as schema;
+
+use super::ReviewVersion;
+
+/// A placeholder for the uid of a review. The uid replaces it when the review is sent.
+const UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Returns a review as JSON. `request` is an object without a uid.
+pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
+    // The uid precedes all texts of the request, so that `with_uid` replaces no other text.
+    let request = request.to_string();
+    let members = request.strip_prefix('{').unwrap_or(&request);
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")
+}
+
+/// Returns the review with its uid.
+pub fn with_uid(review: &str, uid: &str) -> String {
+    review.replacen(UID, uid, 1)
+}
+
+/// Reads a review that a webhook has sent. Returns the error text if the body is not a review of this version.
+pub(super) fn read(group: &str, version: ReviewVersion, kind: &str, body: &str) -> Result<Json, String> {
+    let undecodable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let is_json = body.trim_start().starts_with('{');
+    let review: Json = match is_json {
+        true => schema::JsonNode::from_json(body.as_bytes()).map(schema::JsonNode::into_value).map_err(undecodable)?,
+        false => schema::read_yaml(body.as_bytes())
+            .map(|(node, _)| node.into_value())
+            .map_err(|why| undecodable(why.to_string()))?,
+    };
+    if !review.is_object() {
+        let shape = match &review {
+            Json::String(_) => "string",
+            Json::Array(_) => "array",
+            Json::Bool(_) => "bool",
+            Json::Null => return Ok(json!({})),
+            _ => "number",
+        };
+        return Err(undecodable(format!(
+            "json: cannot unmarshal {shape} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )));
+    }
+    let (found_version, found_kind) = (review.text("/apiVersion"), review.text("/kind"));
+    let name = version.name();
+    let expected = format!("{group}/{name}");
+    let is_known =
+        found_version.strip_prefix(&format!("{group}/")).is_some_and(|name| matches!(name, "v1" | "v1beta1"));
+    match (found_version, found_kind) {
+        ("", "") => Ok(review),
+        (found, _) if found == expected && found_kind == kind => Ok(review),
+        (_, "") | ("", _) => Ok(review),
+        (found, found_kind) if is_known && found_kind == kind => {
+            let other = found.rsplit('/').next().unwrap_or_default();
+            Err(format!("converting ({other}.{kind}) to ({name}.{kind}): unknown conversion"))
+        }
+        (found, found_kind) => Err(format!(
+            "no kind {found_kind:?} is registered for version {found:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )),
+    }
+}

@@ -1,0 +1,26 @@
+//! The versions of reviews.
+
+/// The version of an AdmissionReview or a ConversionReview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewVersion {
+    V1,
+    V1beta1,
+}
+
+impl ReviewVersion {
+    /// Returns the first version in the list that the server supports.
+    pub fn first_supported<'a>(mut versions: impl Iterator<Item = &'a str>) -> Option<Self> {
+        versions.find_map(|version| match version {
+            "v1" => Some(Self::V1),
+            "v1beta1" => Some(Self::V1beta1),
+            _ => None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1beta1 => "v1beta1",
+        }
+    }
+}

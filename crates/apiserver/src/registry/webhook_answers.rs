@@ -1,0 +1,187 @@
+//! Calls webhooks between two attempts to process a request, and converts objects with webhooks.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pintle_admission::webhook::{conversion_review, read_conversion_response, with_uid};
+use pintle_apimachinery::failure::{Failure, Outcome};
+use pintle_apimachinery::request::Requester;
+use pintle_kinds::Kind;
+use pintle_serving::webhook_client::{self, WebhookTarget};
+use tokio::time::Instant;
+
+use super::list::ListReply;
+use super::served::Served;
+use super::{Registry, SCAN_BATCH};
+use pintle_apimachinery::request::webhook_calls::{
+    WantedConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
+};
+
+/// The maximum number of attempts that need the answer of a further webhook.
+const MAX_ROUNDS: usize = 256;
+
+impl Registry {
+    /// Returns whether a webhook configuration is stored.
+    pub(crate) fn has_webhooks(&self) -> bool {
+        !self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty()
+    }
+
+    /// Calls `attempt` until it needs no further answer of a webhook. Calls the missing webhooks between two attempts.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the calls are cancelled, and no further attempt starts.
+    pub(crate) async fn with_webhooks<T>(&self, by: &Requester, mut attempt: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+        for _ in 0..MAX_ROUNDS {
+            let failure = match attempt() {
+                Ok(result) => return Ok(result),
+                Err(failure) => failure,
+            };
+            if !self.settle(by).await? {
+                return Err(failure);
+            }
+        }
+        Err(too_many_rounds())
+    }
+
+    /// Calls `read`, which writes nothing, until it needs no further conversion by a webhook. Calls the webhooks between two attempts.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the calls are cancelled.
+    pub(crate) async fn read_with_webhooks<T>(
+        &self,
+        by: &Requester,
+        mut read: impl FnMut() -> Outcome<T>,
+    ) -> Outcome<T> {
+        for _ in 0..MAX_ROUNDS {
+            let outcome = read();
+            if !self.settle(by).await? {
+                return outcome;
+            }
+        }
+        Err(too_many_rounds())
+    }
+
+    /// Returns the object of a response in the version of `kind`. If a webhook converts the kind, this method calls the webhook.
+    pub(crate) async fn settled(&self, kind: &Kind, object: Served, by: &Requester) -> Outcome<Served> {
+        match object.unconverted() {
+            None => Ok(object),
+            Some(stored) => self.read_with_webhooks(by, || Ok(Served::stored(kind, &stored))).await,
+        }
+    }
+
+    /// Converts the objects of a list, if a webhook converts the kind. Encoding the list then needs no webhook.
+    pub(crate) async fn settle_list(&self, kind: &Kind, list: &ListReply, by: &Requester) -> Outcome<()> {
+        if by.webhooks.is_none() || kind.strategy.conversion().is_none() {
+            return Ok(());
+        }
+        let (mut objects, mut batch) = (list.objects.clone(), 0);
+        while let Some(found) = objects.scan_next() {
+            tokio::task::yield_now().await;
+            if let Some(stored) = found.filter(|stored| kind.strategy.needs_webhook(stored.version())) {
+                drop(kind.converted(&stored));
+                batch += 1;
+            }
+            if batch == SCAN_BATCH {
+                self.settle(by).await?;
+                batch = 0;
+            }
+        }
+        self.settle(by).await?;
+        // The results are known now, and they may be failures.
+        let mut objects = list.objects.clone();
+        while let Some(found) = objects.scan_next() {
+            if let Some(stored) = found.filter(|stored| kind.strategy.needs_webhook(stored.version())) {
+                drop(kind.converted(&stored));
+            }
+        }
+        by.check_conversions()
+    }
+
+    /// Calls the webhooks that the last attempt was missing. Returns whether any webhook was missing. Returns an error if a conversion that
+    /// the attempt needed has failed.
+    pub(crate) async fn settle(&self, by: &Requester) -> Outcome<bool> {
+        match by.check_conversions() {
+            Ok(()) => Ok(false),
+            Err(failure) if failure.is_waiting() => self.call_missing(by).await.map(|()| true),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Calls the webhooks that the last attempt was missing.
+    async fn call_missing(&self, by: &Requester) -> Outcome<()> {
+        let Some(calls) = &by.webhooks else { return Ok(()) };
+        by.check_time()?;
+        let wanted = calls.take_wanted();
+        if !wanted.is_empty() {
+            // The attempt has passed objects to the other webhooks that have not been converted yet. The next attempt makes the right calls.
+            drop(calls.take_missing());
+            return self.convert(calls, wanted, by.deadline).await;
+        }
+        let answers =
+            calls.take_missing().into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
+        for (call, answer) in join_all(answers).await {
+            calls.add(call, answer);
+        }
+        Ok(())
+    }
+
+    /// Asks the webhooks for conversions. Objects with the same versions are converted by one call.
+    async fn convert(
+        &self,
+        calls: &WebhookCalls,
+        mut wanted: Vec<WantedConversion>,
+        deadline: Option<Instant>,
+    ) -> Outcome<()> {
+        let mut seen = HashSet::new();
+        wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
+        while let Some(first) = wanted.first().cloned() {
+            let alike = |other: &WantedConversion| {
+                other.webhook == first.webhook && (&other.from, &other.to) == (&first.from, &first.to)
+            };
+            let (group, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(alike);
+            wanted = others;
+            let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
+            let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
+            let call = WebhookCall { client: first.webhook.client.clone(), review };
+            let answer = self.call(call, deadline).await;
+            let versions = (first.from.as_str(), first.to.as_str());
+            match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
+                Ok(converted) => group
+                    .iter()
+                    .zip(converted)
+                    .for_each(|(wanted, object)| calls.add_conversion(wanted, Ok(Arc::new(object)))),
+                Err(why) => group.iter().for_each(|wanted| calls.add_conversion(wanted, Err(why.clone()))),
+            }
+        }
+        Ok(())
+    }
+
+    async fn call(&self, call: WebhookCall, deadline: Option<Instant>) -> WebhookAnswer {
+        let own = Duration::from_secs(call.client.timeout_seconds.into());
+        // As in kube-apiserver, the rest of the request's time is rounded up to whole seconds.
+        let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let rest = rest.map(|rest| Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)));
+        let rest = rest.map(|rest| Duration::from_secs(rest.as_secs() + u64::from(rest.subsec_nanos() > 0)));
+        let timeout = rest.map_or(own, |rest| own.min(rest));
+        let (service, uid) = (&call.client.service, self.uuid());
+        let address = self.config.services.get(service).copied();
+        if !service.is_empty() && address.is_none() {
+            let why = format!("the Service {service} has no address: add it to ApiServerConfig::services");
+            let url =
+                pintle_apimachinery::failure::quoted(&format!("{}?timeout={}s", call.client.url, timeout.as_secs()));
+            return WebhookAnswer { uid, body: Err(format!("Post {url}: {why}")) };
+        }
+        let review = with_uid(&call.review, &uid);
+        let WebhookClient { url, ca_bundle, .. } = &*call.client;
+        let target = WebhookTarget { url: url.clone(), ca_bundle: ca_bundle.clone() };
+        WebhookAnswer { uid, body: webhook_client::send(target, review, address, timeout).await }
+    }
+}
+
+fn too_many_rounds() -> Failure {
+    Failure::internal(format!("the object differed in {MAX_ROUNDS} attempts, so each attempt called further webhooks"))
+}

@@ -1,0 +1,28 @@
+//! Determines where a watch starts.
+
+use pintle_apimachinery::request::options::ListOptions;
+
+/// The options that determine where a watch starts.
+pub(super) struct Start {
+    /// Whether the watch sends the initial objects.
+    pub(super) initial: bool,
+    /// Whether the watch sends a bookmark after the initial objects.
+    pub(super) end_mark: bool,
+    /// The revision after which the watch sends changes. `None` means the current revision.
+    pub(super) after: Option<u64>,
+}
+
+impl Start {
+    pub(super) fn new(options: &ListOptions, version: u64) -> Self {
+        let text = options.resource_version.as_str();
+        match options.send_initial_events {
+            Some(true) => Self { initial: true, end_mark: options.allow_bookmarks, after: None },
+            Some(false) => Self { initial: false, end_mark: false, after: (version > 0).then_some(version) },
+            None if version > 0 => Self { initial: false, end_mark: false, after: Some(version) },
+            None => {
+                let plain = matches!(text, "" | "0");
+                Self { initial: true, end_mark: plain && options.allow_bookmarks, after: None }
+            }
+        }
+    }
+}

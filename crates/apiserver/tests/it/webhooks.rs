@@ -1,0 +1,256 @@
+//! Tests of admission webhooks and conversion webhooks. `crates/conformance` replays the recorded cases. These tests cover what the cases
+//! cannot: Services, clocks, cancelled requests and concurrent writes.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use pintle_apiserver::{ApiServer, ApiServerConfig, eventually};
+use pintle_json::{Json, json};
+use rustls::pki_types::PrivateKeyDer;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::{self, CONFIG_MAPS, PATIENCE};
+
+/// Computes the member `response` of a review from its member `request`. A response without a uid gets the uid of the request.
+type Respond = Arc<dyn Fn(&Json) -> Json + Send + Sync>;
+
+/// A webhook on a free port. Dropping it closes the port.
+struct Webhook {
+    address: SocketAddr,
+    ca_bundle: String,
+    requests: Arc<Mutex<Vec<Json>>>,
+    _tasks: tokio::task::JoinSet<()>,
+}
+
+impl Webhook {
+    /// Starts a webhook whose certificate is valid for these names.
+    async fn start(names: &[&str], respond: impl Fn(&Json) -> Json + Send + Sync + 'static) -> Self {
+        Self::start_with_gate(names, Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)), respond).await
+    }
+
+    /// Starts a webhook that takes a permit of `gate` before each response.
+    async fn start_with_gate(
+        names: &[&str],
+        gate: Arc<Semaphore>,
+        respond: impl Fn(&Json) -> Json + Send + Sync + 'static,
+    ) -> Self {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_no_client_auth();
+        let config = config.with_single_cert(vec![cert.der().clone()], key).expect("a certificate with its key");
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (requests, respond): (Arc<Mutex<Vec<Json>>>, Respond) = (Arc::default(), Arc::new(respond));
+        let recorded = requests.clone();
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (acceptor, recorded, gate, respond) =
+                    (acceptor.clone(), recorded.clone(), gate.clone(), respond.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(socket).await else { return };
+                    let service =
+                        service_fn(move |request| answer(request, recorded.clone(), gate.clone(), respond.clone()));
+                    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+                });
+            }
+        });
+        Self { address, ca_bundle: STANDARD.encode(cert.pem()), requests, _tasks: tasks }
+    }
+
+    fn requests(&self) -> Vec<Json> {
+        self.requests.lock().expect("no panic").clone()
+    }
+
+    fn client_config(&self) -> Json {
+        json!({"url": format!("https://{}/", self.address), "caBundle": self.ca_bundle})
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    recorded: Arc<Mutex<Vec<Json>>>,
+    gate: Arc<Semaphore>,
+    respond: Respond,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let body = request.into_body().collect().await?.to_bytes();
+    let review: Json = serde_json::from_slice(&body).expect("a review");
+    let request = review["request"].clone();
+    recorded.lock().expect("no panic").push(request.clone());
+    gate.acquire().await.expect("the gate is open").forget();
+    let mut response = respond(&request);
+    response.set_default("uid", request["uid"].clone());
+    let review = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response});
+    Ok(Response::new(Full::new(review.to_string().into())))
+}
+
+/// Registers a webhook for ConfigMaps.
+async fn register(server: &ApiServer, kind: &str, client_config: Json, extra: Json) {
+    let mut webhook = json!({
+        "name": "maps.example.com",
+        "clientConfig": client_config,
+        "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"],
+        }],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    extra.members("").for_each(|(name, value)| webhook.set(name.as_str(), value.clone()));
+    let path = format!("/apis/admissionregistration.k8s.io/v1/{}s", kind.to_lowercase());
+    let object = json!({"kind": kind, "metadata": {"name": "maps"}, "webhooks": [webhook]});
+    let answer = support::call(server, Method::POST, &path, object).await;
+    assert_eq!(answer.code, 201, "{:?}", answer.body);
+}
+
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+const MUTATING: &str = "MutatingWebhookConfiguration";
+
+/// Returns the response of a mutating webhook with these operations.
+fn patched(operations: &Json) -> Json {
+    json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
+}
+
+async fn create(server: &ApiServer, name: &str) -> support::Answer {
+    support::call(server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": name}, "data": {}})).await
+}
+
+#[tokio::test]
+async fn service_of_a_webhook_is_reached_at_its_address() {
+    let webhook = Webhook::start(&["hooks.system.svc"], |_| json!({"allowed": false})).await;
+    let services = BTreeMap::from([("system/hooks:443".to_owned(), webhook.address)]);
+    let config = ApiServerConfig { services, ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.expect("a server");
+    let service = json!({"namespace": "system", "name": "hooks", "path": "/check"});
+    register(&server, VALIDATING, json!({"service": service, "caBundle": webhook.ca_bundle}), Json::Null).await;
+    let denied = create(&server, "a").await;
+    let message = "admission webhook \"maps.example.com\" denied the request without explanation";
+    assert_eq!((denied.code, &denied.body["message"]), (400, &json!(message)));
+    assert_eq!(webhook.requests()[0]["name"], "a");
+}
+
+#[tokio::test]
+async fn service_without_an_address_is_an_error() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    register(&server, VALIDATING, json!({"service": {"namespace": "system", "name": "hooks"}}), Json::Null).await;
+    let failed = create(&server, "a").await;
+    assert_eq!(failed.code, 500);
+    let message = failed.body["message"].as_str().expect("a message");
+    assert!(
+        message.contains("https://hooks.system.svc:443/?timeout=10s") && message.contains("ApiServerConfig::services"),
+        "{message}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_clock_waits_for_webhooks() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| {
+        // The clock of the runtime is paused, but the webhook takes real time.
+        std::thread::sleep(Duration::from_millis(50));
+        json!({"allowed": true})
+    })
+    .await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let service = server.in_process();
+    register_in_process(&service, VALIDATING, webhook.client_config()).await;
+    let before = tokio::time::Instant::now();
+    let code = post_in_process(&service, CONFIG_MAPS, json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(code, 201);
+    assert!(before.elapsed() < Duration::from_secs(1), "the clock jumped by {:?}", before.elapsed());
+    assert_eq!(webhook.requests().len(), 1);
+}
+
+async fn register_in_process(service: &pintle_apiserver::InProcess, kind: &str, client_config: Json) {
+    let webhook = json!({
+        "name": "maps.example.com",
+        "clientConfig": client_config,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    });
+    let path = format!("/apis/admissionregistration.k8s.io/v1/{}s", kind.to_lowercase());
+    let object = json!({"kind": kind, "metadata": {"name": "maps"}, "webhooks": [webhook]});
+    assert_eq!(post_in_process(service, &path, object).await, 201);
+}
+
+async fn post_in_process(service: &pintle_apiserver::InProcess, path: &str, object: Json) -> u16 {
+    use tower_service::Service;
+    let request = Request::post(path).header("content-type", "application/json");
+    let request = request.body(Full::new(Bytes::from(object.to_string()))).expect("a request");
+    service.clone().call(request).await.expect("an answer").status().as_u16()
+}
+
+/// Another client changes the object while the webhook works. The server must ask the webhook again, about the new object.
+#[tokio::test]
+async fn concurrent_change_is_reviewed_again() {
+    let gate = Arc::new(Semaphore::new(0));
+    let webhook = Webhook::start_with_gate(&["127.0.0.1"], gate.clone(), |_| json!({"allowed": true})).await;
+    let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
+    support::create_map(&server, "a", json!({})).await;
+    let conditions = json!([{"name": "wanted", "expression": "'wanted' in object.data"}]);
+    register(&server, VALIDATING, webhook.client_config(), json!({"matchConditions": conditions})).await;
+    let patching = server.clone();
+    let patch = tokio::spawn(async move { support::patch_map(&patching, "a", json!({"data": {"wanted": "1"}})).await });
+    let is_called = async |count: usize| {
+        let called = eventually(PATIENCE, async || webhook.requests().len() == count).await;
+        assert!(called, "{count} calls are expected: {:?}", webhook.requests());
+    };
+    is_called(1).await;
+    support::patch_map(&server, "a", json!({"metadata": {"labels": {"other": "1"}}})).await;
+    gate.add_permits(1);
+    is_called(2).await;
+    gate.add_permits(1);
+    patch.await.expect("no panic");
+    assert_eq!(webhook.requests()[1]["oldObject"]["metadata"]["labels"]["other"], "1");
+    let stored = support::get(&server, &format!("{CONFIG_MAPS}/a")).await.body;
+    assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
+}
+
+/// Both reviews of a create have the uid with which the object is stored, although the object is computed again after each answer.
+#[tokio::test]
+async fn object_has_one_uid_in_all_reviews() {
+    let add = json!([{"op": "add", "path": "/data/by", "value": "webhook"}]);
+    let mutating = Webhook::start(&["127.0.0.1"], move |_| patched(&add)).await;
+    let validating = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    register(&server, MUTATING, mutating.client_config(), Json::Null).await;
+    register(&server, VALIDATING, validating.client_config(), Json::Null).await;
+    let map = json!({"metadata": {"generateName": "map-"}, "data": {"k": "v"}});
+    let created = support::call(&server, Method::POST, CONFIG_MAPS, map).await;
+    assert_eq!((created.code, &created.body["data"]["by"]), (201, &json!("webhook")));
+    assert_eq!((mutating.requests().len(), validating.requests().len()), (1, 1));
+    let reviewed = &validating.requests()[0]["object"]["metadata"];
+    for field in ["uid", "name", "creationTimestamp"] {
+        assert_eq!(reviewed[field], created.body["metadata"][field], "{field}");
+    }
+    assert!(mutating.requests()[0]["object"]["metadata"]["uid"].is_null());
+}
+
+#[tokio::test]
+async fn webhook_that_accepts_no_connection_fails_within_its_timeout() {
+    // The listener never accepts, so the TLS handshake never ends.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let url = format!("https://{}/", listener.local_addr().expect("an address"));
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    register(&server, VALIDATING, json!({"url": url}), json!({"timeoutSeconds": 1})).await;
+    let failed = tokio::time::timeout(PATIENCE, create(&server, "a")).await.expect("an answer in time");
+    let message = failed.body["message"].as_str().expect("a message");
+    assert!(failed.code == 500 && message.ends_with("context deadline exceeded"), "{message}");
+}

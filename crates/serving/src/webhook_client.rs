@@ -1,0 +1,216 @@
+//! Sends reviews to webhooks over HTTPS. The error texts are the same as in kube-apiserver.
+
+mod http_status;
+mod tls;
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+
+/// The longest response that the server reads, in bytes.
+const LONGEST_RESPONSE: usize = 16 << 20;
+
+/// The maximum number of redirects that the server follows, as in Go.
+const MAX_REDIRECTS: usize = 10;
+
+/// The address of a webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookTarget {
+    /// The URL without a query.
+    pub url: String,
+    /// The certificates of the trusted authorities, in PEM. If there are none, the authorities of the system are trusted.
+    pub ca_bundle: Vec<u8>,
+}
+
+/// Sends a review to a webhook, and returns the body of the response. `address` replaces the address in the URL. `timeout` limits the whole
+/// call.
+///
+/// The call runs on a thread for blocking work, with a clock of its own. Therefore, a test with a paused clock waits for the response.
+///
+/// # Errors
+///
+/// Returns the error text if the call failed.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the call is cancelled.
+pub async fn send(
+    target: WebhookTarget,
+    review: String,
+    address: Option<SocketAddr>,
+    timeout: Duration,
+) -> Result<Arc<str>, String> {
+    let (mut sender, receiver) = oneshot::channel();
+    tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let answer = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+            runtime.block_on(async {
+                tokio::select! {
+                    answer = exchange(&target, review, address, timeout) => answer,
+                    () = sender.closed() => Err("the request was cancelled".into()),
+                }
+            })
+        });
+        // The receiver is dropped if the request was cancelled. The answer is then unused.
+        drop(sender.send(answer));
+    });
+    receiver.await.unwrap_or_else(|_| Err("the runtime of the server has stopped".into()))
+}
+
+async fn exchange(
+    target: &WebhookTarget,
+    review: String,
+    address: Option<SocketAddr>,
+    timeout: Duration,
+) -> Result<Arc<str>, String> {
+    let url = format!("{}?timeout={}s", target.url, timeout.as_secs());
+    let failed = |why: &str| format!("Post {url:?}: {why}");
+    let exchange = follow(target, &url, review.into(), address);
+    let (status, content_type, body) = match tokio::time::timeout(timeout, exchange).await {
+        Ok(answer) => answer.map_err(|why| failed(&why))?,
+        Err(_) => return Err(failed("context deadline exceeded")),
+    };
+    let text = String::from_utf8_lossy(&body);
+    match http_status::error(status, &content_type, &text) {
+        Some(why) => Err(why),
+        None => Ok(text.into()),
+    }
+}
+
+/// Sends a POST request and follows redirects in the same way as Go.
+async fn follow(
+    target: &WebhookTarget,
+    url: &str,
+    body: Bytes,
+    address: Option<SocketAddr>,
+) -> Result<(StatusCode, String, Bytes), String> {
+    let (mut uri, mut method) = (parse(url)?, Method::POST);
+    for _ in 0..=MAX_REDIRECTS {
+        let sent = if method == Method::POST { body.clone() } else { Bytes::new() };
+        let (connection, response) = request(target, &uri, method.clone(), sent, address).await?;
+        let status = response.status();
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        if let (true, Some(location)) = (status.is_redirection(), location) {
+            uri = redirected(&uri, &location)?;
+            if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+                method = Method::GET;
+            }
+            continue;
+        }
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        let body = Limited::new(response.into_body(), LONGEST_RESPONSE).collect().await;
+        drop(connection);
+        return Ok((status, content_type, body.map_err(|error| words(&*error))?.to_bytes()));
+    }
+    Err(format!("stopped after {MAX_REDIRECTS} redirects"))
+}
+
+fn parse(url: &str) -> Result<Uri, String> {
+    let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("https"), Some(_)) => Ok(uri),
+        (Some("https"), None) => Err("http: no Host in request URL".into()),
+        (scheme, _) => Err(format!("unsupported protocol scheme {:?}", scheme.unwrap_or_default())),
+    }
+}
+
+fn redirected(from: &Uri, location: &str) -> Result<Uri, String> {
+    if location.contains("://") {
+        return parse(location);
+    }
+    let authority = from.authority().map_or("", |authority| authority.as_str());
+    let slash = if location.starts_with('/') { "" } else { "/" };
+    parse(&format!("https://{authority}{slash}{location}"))
+}
+
+/// A connection to a webhook. Dropping the value closes the connection.
+struct Connection(AbortHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn request(
+    target: &WebhookTarget,
+    uri: &Uri,
+    method: Method,
+    body: Bytes,
+    address: Option<SocketAddr>,
+) -> Result<(Connection, Response<Incoming>), String> {
+    let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
+    let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let stream = match address {
+        Some(address) => TcpStream::connect(address).await,
+        None => TcpStream::connect((name.as_str(), port)).await,
+    };
+    let stream = stream.map_err(|error| dial_error(&error, host, port, address))?;
+    let server_name = name.clone().try_into().map_err(|_| format!("invalid host name {name:?}"))?;
+    let config = tls::config(&target.ca_bundle)?;
+    let stream = TlsConnector::from(config).connect(server_name, stream).await;
+    let stream = stream.map_err(|error| tls::words(&error, &name))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| words(&error))?;
+    let connection = Connection(tokio::spawn(connection).abort_handle());
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let authority = uri.authority().map_or(host, |authority| authority.as_str());
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, authority)
+        .header(USER_AGENT, "kube-apiserver-admission")
+        .header(ACCEPT, "application/json, */*")
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(body))
+        .map_err(|error| error.to_string())?;
+    let response = sender.send_request(request).await.map_err(|error| words(&error))?;
+    Ok((connection, response))
+}
+
+/// Returns Go's text for a failed connection attempt.
+fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAddr>) -> String {
+    let to = address.map_or_else(|| format!("{host}:{port}"), |address| address.to_string());
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => format!("dial tcp {to}: connect: connection refused"),
+        io::ErrorKind::NetworkUnreachable => format!("dial tcp {to}: connect: network is unreachable"),
+        io::ErrorKind::HostUnreachable => format!("dial tcp {to}: connect: no route to host"),
+        _ if error.raw_os_error().is_none() => format!("dial tcp: lookup {host}: no such host"),
+        _ => format!("dial tcp {to}: {error}"),
+    }
+}
+
+/// Returns the text of the innermost cause. A connection that ends too early has Go's text.
+fn words(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    loop {
+        if let Some(error) = cause.downcast_ref::<hyper::Error>()
+            && (error.is_incomplete_message() || error.is_closed())
+        {
+            return "EOF".into();
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>()
+            && error.kind() == io::ErrorKind::UnexpectedEof
+        {
+            return "EOF".into();
+        }
+        match cause.source() {
+            Some(source) => cause = source,
+            None => return cause.to_string(),
+        }
+    }
+}
