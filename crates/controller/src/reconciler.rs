@@ -116,7 +116,8 @@ where
 pub struct ReconcileRequest<K = ObjectKey> {
     /// The key to reconcile. The objects of the key may no longer exist.
     pub key: K,
-    /// The number of consecutive failures of this key.
+    /// The number of consecutive failures of this key, including requeues with a
+    /// [delay of zero](Action::requeue_after).
     pub failures: u32,
     /// The leadership term of this call, if the controller runs under leader election. The controller drops the call
     /// when the term ends. If an effect lasts longer than the call, for example in another process, the effect needs
@@ -157,6 +158,11 @@ impl Action {
     }
 
     /// Returns an action that reconciles the key again after the delay `after`, or earlier if a change arrives.
+    ///
+    /// A delay of zero means the delay of the controller's rate limiter, like `Requeue: true` in controller-runtime. By
+    /// default, the first delay is 5 ms, and each further requeue with a delay of zero doubles it, up to 1000 s. So a
+    /// reconciler that always returns a delay of zero does not keep a worker busy. The rate limiter counts such a requeue
+    /// like a failure, so it also increases [`ReconcileRequest::failures`]. Any other action resets the count.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }

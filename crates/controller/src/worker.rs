@@ -181,12 +181,18 @@ impl<K: RequestKey> Worker<K> {
 
     fn succeed(&self, item: &WorkItem<K, TokioClock>, action: Action) -> bool {
         self.requests.succeed(item.key());
+        let requeue = AddOptions { priority: item.priority(), ..AddOptions::default() };
         let (outcome, added) = match action.delay() {
             None => (self.forget(item, Outcome::Success), None),
+            // Keep the count of the rate limiter, so that the delay grows if the reconciler requeues again and again.
+            Some(Duration::ZERO) => {
+                let requeue = AddOptions { rate_limited: true, ..requeue };
+                (Outcome::RequeueAfter, Some(self.queue.add_with(item.key().clone(), requeue)))
+            }
             Some(delay) => {
                 let outcome = self.forget(item, Outcome::RequeueAfter);
-                let revisit = AddOptions { priority: item.priority(), rate_limited: false, after: Some(delay) };
-                (outcome, Some(self.queue.add_with(item.key().clone(), revisit)))
+                let requeue = AddOptions { after: Some(delay), ..requeue };
+                (outcome, Some(self.queue.add_with(item.key().clone(), requeue)))
             }
         };
         self.metrics.count(outcome);
