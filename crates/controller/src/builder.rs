@@ -6,8 +6,9 @@ use std::sync::Arc;
 use pintle_meta::{ApiResource, Object, ObjectKey};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
+use crate::requests::KeyFilter;
 use crate::source::{Kind, KindSource, Named, Source};
-use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey};
+use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey, Requests};
 
 /// Builds a [`Controller`]. The methods have the names of controller-runtime's builder. `K` is the type of the keys:
 /// see [`RequestKey`].
@@ -40,6 +41,7 @@ pub struct Builder<K = ObjectKey> {
     sources: Vec<Named<K>>,
     config: ControllerConfig<K>,
     concurrency: Option<Concurrency>,
+    filter: Option<KeyFilter<K>>,
 }
 
 impl<K> Builder<K> {
@@ -50,6 +52,7 @@ impl<K> Builder<K> {
             sources: Vec::new(),
             config: ControllerConfig::default(),
             concurrency: None,
+            filter: None,
         }
     }
 }
@@ -112,11 +115,26 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
+    /// Reconciles only the keys for which `filter` returns `true`. The filter applies to the keys of all sources,
+    /// including [`Trigger`](crate::Trigger)s. If there are several filters, a key must pass all of them. The filter is
+    /// called for each event, so it should be quick. For the same key, it must always return the same value.
+    ///
+    /// Use this method to divide the keys of one kind among several controllers or replicas: see
+    /// [`Manager::sharded`](crate::Manager::sharded).
+    pub fn only(mut self, filter: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(match self.filter.take() {
+            None => Arc::new(filter),
+            Some(before) => Arc::new(move |key| before(key) && filter(key)),
+        });
+        self
+    }
+
     /// Sets the reconciler and returns the finished controller. The controller does nothing until
     /// [`run`](Controller::run) is called.
     pub fn reconciler(self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
-        Controller::new(self.name, self.config, concurrency, self.sources, Arc::new(reconciler))
+        let requests = Requests::new(&self.name, self.filter);
+        Controller::new(requests, self.config, concurrency, self.sources, Arc::new(reconciler))
     }
 }
 

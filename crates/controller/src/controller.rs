@@ -104,7 +104,7 @@ impl<K: RequestKey> Clone for Controller<K> {
 
 impl<K: RequestKey> Controller<K> {
     pub(crate) fn new(
-        name: String,
+        requests: Requests<K>,
         mut config: ControllerConfig<K>,
         concurrency: Concurrency,
         mut sources: Vec<Named<K>>,
@@ -118,8 +118,8 @@ impl<K: RequestKey> Controller<K> {
         let tasks = TaskTracker::new();
         // `TaskTracker::wait` returns only if the tracker is closed. Tasks can still be added to a closed tracker.
         tasks.close();
+        let name = requests.controller().to_owned();
         let metrics = Metrics::new(config.metrics.as_deref(), &name);
-        let requests = Requests::new(&name);
         sources.iter_mut().for_each(|source| source.attach(&requests));
         let polls = Arc::new(Polls::new(&name, config.blocked_after, metrics.clone()));
         let inner = Inner {

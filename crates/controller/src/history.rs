@@ -45,6 +45,8 @@ pub enum CauseReason {
     },
     /// The program added the key through a [`Trigger`](crate::Trigger) or through its own source.
     Program,
+    /// The period of an [`Every`](crate::Every) has ended.
+    Timer,
     /// The last call requested a requeue.
     Requeue {
         /// The delay that the call requested.
@@ -212,6 +214,7 @@ impl fmt::Display for CauseReason {
                 write!(f, "{change} {object} in {source} (resourceVersion {resource_version})")
             }
             Self::Program => f.write_str("added by the program"),
+            Self::Timer => f.write_str("added by a timer"),
             Self::Requeue { after } => write!(f, "requeued after {after:?} by the reconciler"),
             Self::Retry { error } => write!(f, "retry after an error: {error}"),
             Self::Unfinished => f.write_str("not finished in an earlier run"),

@@ -5,64 +5,70 @@ use std::mem::take;
 
 use crate::RequestKey;
 
-/// The maximum number of event keys to keep while the controller is not running. Without a limit, a standby would
-/// remember every object that was ever deleted.
-pub(crate) const MAX_EVENTS: usize = 100_000;
+/// The maximum number of keys of each limited [`Origin`] that are kept while the controller is not running. Without a
+/// limit, a standby would remember every object that was ever deleted, and every key that the program ever added.
+pub(crate) const MAX_KEPT: usize = 100_000;
+
+/// Where a kept key comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// An event of a source, usually a deletion.
+    Event,
+    /// The program, for example through a [`Trigger`](crate::Trigger).
+    Program,
+    /// An earlier run that did not finish the key. The number of these keys is limited by the queue of that run.
+    Unfinished,
+}
 
 /// The keys that the next run cannot find through existing objects. These are keys of deleted objects, keys that were
 /// added directly, and unfinished keys. Each key is kept once, with its highest priority.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
-    /// The keys from events, ordered by sequence number.
-    events: BTreeMap<u64, K>,
+    /// The keys of each limited origin, ordered by sequence number.
+    limited: [BTreeMap<u64, K>; 2],
     next: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     priority: i32,
-    /// The sequence number of the event. If the number is `None`, the key is never dropped.
-    event: Option<u64>,
+    origin: Origin,
+    number: u64,
 }
 
 impl<K> Default for Kept<K> {
     fn default() -> Self {
-        Self { keys: HashMap::new(), events: BTreeMap::new(), next: 0 }
+        Self { keys: HashMap::new(), limited: Default::default(), next: 0 }
     }
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until the next run takes it.
-    pub(crate) fn insert(&mut self, key: K, priority: i32) {
-        let entry = self.keys.entry(key).or_insert(Entry { priority, event: None });
-        entry.priority = entry.priority.max(priority);
-        if let Some(number) = entry.event.take() {
-            self.events.remove(&number);
-        }
-    }
-
-    /// Keeps the key of an event until the next run takes it, or until `most` newer event keys are kept. Returns
-    /// whether the key of an older event was dropped.
-    pub(crate) fn insert_event(&mut self, key: K, priority: i32, most: usize) -> bool {
+    /// Keeps a key until the next run takes it, or until `most` newer keys with the same limited origin are kept. If the
+    /// key is already kept with a greater origin, only the priority may change. Returns whether an older key was
+    /// dropped.
+    pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
         let number = self.next;
         self.next += 1;
         match self.keys.get_mut(&key) {
-            None => _ = self.keys.insert(key.clone(), Entry { priority, event: Some(number) }),
+            None => _ = self.keys.insert(key.clone(), Entry { priority, origin, number }),
             Some(entry) => {
                 entry.priority = entry.priority.max(priority);
-                let Some(before) = entry.event.replace(number) else {
-                    entry.event = None;
+                if origin < entry.origin {
                     return false;
-                };
-                self.events.remove(&before);
+                }
+                if let Some(limited) = self.limited.get_mut(entry.origin as usize) {
+                    limited.remove(&entry.number);
+                }
+                (entry.origin, entry.number) = (origin, number);
             }
         }
-        self.events.insert(number, key);
-        if self.events.len() <= most {
+        let Some(limited) = self.limited.get_mut(origin as usize) else { return false };
+        limited.insert(number, key);
+        if limited.len() <= most {
             return false;
         }
-        if let Some((_, oldest)) = self.events.pop_first() {
+        if let Some((_, oldest)) = limited.pop_first() {
             self.keys.remove(&oldest);
         }
         true
@@ -70,7 +76,7 @@ impl<K: RequestKey> Kept<K> {
 
     /// Removes all keys, and returns them in order, each with its priority.
     pub(crate) fn take(&mut self) -> Vec<(K, i32)> {
-        self.events.clear();
+        self.limited = Default::default();
         let keys = take(&mut self.keys).into_iter();
         let mut keys: Vec<_> = keys.map(|(key, entry)| (key, entry.priority)).collect();
         keys.sort_unstable();
@@ -93,26 +99,32 @@ mod tests {
     }
 
     #[test]
-    fn oldest_event_is_dropped_and_direct_keys_are_kept() {
+    fn oldest_key_of_an_origin_is_dropped() {
         let mut kept = Kept::default();
-        kept.insert(key("by-hand"), 0);
-        assert!(!kept.insert_event(key("a"), 0, 2));
-        assert!(!kept.insert_event(key("b"), 0, 2));
+        let mut insert = |name: &str, origin| kept.insert(key(name), 0, origin, 2);
+        assert!(!insert("unfinished", Origin::Unfinished));
+        assert!(!insert("by-hand", Origin::Program));
+        assert!(!insert("a", Origin::Event));
+        assert!(!insert("b", Origin::Event));
         // If the key of an event is already kept, it becomes the newest.
-        assert!(!kept.insert_event(key("a"), 0, 2));
-        assert!(!kept.insert_event(key("by-hand"), 0, 2));
-        assert!(kept.insert_event(key("c"), 0, 2));
-        assert_eq!(names(&mut kept), ["a", "by-hand", "c"]);
+        assert!(!insert("a", Origin::Event));
+        assert!(!insert("by-hand", Origin::Event));
+        assert!(insert("c", Origin::Event));
+        assert!(!insert("by-hand-2", Origin::Program));
+        assert!(!insert("by-hand", Origin::Program));
+        assert!(insert("by-hand-3", Origin::Program));
+        assert!(!insert("unfinished", Origin::Program));
+        assert_eq!(names(&mut kept), ["a", "by-hand", "by-hand-3", "c", "unfinished"]);
         assert_eq!(names(&mut kept), [""; 0]);
     }
 
     #[test]
     fn event_key_added_directly_is_not_dropped() {
         let mut kept = Kept::default();
-        kept.insert_event(key("a"), -100, 1);
-        kept.insert(key("a"), 0);
-        kept.insert_event(key("b"), 0, 1);
-        kept.insert_event(key("c"), 0, 1);
+        kept.insert(key("a"), -100, Origin::Event, 1);
+        kept.insert(key("a"), 0, Origin::Program, 1);
+        kept.insert(key("b"), 0, Origin::Event, 1);
+        kept.insert(key("c"), 0, Origin::Event, 1);
         assert_eq!(kept.take(), [(key("a"), 0), (key("c"), 0)]);
     }
 }

@@ -58,9 +58,10 @@
 //! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an [`Action`] or a
 //!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.
 //! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of
-//!   work, use keys of another type: see [`RequestKey`].
+//!   work, use keys of another type: see [`RequestKey`]. If there is only one unit of work, use
+//!   [`Controller::singleton`].
 //! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for the objects of an informer, and a [`Trigger`] adds
-//!   keys from the program. A [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
+//!   keys from the program. An [`Every`] adds keys after each period. A [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, together with their informers and services.
 //!   [`ManagerStatus`] answers health probes.
@@ -111,6 +112,7 @@ mod panic;
 pub mod predicate;
 mod reconciler;
 mod requests;
+mod singleton;
 mod source;
 mod stop;
 mod worker;
@@ -128,7 +130,8 @@ pub use key::RequestKey;
 pub use manager::{ControllerStatus, Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;
-pub use source::{Feed, Kind, Source, Trigger};
+pub use singleton::Singleton;
+pub use source::{Every, Feed, Kind, Source, Trigger};
 
 // Runs the examples of the README as doc tests.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@ mod election;
 mod ending;
 mod health;
 mod service;
+mod sharded;
 mod team;
 
 use std::collections::HashSet;
@@ -15,8 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use pintle_informer::InformerFactory;
-use pintle_leaderelect::{LeaderElector, Lock};
+use pintle_leaderelect::{LeaderElector, Lease, Lock, Shard, Shards};
+use pintle_meta::{ListWatch, ObjectApi};
 use tokio_util::sync::CancellationToken;
 
 pub use any::ControllerStatus;
@@ -27,6 +30,7 @@ use self::any::AnyController;
 use self::election::{Election, run_election};
 use self::ending::Ending;
 use self::service::{Service, Services};
+use self::sharded::{ShardGroup, Sharding};
 use self::team::Team;
 use crate::blocking::{Exit, Watchdog};
 use crate::stop::Stop;
@@ -93,6 +97,7 @@ pub struct Manager {
     services: Vec<Service>,
     informers: Vec<InformerFactory>,
     election: Option<Box<dyn Election>>,
+    shardings: Vec<Box<dyn Sharding>>,
 }
 
 /// The configuration of a [`Manager`].
@@ -190,6 +195,46 @@ impl Manager {
         self
     }
 
+    /// Runs a controller whose keys are divided among all replicas. `controller` returns the controller of one shard. The
+    /// replica runs the controllers of those shards that it leads. If a replica stops or dies, the other replicas take
+    /// its shards over. Each of the controllers has its own name, and processes only the keys of its shard: see
+    /// [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
+    ///
+    /// These controllers do not depend on the [leader election](Self::leader_election) of the manager. All of them are
+    /// warmed up on every replica, so they should share their informers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_controller::{Action, Controller, Manager, ReconcileRequest};
+    /// use pintle_informer::SharedInformer;
+    /// use pintle_leaderelect::{Lease, Shards};
+    /// use pintle_meta::{ListWatch, ObjectApi, PartialObject};
+    ///
+    /// fn with_sites<A>(manager: Manager, shards: Shards<A>, sites: SharedInformer<PartialObject>) -> Manager
+    /// where
+    ///     A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
+    /// {
+    ///     manager.sharded(shards, |shard| {
+    ///         Controller::of(&sites)
+    ///             .name(format!("sites-{}", shard.index()))
+    ///             .only(move |key| shard.has_key(key))
+    ///             .reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) })
+    ///     })
+    /// }
+    /// ```
+    pub fn sharded<A, K>(mut self, shards: Shards<A>, controller: impl Fn(Shard) -> Controller<K>) -> Self
+    where
+        A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
+        K: RequestKey,
+    {
+        let controllers = shards.all().map(|shard| Arc::new(controller(shard)) as Arc<dyn AnyController>);
+        let controllers: Vec<_> = controllers.collect();
+        self.status.add_sharded(&controllers);
+        self.shardings.push(Box::new(ShardGroup { shards, controllers }));
+        self
+    }
+
     /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads.
     /// The status also shows controllers and caches that are added later, so a service can receive the status.
     pub fn status(&self) -> ManagerStatus {
@@ -216,21 +261,27 @@ impl Manager {
     /// as tasks. The runtime drops these tasks soon after. If another thread is polling such a task at the time of the
     /// drop, the task continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
-        let Self { config, status, services, informers, election } = self;
-        let controllers = status.all();
-        all_differ(&controllers)?;
+        let Self { config, status, services, informers, election, mut shardings } = self;
+        all_differ(&status.all())?;
         let stop = Stop::new(stop, config.graceful_shutdown_timeout);
         let stop_services = CancellationToken::new();
         let ending = Arc::new(Ending::default());
         informers.iter().for_each(InformerFactory::start);
         let mut services = Services::start(services, &stop_services);
-        let team = Arc::new(Team::new(controllers, stop.percent(DRAINED), ending.clone()));
+        let team = |controllers| Team::new(controllers, stop.percent(DRAINED), ending.clone());
+        let (team, shard_team) = (Arc::new(team(status.team())), team(status.sharded()));
         let exit = Exit { stop: stop.token().clone(), after: config.graceful_shutdown_timeout };
-        let _watchdog = Watchdog::start(team.polls(), config.exit_if_blocked.then_some(exit));
+        let polls = team.polls().into_iter().chain(shard_team.polls()).collect();
+        let _watchdog = Watchdog::start(polls, config.exit_if_blocked.then_some(exit));
         team.warm_up();
+        shard_team.warm_up();
         {
             let has_election = election.is_some();
-            let mut leading = pin!(run_election(&team, election, stop.token()));
+            let shards = join_all(shardings.iter_mut().map(|sharding| sharding.run(&shard_team)));
+            let mut leading = pin!(async {
+                let (led, shared) = tokio::join!(run_election(&team, election, stop.token()), shards);
+                shared.into_iter().fold(led, Result::and)
+            });
             let until = stop.percent(RELEASED);
             let mut over = pin!(until.timed_out());
             loop {
@@ -243,6 +294,7 @@ impl Manager {
                     () = &mut over => {
                         // Keep the lease, because calls of this leadership term may still be running.
                         ending.add_leftovers(team.running());
+                        ending.add_leftovers(shard_team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }

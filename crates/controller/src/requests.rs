@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, Retry};
 use crate::history::Histories;
-use crate::kept::{Kept, MAX_EVENTS};
+use crate::kept::{Kept, MAX_KEPT, Origin};
 use crate::panic::catch;
 use crate::{CauseReason, LOW_PRIORITY, RequestKey};
 
@@ -20,7 +20,8 @@ pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 /// A handle to add keys to a controller's queue. Clones add keys to the queue of the same controller. `K` is the type
 /// of the keys: see [`RequestKey`].
 ///
-/// Keys that are added while the controller is not running are kept for its next run, without duplicates.
+/// Keys that are added while the controller is not running are kept for its next run, without duplicates. At most 100,000
+/// of these keys are kept. If more are added, the controller drops the oldest and logs a warning.
 ///
 /// # Examples
 ///
@@ -68,8 +69,13 @@ pub struct Requests<K = ObjectKey> {
     shared: Arc<Shared<K>>,
 }
 
+/// Returns whether the controller processes a key.
+pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
+
 struct Shared<K> {
     controller: String,
+    /// The keys that the controller processes. `None` if it processes all keys.
+    filter: Option<KeyFilter<K>>,
     state: Mutex<State<K>>,
     /// The keys that are in flight, or whose last call failed. This field has its own lock. A thread that needs both
     /// locks must take this lock before the queue's lock.
@@ -85,12 +91,21 @@ struct State<K> {
     /// Whether the current run accepts no further keys.
     is_closing: bool,
     kept: Kept<K>,
-    has_dropped: bool,
+    /// Whether a key was dropped since the kept keys were last taken, for events and for added keys.
+    has_dropped_events: bool,
+    has_dropped_added: bool,
 }
 
 impl<K> Default for State<K> {
     fn default() -> Self {
-        Self { queue: None, run: 0, is_closing: false, kept: Kept::default(), has_dropped: false }
+        Self {
+            queue: None,
+            run: 0,
+            is_closing: false,
+            kept: Kept::default(),
+            has_dropped_events: false,
+            has_dropped_added: false,
+        }
     }
 }
 
@@ -114,9 +129,18 @@ impl<K> Clone for Requests<K> {
 }
 
 impl<K: RequestKey> Requests<K> {
-    pub(crate) fn new(controller: &str) -> Self {
+    /// Creates a handle for a controller with this name. The handle ignores the keys that `filter` rejects.
+    pub(crate) fn new(controller: &str, filter: Option<KeyFilter<K>>) -> Self {
         let (state, attempts, histories) = (Mutex::default(), Mutex::default(), Histories::default());
-        Self { shared: Arc::new(Shared { controller: controller.into(), state, attempts, histories }) }
+        Self { shared: Arc::new(Shared { controller: controller.into(), filter, state, attempts, histories }) }
+    }
+
+    pub(crate) fn controller(&self) -> &str {
+        &self.shared.controller
+    }
+
+    fn accepts(&self, key: &K) -> bool {
+        self.shared.filter.as_ref().is_none_or(|filter| filter(key))
     }
 
     /// Adds `key`, so that it is reconciled as soon as a worker is free. Until then, further adds of the same key have
@@ -133,14 +157,26 @@ impl<K: RequestKey> Requests<K> {
 
     /// Adds `key` with options such as a priority. A priority has an effect only if the queue's order uses priorities.
     pub fn add_with(&self, key: K, options: AddOptions) {
+        if !self.accepts(&key) {
+            return;
+        }
         self.histories().cause(&key, CauseReason::Program);
         _ = self.attempts().change(&key, true, Instant::now());
         _ = self.enqueue(key, options);
     }
 
+    /// Adds `key` because a period has ended.
+    pub(crate) fn tick(&self, key: K) {
+        self.change(key, CauseReason::Timer, LOW_PRIORITY, false);
+    }
+
     /// Adds `key` because of a change. If a failed call of this controller may have caused the change, the key's
     /// back-off does not end, but may become shorter.
-    pub(crate) fn change(&self, key: K, priority: i32, is_urgent: bool) {
+    pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, is_urgent: bool) {
+        if !self.accepts(&key) {
+            return;
+        }
+        self.histories().cause(&key, reason);
         let action = self.attempts().change(&key, is_urgent, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
         match action {
@@ -156,10 +192,10 @@ impl<K: RequestKey> Requests<K> {
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
-                let mut state = self.lock();
+                let state = self.lock();
                 match &state.queue {
                     None => {
-                        state.kept.insert(key, options.priority);
+                        self.keep_added(state, key, options.priority);
                         return None;
                     }
                     Some(queue) => (queue.clone(), state.run),
@@ -170,9 +206,9 @@ impl<K: RequestKey> Requests<K> {
             if added != Added::ShutDown {
                 return Some(added);
             }
-            let mut state = self.lock();
+            let state = self.lock();
             if state.run == run {
-                state.kept.insert(key, options.priority);
+                self.keep_added(state, key, options.priority);
                 return None;
             }
         }
@@ -195,21 +231,40 @@ impl<K: RequestKey> Requests<K> {
 
     /// Keeps the key of an event for the next run. If a run has started since the source read the event, this run may
     /// already have taken the kept keys. This method then adds the key to the queue of that run.
-    pub(crate) fn keep_event(&self, key: K) {
+    pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
+        if !self.accepts(&key) {
+            return;
+        }
+        self.histories().cause(&key, reason);
         let mut state = self.lock();
         if state.is_open() {
             drop(state);
             return self.add_with(key, AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() });
         }
-        let has_dropped = state.kept.insert_event(key, LOW_PRIORITY, MAX_EVENTS);
-        let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped, true);
+        let has_dropped = state.kept.insert(key, LOW_PRIORITY, Origin::Event, MAX_KEPT);
+        let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped_events, true);
         drop(state);
         if is_first {
-            let (controller, most) = (&self.shared.controller, MAX_EVENTS);
+            let (controller, most) = (&self.shared.controller, MAX_KEPT);
             tracing::info!(
                 controller,
                 most,
                 "too many deleted objects for the standby to remember; dropping the oldest"
+            );
+        }
+    }
+
+    /// Keeps a key that was added while the controller does not run.
+    fn keep_added(&self, mut state: MutexGuard<'_, State<K>>, key: K, priority: i32) {
+        let has_dropped = state.kept.insert(key, priority, Origin::Program, MAX_KEPT);
+        let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped_added, true);
+        drop(state);
+        if is_first {
+            let (controller, most) = (&self.shared.controller, MAX_KEPT);
+            tracing::warn!(
+                controller,
+                most,
+                "too many keys were added while the controller does not run; dropping the oldest"
             );
         }
     }
@@ -219,7 +274,7 @@ impl<K: RequestKey> Requests<K> {
         let mut state = self.lock();
         for key in keys {
             self.histories().cause(&key, CauseReason::Unfinished);
-            state.kept.insert(key, LOW_PRIORITY);
+            state.kept.insert(key, LOW_PRIORITY, Origin::Unfinished, MAX_KEPT);
         }
     }
 
@@ -230,7 +285,7 @@ impl<K: RequestKey> Requests<K> {
     /// Removes and returns the kept keys, each with its priority.
     pub(crate) fn take_kept(&self) -> Vec<(K, i32)> {
         let mut state = self.lock();
-        state.has_dropped = false;
+        (state.has_dropped_events, state.has_dropped_added) = (false, false);
         state.kept.take()
     }
 
@@ -362,10 +417,10 @@ mod tests {
     /// The source reads the event before the run starts, and its handler returns the key after the start.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
-        let (requests, queue) = (Requests::new("c"), queue());
+        let (requests, queue) = (Requests::new("c", None), queue());
         requests.open(queue.clone());
         assert!(requests.take_kept().is_empty());
-        requests.keep_event(key("deleted"));
+        requests.keep_event(key("deleted"), CauseReason::Program);
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
@@ -373,14 +428,14 @@ mod tests {
     /// of the key must not wait for one.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
-        let (requests, first, second) = (Requests::new("c"), queue(), queue());
+        let (requests, first, second) = (Requests::new("c", None), queue(), queue());
         requests.open(first.clone());
         requests.begin(&key("x"));
         drop(requests.close());
         for retry in [Retry::AfterBackoff, Retry::AfterRequest, Retry::Never] {
             requests.fail(&first, &key("x"), retry);
             requests.open(second.clone());
-            requests.change(key("x"), 0, false);
+            requests.change(key("x"), CauseReason::Program, 0, false);
             assert_eq!(second.len(), 1, "{retry:?}");
             second.remove(&key("x"));
         }
@@ -388,14 +443,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn run_that_winds_down_is_not_open() {
-        let (requests, queue) = (Requests::new("c"), queue());
+        let (requests, queue) = (Requests::new("c", None), queue());
         assert!(!requests.is_open());
         requests.open(queue.clone());
         assert!(requests.is_open());
         requests.stop_taking_keys();
         drop(queue.shut_down(ShutdownMode::FinishInFlight));
         assert!(!requests.is_open());
-        requests.keep_event(key("deleted"));
+        requests.keep_event(key("deleted"), CauseReason::Program);
         assert_eq!(requests.take_kept(), [(key("deleted"), LOW_PRIORITY)]);
         requests.open(self::queue());
         assert!(requests.is_open());

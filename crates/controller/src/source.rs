@@ -1,5 +1,6 @@
 //! Sources of keys.
 
+mod every;
 mod kind;
 mod trigger;
 
@@ -7,6 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use every::Every;
 pub use kind::Kind;
 pub use trigger::Trigger;
 

@@ -183,6 +183,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         }
     }
 
+    /// Returns all shards, including those that this replica does not lead.
+    pub fn all(&self) -> impl Iterator<Item = Shard> + use<A> {
+        Shard::all(self.fleet.config.shards)
+    }
+
     /// Works on each shard that this replica leads. The method returns after `stop` is cancelled. The method also
     /// returns if the work on one shard ends although the shard's elector did not ask the work to end. In the second
     /// case, the method returns the shard, and how the leadership term of the shard ended. In both cases, the replica

@@ -42,6 +42,8 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
+    /// The controllers of shards, which do not run in the term of the manager.
+    sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
 }
 
@@ -50,18 +52,53 @@ impl ManagerStatus {
         self.lock().controllers.push(controller);
     }
 
+    pub(super) fn add_sharded(&self, controllers: &[Arc<dyn AnyController>]) {
+        self.lock().sharded.extend_from_slice(controllers);
+    }
+
     pub(super) fn set_election(&self, election: ElectionStatus) {
         let before = self.lock().election.replace(election);
         drop(before);
     }
 
-    /// Returns the status of each controller, in the order in which the controllers were added.
+    /// Returns the status of each controller, in the order in which the controllers were added. Controllers of shards
+    /// come last.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.all().into_iter().map(ControllerStatus).collect()
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<dyn AnyController>> {
+    /// Returns the status of the controller with this name. Use this method to explain a key, or to read how many keys
+    /// are queued.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_controller::{Action, Controller, Manager, ReconcileRequest, Trigger};
+    ///
+    /// let sites = Controller::named("sites").source(Trigger::new());
+    /// let sites = sites.reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
+    /// let status = Manager::new().controller(sites).status();
+    /// let sites = status.controller("sites").unwrap();
+    /// println!("{}", sites.explain("team-a/blog").unwrap());
+    /// assert_eq!(sites.queue_counts(), None, "the controller does not run");
+    /// ```
+    pub fn controller(&self, name: &str) -> Option<ControllerStatus> {
+        self.all().into_iter().find(|controller| controller.name() == name).map(ControllerStatus)
+    }
+
+    /// Returns the controllers that run in the leadership term of the manager.
+    pub(super) fn team(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().controllers.clone()
+    }
+
+    /// Returns the controllers of shards.
+    pub(super) fn sharded(&self) -> Vec<Arc<dyn AnyController>> {
+        self.lock().sharded.clone()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<dyn AnyController>> {
+        let parts = self.lock();
+        parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
     /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads and has

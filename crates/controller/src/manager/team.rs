@@ -29,6 +29,10 @@ impl Team {
         Self { controllers, stop, ending }
     }
 
+    pub(super) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
     pub(super) fn warm_up(&self) {
         for controller in &self.controllers {
             if let Err(panic) = catch(|| controller.warm_up()) {
@@ -72,7 +76,9 @@ impl Team {
         problems.join("; ")
     }
 
-    async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
+    /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
+    /// the stop.
+    pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}

@@ -153,7 +153,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
             predicate: self.kind.predicate.clone(),
             handler: self.handler.clone(),
             is_primary: self.is_primary,
-            requests: self.requests.get_or_init(|| Requests::new(self.kind.informer.name())).clone(),
+            requests: self.requests.get_or_init(|| Requests::new(self.kind.informer.name(), None)).clone(),
         }
     }
 }
@@ -249,8 +249,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         self.guarded(event, || {
             if self.allows(event) {
                 self.handler.handle(event, &mut |key| {
-                    self.requests.histories().cause(&key, self.reason(event, &key));
-                    self.requests.change(key, priority, is_urgent);
+                    let reason = self.reason(event, &key);
+                    self.requests.change(key, reason, priority, is_urgent);
                 });
             }
         });
@@ -280,8 +280,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
             }
             self.handler.handle(event, &mut |key| {
                 if !found.contains(&key) {
-                    self.requests.histories().cause(&key, self.reason(event, &key));
-                    self.requests.keep_event(key);
+                    let reason = self.reason(event, &key);
+                    self.requests.keep_event(key, reason);
                 }
             });
         });
@@ -360,7 +360,7 @@ mod tests {
         let by_group = EnqueueMapped::new(|object: &DynamicObject| {
             object.metadata.labels.keys().map(|group| ObjectKey::new("ns", group)).collect::<Vec<_>>()
         });
-        let requests = Requests::new("c");
+        let requests = Requests::new("c", None);
         let mapper = Mapper {
             source: "source".into(),
             predicate: None,

@@ -1,6 +1,5 @@
 //! A source to which the program adds keys.
 
-use std::collections::BTreeSet;
 use std::future::pending;
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::ObjectKey;
 
 use super::{Feed, Source};
+use crate::kept::{Kept, MAX_KEPT, Origin};
 use crate::requests::WeakRequests;
 use crate::{RequestKey, Requests};
 
@@ -18,6 +18,10 @@ use crate::{RequestKey, Requests};
 /// each key. If keys arrive while a controller is not running, the controller keeps them for its next run, without
 /// duplicates. Keys that arrive before the first run of any of these controllers are kept as well. A controller that is
 /// built later, but before that run, also receives these keys.
+///
+/// A standby keeps at most the newest 100,000 keys, so a trigger that is used on every replica needs bounded memory. If a
+/// controller drops a key, it logs a warning once. A dropped key is not lost if it is the key of an existing object of
+/// the controller's main kind, because each run reconciles all these objects.
 ///
 /// # Examples
 ///
@@ -51,7 +55,7 @@ struct State<K> {
     has_run: bool,
     /// Keys for controllers that are built later. These keys arrived before the first run, or when the trigger had no
     /// controller.
-    waiting: BTreeSet<K>,
+    waiting: Kept<K>,
 }
 
 impl<K> Clone for Trigger<K> {
@@ -62,7 +66,7 @@ impl<K> Clone for Trigger<K> {
 
 impl<K> Default for Trigger<K> {
     fn default() -> Self {
-        let state = State { controllers: Vec::new(), has_run: false, waiting: BTreeSet::new() };
+        let state = State { controllers: Vec::new(), has_run: false, waiting: Kept::default() };
         Self(Arc::new(Mutex::new(state)))
     }
 }
@@ -78,7 +82,7 @@ impl<K: RequestKey> Trigger<K> {
         let mut state = self.lock();
         let controllers = state.live();
         if controllers.is_empty() || !state.has_run {
-            state.waiting.insert(key.clone());
+            state.waiting.insert(key.clone(), 0, Origin::Program, MAX_KEPT);
         }
         drop(state);
         controllers.into_iter().for_each(|requests| requests.add(key.clone()));
@@ -109,12 +113,12 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }
-        let waiting = match is_first && state.has_run {
+        let mut waiting = match is_first && state.has_run {
             true => take(&mut state.waiting),
             false => state.waiting.clone(),
         };
         drop(state);
-        waiting.into_iter().for_each(|key| requests.add(key));
+        waiting.take().into_iter().for_each(|(key, _)| requests.add(key));
     }
 
     fn start(&self, _: Requests<K>) -> Feed {

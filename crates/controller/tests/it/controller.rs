@@ -1,13 +1,18 @@
 //! Tests which changes lead to which calls of the reconciler.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
-use pintle_controller::{Action, Concurrency, Controller, ControllerConfig, EnqueueMapped, Kind, QueueSetup, Trigger};
+use pintle_controller::{
+    Action, Concurrency, Controller, ControllerConfig, EnqueueMapped, Every, Kind, QueueSetup, ReconcileRequest,
+    Singleton, Trigger,
+};
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use pintle_workqueue::Priority;
+use tokio_util::sync::CancellationToken;
 
 use crate::log::Log;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
@@ -244,7 +249,7 @@ async fn keys_that_always_requeue_are_served_evenly() {
     let names: Vec<_> = (0..50).map(|index| format!("site-{index:02}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(0.001);
-    names.iter().for_each(|name| calls.plan(name, |_| Ok(Action::requeue_after(Duration::ZERO))));
+    names.iter().for_each(|name| calls.plan(name, |_| Ok(Action::requeue_after(Duration::from_millis(1)))));
     let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(2.0).await;
@@ -269,6 +274,35 @@ async fn requeue_after_waits_for_the_delay_or_a_change() {
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
     assert_eq!(times[..3], [0.0, 4.0, 10.0], "{times:?}");
     assert_eq!(metrics.results(), [0.0, times.len() as f64, 0.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_with_zero_delay_backs_off() {
+    let sites = sites_named(&["a"]);
+    let calls = Recorder::new();
+    let number = AtomicU32::new(0);
+    calls.plan("a", move |request| match number.fetch_add(1, Ordering::Relaxed) {
+        before @ 0..5 => {
+            assert_eq!(request.failures, before);
+            Ok(Action::requeue_after(Duration::ZERO))
+        }
+        5 => Ok(Action::requeue_after(Duration::from_secs(1))),
+        _ => Ok(Action::requeue_after(Duration::ZERO)),
+    });
+    let metrics = TestMetrics::default();
+    let controller = Controller::of(&informer(&sites)).config(metrics.config()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(3_600.0).await;
+    let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| (time * 1_000.0) as u64).collect();
+    for (found, expected) in times.iter().zip([0, 5, 15, 35, 75, 155, 1_155, 1_160, 1_170]) {
+        // tokio's timer has a resolution of a millisecond.
+        assert!((expected..=expected + 10).contains(found), "{found} instead of {expected}");
+    }
+    assert!((20..=30).contains(&times.len()), "the delay grows: {times:?}");
+    assert_eq!(metrics.results(), [0.0, times.len() as f64, 0.0]);
+    touch(&sites, "a");
+    pass(0.1).await;
+    assert!(!calls.take().is_empty(), "a change does not wait");
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,4 +394,64 @@ async fn priority_order_puts_changes_before_the_first_list() {
     pass(2.5).await;
     let called = calls.take();
     assert_eq!((called.len(), &*called[1]), (3, "site-099"), "{called:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn timer_adds_its_keys_at_the_start_and_after_each_period() {
+    let sites = sites_named(&["a", "b"]);
+    let sites = informer(&sites);
+    let (calls, lister) = (Recorder::new(), sites.lister());
+    let keys = move || lister.list().iter().map(|site| key(&site.metadata.name)).collect();
+    let all = Every::keys(Duration::from_secs(60), keys);
+    let controller = Controller::of(&sites).source(all).source(Every::new(Duration::from_secs(45), key("timed")));
+    let controller = controller.reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(1.0).await;
+    assert_eq!(calls.take_sorted(), ["a", "b", "timed"]);
+    pass(45.0).await;
+    assert_eq!(calls.take(), ["timed"]);
+    assert!(controller.explain(&key("timed")).to_string().contains("added by a timer"));
+    pass(15.0).await;
+    assert_eq!(calls.take_sorted(), ["a", "b"]);
+    running.stop().await.unwrap();
+    pass(120.0).await;
+    assert!(calls.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn timer_does_not_reset_the_back_off() {
+    let calls = Recorder::new();
+    calls.plan("timed", |_| Err(pintle_controller::ReconcileError::new("never")));
+    let timer = Every::new(Duration::ZERO, key("timed"));
+    let controller = Controller::named("timed").source(timer).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(4.0).await;
+    let count = calls.take().len();
+    assert!(count < 30, "{count} calls within 4 s of a failing key");
+}
+
+#[tokio::test(start_paused = true)]
+async fn singleton_runs_at_the_start_after_changes_and_after_each_period() {
+    let sites = sites_named(&["a", "b"]);
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let controller = Controller::singleton("report").watches(&informer(&sites), Singleton);
+    let controller = controller.every(Duration::from_secs(60)).reconciler(move |_: ReconcileRequest<Singleton>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(Action::await_change()) }
+    });
+    assert_eq!(controller.name(), "report");
+    let stop = CancellationToken::new();
+    let (token, running) = (stop.clone(), controller.clone());
+    let run = tokio::spawn(async move { running.run(&token).await });
+    let take = async |seconds| {
+        pass(seconds).await;
+        calls.swap(0, Ordering::Relaxed)
+    };
+    assert_eq!(take(1.0).await, 1, "two objects, the start and the timer are one unit of work");
+    touch(&sites, "a");
+    assert_eq!(take(1.0).await, 1);
+    assert_eq!(take(60.0).await, 1);
+    stop.cancel();
+    run.await.unwrap().unwrap();
 }

@@ -200,3 +200,27 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     assert_eq!(timeout(limit, calls.recv()).await.unwrap().unwrap(), "site");
     running.stop().await.unwrap();
 }
+
+/// A standby must not remember each key that the program ever added.
+#[tokio::test(start_paused = true)]
+async fn standby_keeps_the_newest_added_keys() {
+    const KEPT: u32 = 100_000;
+    let trigger = Trigger::<u32>::new();
+    let calls = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let called = calls.clone();
+    let controller =
+        Controller::named("by-hand").source(trigger.clone()).reconciler(move |request: ReconcileRequest<u32>| {
+            called.lock().unwrap().push(request.key);
+            async { Ok(Action::await_change()) }
+        });
+    for key in 0..KEPT + 10 {
+        trigger.trigger(key);
+        trigger.trigger(0);
+    }
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    let mut calls = std::mem::take(&mut *calls.lock().unwrap());
+    calls.sort_unstable();
+    assert_eq!(calls.len(), KEPT as usize, "each key is kept once");
+    assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pintle_meta::Object;
+use pintle_meta::{Object, ObjectKey};
 
 /// One of the parts into which [`Shards`](crate::Shards) divide all objects. A shard contains each object for which the
 /// FNV-1a hash of its uid is in the shard's range. Sharded lists and watches (KEP-5866) use the same rule. The ranges
@@ -51,6 +51,13 @@ impl Shard {
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
+    /// Returns whether the object with this key belongs to this shard, if objects are divided by their keys instead of
+    /// their uids. A key has the same shard before an object is created, and after it is deleted or created again. So
+    /// one replica handles all work for a key.
+    pub fn has_key(self, key: &ObjectKey) -> bool {
+        self.has_uid(key.as_str())
+    }
+
     /// Returns the lowest hash in the range of the shard with the given index.
     fn bound(self, index: u32) -> u128 {
         (u128::from(index) << 64) / u128::from(self.count)
@@ -96,6 +103,14 @@ mod tests {
             }
             let even = 6_400 / count;
             assert!(found.iter().all(|found| (even / 2..=even * 2).contains(found)), "{count}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn key_belongs_to_one_shard() {
+        for number in 0..100 {
+            let key = ObjectKey::new("team-a", &format!("site-{number}"));
+            assert_eq!(Shard::all(7).filter(|shard| shard.has_key(&key)).count(), 1, "{key}");
         }
     }
 
