@@ -265,6 +265,11 @@ impl Cluster {
         informer
     }
 
+    /// Returns whether both values are clones of one cluster, and so share one connection and its informers.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Returns the factory that creates all informers of this cluster. A program can pass the factory to a manager.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
@@ -299,7 +304,8 @@ impl Cluster {
     }
 
     /// Stops the informers and the Event broadcaster of this cluster, for all of its clones. The method writes pending
-    /// Events for at most 5 s, or for the time limit of [`shutdown_within`](Self::shutdown_within). If this is the last clone of the cluster, the embedded server also stops.
+    /// Events for at most 5 s, or for the time limit of [`shutdown_within`](Self::shutdown_within). If this is the last
+    /// clone of the cluster, the embedded server also stops.
     ///
     /// # Cancel safety
     ///

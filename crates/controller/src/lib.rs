@@ -60,8 +60,9 @@
 //! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of
 //!   work, use keys of another type: see [`RequestKey`]. If there is only one unit of work, use
 //!   [`Controller::singleton`].
-//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for the objects of an informer, and a [`Trigger`] adds
-//!   keys from the program. An [`Every`] adds keys after each period. A [`Predicate`](predicate::Predicate) selects events, and a [`Handler`] maps them to keys.
+//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for the objects of an informer, a [`Trigger`] adds keys
+//!   from the program, and an [`Every`] adds keys after each period. A [`Predicate`](predicate::Predicate) selects
+//!   events, and a [`Handler`] maps them to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, together with their informers and services.
 //!   [`ManagerStatus`] answers health probes.

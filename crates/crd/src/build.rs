@@ -54,7 +54,7 @@ fn build<T: CustomResource + ?Sized>() -> Result<CustomResourceDefinition, Strin
     };
     let version = version::<T>(&resource.group_version.version)?;
     let spec = json!({"group": group, "names": names, "scope": scope, "versions": [version]});
-    Ok(CustomResourceDefinition::new(&format!("{}.{group}", resource.plural), spec))
+    Ok(CustomResourceDefinition::new(&format!("{}.{group}", resource.plural), spec, declared.package_version))
 }
 
 fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {

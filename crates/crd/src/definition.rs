@@ -9,7 +9,7 @@ use serde_json::Value;
 /// A CustomResourceDefinition of `apiextensions.k8s.io/v1` whose spec is JSON.
 ///
 /// The serialized form contains `apiVersion` and `kind`, so kubectl can apply its YAML.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
     #[serde(default = "api_version")]
@@ -23,6 +23,19 @@ pub struct CustomResourceDefinition {
     /// The status of the definition, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
+    /// The version of the package that built this definition. The version is not serialized, so that a manifest does not
+    /// change with each release.
+    #[serde(skip)]
+    built_by: Option<&'static str>,
+}
+
+impl PartialEq for CustomResourceDefinition {
+    /// Compares what is serialized.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.api_version, &self.kind, &self.metadata) == (&other.api_version, &other.kind, &other.metadata)
+            && self.spec == other.spec
+            && self.status == other.status
+    }
 }
 
 pintle_meta::resource!(
@@ -32,6 +45,9 @@ pintle_meta::resource!(
     "customresourcedefinitions",
     Cluster
 );
+
+/// The annotation that contains the version of the program that installed a definition.
+pub const PACKAGE_VERSION: &str = "pintle-package-version";
 
 fn api_version() -> String {
     "apiextensions.k8s.io/v1".into()
@@ -60,15 +76,71 @@ fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
 
 impl CustomResourceDefinition {
     /// Creates a definition with this name and spec.
-    pub(crate) fn new(name: &str, spec: Value) -> Self {
+    pub(crate) fn new(name: &str, spec: Value, built_by: Option<&'static str>) -> Self {
         let metadata = ObjectMeta::new("", name);
-        Self { api_version: api_version(), kind: kind(), metadata, spec, status: None }
+        Self { api_version: api_version(), kind: kind(), metadata, spec, status: None, built_by }
+    }
+
+    /// Converts the definition of another library, such as the result of `crd` of a type that kube's `CustomResource`
+    /// derives.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value does not serialize as a CustomResourceDefinition of `apiextensions.k8s.io/v1`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_crd::CustomResourceDefinition;
+    /// use serde_json::json;
+    ///
+    /// let foreign = json!({
+    ///     "apiVersion": "apiextensions.k8s.io/v1",
+    ///     "kind": "CustomResourceDefinition",
+    ///     "metadata": {"name": "websites.example.com"},
+    ///     "spec": {"versions": [{"name": "v1", "served": true}]},
+    /// });
+    /// let definition = CustomResourceDefinition::from_foreign(&foreign)?;
+    /// assert_eq!(definition.served_versions(), ["v1"]);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn from_foreign(definition: &impl Serialize) -> Result<Self, serde_json::Error> {
+        let definition: Self = serde_json::from_value(serde_json::to_value(definition)?)?;
+        let expected = (api_version(), kind());
+        if (&definition.api_version, &definition.kind) != (&expected.0, &expected.1) {
+            let found = format!("{} {}", definition.api_version, definition.kind);
+            let advice = format!("{found} is not a CustomResourceDefinition of {}", expected.0);
+            return Err(<serde_json::Error as serde::de::Error>::custom(advice));
+        }
+        Ok(definition)
     }
 
     /// Returns whether the server serves the resource. The server serves the resource if the condition `Established` is
     /// true.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
+    }
+
+    /// Returns the version of the program that installs or has installed this definition, such as `1.4.0`. For an
+    /// installed definition, the value is the annotation [`PACKAGE_VERSION`]. For the [`crd`](crate::CustomResource::crd)
+    /// of a type with `#[derive(Resource)]`, the value is the version in the `Cargo.toml` of the type's package.
+    pub fn package_version(&self) -> Option<&str> {
+        let annotation = self.metadata.annotations.get(PACKAGE_VERSION).map(String::as_str);
+        annotation.or(self.built_by)
+    }
+
+    /// Sets the version of the program that installs this definition, as the annotation [`PACKAGE_VERSION`]. The version
+    /// follows SemVer. A build of an operator with a smaller version does not replace the definition.
+    #[must_use]
+    pub fn with_package_version(mut self, version: impl Into<String>) -> Self {
+        self.metadata.annotations.insert(PACKAGE_VERSION.into(), version.into());
+        self
+    }
+
+    /// Returns the names of the versions that the API server serves.
+    pub fn served_versions(&self) -> Vec<&str> {
+        let versions = self.spec["versions"].as_array().into_iter().flatten();
+        versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()).collect()
     }
 
     /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names

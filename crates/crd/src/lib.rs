@@ -96,7 +96,7 @@ mod union;
 
 pub use build::CustomResource;
 pub use declaration::{Column, Declaration, Scale};
-pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError};
+pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError, PACKAGE_VERSION};
 pub use pintle_derive::Resource;
 pub use structural::preserve_unknown_fields;
 

@@ -4,7 +4,8 @@ use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
-use syn::{DeriveInput, Error, Ident, LitBool, LitInt, LitStr, Path, Result, Token, parenthesized, parse_quote};
+use syn::token::Paren;
+use syn::{DeriveInput, Error, Ident, LitBool, LitInt, LitStr, Meta, Path, Result, Token, parenthesized, parse_quote};
 
 /// The attributes of a struct.
 pub(crate) struct Attributes {
@@ -75,6 +76,10 @@ impl Attributes {
         };
         let mut found = Found { group: None, version: None, rest };
         for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")) {
+            if !matches!(attribute.meta, Meta::List(_)) {
+                let advice = "write #[resource(group = \"example.com\", version = \"v1\")]";
+                return Err(Error::new_spanned(attribute, advice));
+            }
             attribute.parse_nested_meta(|meta| found.add(&meta))?;
         }
         let missing = |name: &str, example: &str| {
@@ -107,7 +112,7 @@ impl Found {
             "singular" => rest.singular = Some(text(meta)?),
             "short" => rest.short_names.extend(texts(meta)?),
             "category" => rest.categories.extend(texts(meta)?),
-            "cluster" => rest.cluster = true,
+            "cluster" => rest.cluster = flag(meta)?,
             "status" => rest.status = Some(flag(meta)?),
             "scale" => rest.scale = Some(scale(meta)?),
             "column" => rest.columns.push(column(meta)?),
@@ -133,15 +138,42 @@ impl Found {
 }
 
 fn unknown(name: &str) -> String {
+    let attribute = match name {
+        "short_name" | "short_names" | "shortname" | "shortnames" => "short(\"ws\")",
+        "categories" => "category(\"all\")",
+        "columns" | "print_column" | "printcolumn" | "printer_column" => "column(\"URL\", \".status.url\")",
+        "rules" | "validation" | "validations" => "rule(\"self.spec.replicas < 9\", \"too many\")",
+        "selectable_field" | "selectable_fields" => "selectable(\".spec.domain\")",
+        "storage" => "stored = false",
+        "name" => "kind = \"Website\"",
+        "scope" | "namespaced" => {
+            return format!("unknown attribute `{name}`; a resource is namespaced unless you write `cluster`");
+        }
+        "derive" | "schema" => {
+            return format!(
+                "unknown attribute `{name}`; add #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)] to the struct"
+            );
+        }
+        _ => "",
+    };
+    if !attribute.is_empty() {
+        return format!("unknown attribute `{name}`; write {attribute}");
+    }
     format!(
         "unknown attribute `{name}`; the attributes are group, version, kind, plural, singular, short, category, \
          cluster, status, scale, column, selectable, rule, deprecated, served, stored and crate"
     )
 }
 
+/// Returns the name of an attribute.
+fn name_of(meta: &ParseNestedMeta<'_>) -> String {
+    meta.path.get_ident().map(Ident::to_string).unwrap_or_default()
+}
+
 /// Parses an attribute in the form `name = "text"`.
 fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
-    meta.value()?.parse()
+    let value = meta.value().and_then(|value| value.parse());
+    value.map_err(|error| Error::new(error.span(), format!("`{0}` has a text: write {0} = \"…\"", name_of(meta))))
 }
 
 /// Parses an attribute in the form `name = true` or in the short form `name`.
@@ -149,19 +181,38 @@ fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);
     }
-    Ok(meta.value()?.parse::<LitBool>()?.value)
+    let value = meta.value().and_then(|value| value.parse::<LitBool>());
+    let advice = |error: Error| {
+        let name = name_of(meta);
+        let status = match name.as_str() {
+            "status" => "; the type of the status is the type of the field `status` of the struct",
+            _ => "",
+        };
+        Error::new(error.span(), format!("`{name}` is true or false: write {name} = false{status}"))
+    };
+    Ok(value.map_err(advice)?.value)
 }
 
 /// Parses an attribute in the form `name("a", "b")`.
 fn texts(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
-    let content;
-    parenthesized!(content in meta.input);
-    Ok(Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+    let parse = || {
+        let content;
+        parenthesized!(content in meta.input);
+        Punctuated::<LitStr, Token![,]>::parse_terminated(&content)
+    };
+    let advice = |error: Error| {
+        Error::new(error.span(), format!("`{0}` has texts in parentheses: write {0}(\"…\")", name_of(meta)))
+    };
+    Ok(parse().map_err(advice)?.into_iter().collect())
 }
 
 /// Parses `scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector")`.
 fn scale(meta: &ParseNestedMeta<'_>) -> Result<Scale> {
+    const EXAMPLE: &str = "scale(spec = \".spec.replicas\", status = \".status.replicas\")";
     let (mut spec, mut status, mut selector) = (None, None, None);
+    if !meta.input.peek(Paren) {
+        return Err(meta.error(format!("`scale` has JSON paths in parentheses: write {EXAMPLE}")));
+    }
     meta.parse_nested_meta(|meta| {
         let field = match () {
             () if meta.path.is_ident("spec") => &mut spec,
@@ -174,17 +225,27 @@ fn scale(meta: &ParseNestedMeta<'_>) -> Result<Scale> {
     })?;
     match (spec, status) {
         (Some(spec), Some(status)) => Ok(Scale { spec, status, selector }),
-        _ => Err(meta.error("`scale` needs `spec` and `status`, such as scale(spec = \".spec.replicas\", status = \".status.replicas\")")),
+        _ => Err(meta.error(format!("`scale` needs `spec` and `status`, such as {EXAMPLE}"))),
     }
 }
+
+const COLUMN: &str = "column(\"URL\", \".status.url\")";
 
 /// Parses `column("Name", ".path", type = "string", format = "date", description = "…", priority = 1)`.
 fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
     let content;
+    if !meta.input.peek(Paren) {
+        return Err(meta.error(format!("a column has a name and a JSON path in parentheses: write {COLUMN}")));
+    }
     parenthesized!(content in meta.input);
-    let name = content.parse()?;
-    content.parse::<Token![,]>()?;
-    let path = content.parse()?;
+    let advice =
+        |error: Error| Error::new(error.span(), format!("a column begins with a name and a JSON path: write {COLUMN}"));
+    let name = content.parse().map_err(advice)?;
+    content.parse::<Token![,]>().map_err(advice)?;
+    let path: LitStr = content.parse().map_err(advice)?;
+    if !path.value().starts_with(['.', '[']) {
+        return Err(Error::new(path.span(), format!("the JSON path of a column begins with a dot: write {COLUMN}")));
+    }
     let mut column = Column { name, path, column_type: None, format: None, description: None, priority: None };
     while !content.is_empty() {
         content.parse::<Token![,]>()?;

@@ -81,6 +81,7 @@ fn declaration(attributes: &Attributes, kind: &str, has_status: bool) -> TokenSt
             deprecation_warning: #warning,
             is_served: #served,
             is_stored: #stored,
+            package_version: ::core::option_env!("CARGO_PKG_VERSION"),
         }
     }
 }
@@ -137,6 +138,32 @@ mod tests {
                 "unknown attribute `colour`; the attributes are group, version",
             ),
             (format!("#[resource(column(\"A\", \".b\", kind = 1))] {body}"), "a column has `type`, `format`"),
+            (
+                format!("#[resource(column(\"A\"))] {body}"),
+                "a column begins with a name and a JSON path: write column(\"URL\", \".status.url\")",
+            ),
+            (format!("#[resource(column = \"A\")] {body}"), "a column has a name and a JSON path in parentheses"),
+            (format!("#[resource(column(name = \"A\"))] {body}"), "a column begins with a name and a JSON path"),
+            (format!("#[resource(column(\"A\", \"spec.a\"))] {body}"), "the JSON path of a column begins with a dot"),
+            (format!("#[resource(short = \"ws\")] {body}"), "`short` has texts in parentheses: write short(\"…\")"),
+            (format!("#[resource(short(ws))] {body}"), "`short` has texts in parentheses: write short(\"…\")"),
+            (format!("#[resource(short_name = \"ws\")] {body}"), "unknown attribute `short_name`; write short(\"ws\")"),
+            (format!("#[resource(shortname = \"ws\")] {body}"), "unknown attribute `shortname`; write short(\"ws\")"),
+            (format!("#[resource(printcolumn = \"{{}}\")] {body}"), "unknown attribute `printcolumn`; write column("),
+            (
+                format!("#[resource(namespaced)] {body}"),
+                "unknown attribute `namespaced`; a resource is namespaced unless",
+            ),
+            (format!("#[resource(group(\"e.com\"))] {body}"), "`group` has a text: write group = \"…\""),
+            (format!("#[resource(version = 1)] {body}"), "`version` has a text: write version = \"…\""),
+            (
+                format!("#[resource(status = \"Status\")] {body}"),
+                "`status` is true or false: write status = false; the type",
+            ),
+            (format!("#[resource(cluster = 1)] {body}"), "`cluster` is true or false"),
+            (format!("#[resource(scale = \".spec.n\")] {body}"), "`scale` has JSON paths in parentheses: write scale("),
+            (format!("#[resource] {body}"), "write #[resource(group = \"example.com\", version = \"v1\")]"),
+            (format!("#[resource = \"v1\"] {body}"), "write #[resource(group = \"example.com\", version = \"v1\")]"),
             (format!("#[resource(scale(spec = \".spec.n\"))] {body}"), "`scale` needs `spec` and `status`"),
             (format!("#[resource(rule())] {body}"), "a rule needs a CEL expression"),
             (

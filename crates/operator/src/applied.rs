@@ -4,7 +4,7 @@
 //! remembers the last apply of each child and compares it with the cached object.
 
 use std::any::TypeId;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pintle_meta::{Object, ObjectKey};
@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use crate::contention::Contention;
 
+/// The number of targets of one reconciled object that are remembered without a check whether they exist.
+const UNCHECKED: usize = 64;
+
 /// The applied object: its type, its key, and whether its status was applied.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
 
@@ -20,6 +23,8 @@ pub(crate) type Target = (TypeId, ObjectKey, bool);
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
+    /// The number of targets that existed when they were last checked.
+    existed: usize,
     /// The condition types of the last applied status, and the uid of the object.
     conditions: (String, BTreeSet<String>),
 }
@@ -106,7 +111,18 @@ impl Applied {
     }
 
     /// Remembers a successful apply. `encoded` is the stored object.
-    pub(crate) fn remember(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) {
+    ///
+    /// Other writers may delete children, so the number of targets could grow without limit if the names of children
+    /// change. When the number of targets has doubled, this method returns all of them. The caller then
+    /// [retains](Self::retain) the targets that still exist.
+    #[must_use]
+    pub(crate) fn remember(
+        &mut self,
+        target: Target,
+        configuration: &Value,
+        stored: &impl Object,
+        encoded: &Value,
+    ) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
         let mut differences = HashMap::new();
         visit_differences(encoded, configuration, &mut |path, stored| {
@@ -120,6 +136,14 @@ impl Applied {
             contention,
         };
         self.by_target.insert(target, last);
+        let is_due = self.by_target.len() > UNCHECKED.max(2 * self.existed);
+        if is_due { self.by_target.keys().cloned().collect() } else { Vec::new() }
+    }
+
+    /// Forgets the targets that are not in `existing`.
+    pub(crate) fn retain(&mut self, existing: &HashSet<Target>) {
+        self.by_target.retain(|target, _| existing.contains(target));
+        self.existed = self.by_target.len();
     }
 
     /// Forgets a deleted object.
@@ -234,7 +258,7 @@ mod tests {
     fn overwritten_field_is_named() {
         let mut applied = Applied::default();
         let configuration = json!({"spec": {"ports": [{"name": "web", "port": 80}]}});
-        applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
         let live = json!({"spec": {"ports": [{"name": "web", "port": 81}]}});
         let comparison = compared(&mut applied, &configuration, &object("2", "u"), &live);
         let path = ["spec", "ports", "0", "port"].map(str::to_owned).to_vec();
@@ -246,7 +270,7 @@ mod tests {
         let mut applied = Applied::default();
         let configuration = json!({"cpu": "1000m", "stringData": {"a": "b"}, "owners": [1], "image": "x"});
         let stored = json!({"cpu": "1", "data": {"a": "Yg=="}, "owners": [1, 2], "image": "x"});
-        applied.remember(target(), &configuration, &object("1", "u"), &stored);
+        _ = applied.remember(target(), &configuration, &object("1", "u"), &stored);
         let mut live = stored.clone();
         live["replicas"] = json!(3);
         let mut compare = |version, live: &Value| compared(&mut applied, &configuration, &object(version, "u"), live);
@@ -263,7 +287,7 @@ mod tests {
         let mut applied = Applied::default();
         let status = |conditions: Value| json!({"status": {"conditions": conditions}});
         let configuration = status(json!([{"type": "Own", "status": "True"}]));
-        applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
         let mut compare =
             |version, live: Value| compared(&mut applied, &configuration, &object(version, "u"), &status(live));
         let other = json!({"type": "Other", "status": "True"});
@@ -275,9 +299,27 @@ mod tests {
     }
 
     #[test]
+    fn targets_that_no_longer_exist_are_forgotten() {
+        let mut applied = Applied::default();
+        let child = |number: usize| (TypeId::of::<DynamicObject>(), ObjectKey::new("ns", &number.to_string()), false);
+        let mut checks = 0;
+        for number in 0..100_000 {
+            let targets = applied.remember(child(number), &json!({}), &object("1", "u"), &json!({}));
+            if !targets.is_empty() {
+                checks += 1;
+                // Only the newest ten children exist.
+                applied.retain(&(number.saturating_sub(9)..=number).map(child).collect());
+                assert_eq!(applied.by_target.len(), 10);
+            }
+            assert!(applied.by_target.len() <= UNCHECKED);
+        }
+        assert!(checks < 2_000, "the checks are rare: {checks}");
+    }
+
+    #[test]
     fn deleted_object_is_forgotten() {
         let mut applied = Applied::default();
-        applied.remember(target(), &json!({}), &object("1", "u"), &json!({}));
+        _ = applied.remember(target(), &json!({}), &object("1", "u"), &json!({}));
         applied.forget(&target());
         assert!(applied.by_target.is_empty());
     }
@@ -294,7 +336,7 @@ mod tests {
             !is_current(&mut applied, &configuration, &object("1", "u"), same.clone()),
             "nothing was applied before"
         );
-        applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
         assert!(is_current(&mut applied, &configuration, &object("1", "u"), Value::Null), "same version: not compared");
         assert!(is_current(&mut applied, &configuration, &object("2", "u"), same.clone()), "another field was changed");
         assert!(

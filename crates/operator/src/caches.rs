@@ -19,6 +19,8 @@ const OWNERS: &str = "pintle-operator/owners";
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// Functions that return whether the cache of a type has an object.
+    contains: HashMap<TypeId, Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>>,
     /// The types whose changes trigger a reconciliation of the owner.
     owned: HashSet<TypeId>,
 }
@@ -27,11 +29,14 @@ pub(crate) struct Caches {
 pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
+    /// The only namespace whose objects are cached. `None` if all objects are cached.
+    pub(crate) namespace: Option<String>,
 }
 
 impl<T: Object> Clone for Cached<T> {
     fn clone(&self) -> Self {
-        Self { informer: self.informer.clone(), objects: self.objects.clone() }
+        let Self { informer, objects, namespace } = self;
+        Self { informer: informer.clone(), objects: objects.clone(), namespace: namespace.clone() }
     }
 }
 
@@ -45,7 +50,7 @@ pub(crate) struct Selection {
 
 impl Caches {
     pub(crate) fn new(controller: &str) -> Self {
-        Self { controller: controller.into(), by_type: HashMap::new(), owned: HashSet::new() }
+        Self { controller: controller.into(), by_type: HashMap::new(), contains: HashMap::new(), owned: HashSet::new() }
     }
 
     /// Returns the cache of `T`. The first call starts the informer of `T`.
@@ -57,20 +62,26 @@ impl Caches {
         if let Ok(cached) = self.get::<T>() {
             return cached.clone();
         }
-        let api = match &selection.namespace {
-            Some(namespace) if T::Scope::SCOPE == Scope::Namespaced => {
-                Api::dynamic(cluster.client().clone(), T::api_resource(), Some(namespace))
-                    .expect("a namespaced resource accepts a namespace")
-            }
-            _ => cluster.api::<T>(),
+        let namespace = selection.namespace.clone().filter(|_| T::Scope::SCOPE == Scope::Namespaced);
+        let api = match &namespace {
+            Some(namespace) => Api::dynamic(cluster.client().clone(), T::api_resource(), Some(namespace))
+                .expect("a namespaced resource accepts a namespace"),
+            None => cluster.api::<T>(),
         };
         let mut config = InformerConfig::default();
         config.reflector.label_selector = selection.labels.clone();
         let informer = cluster.informer_with(api, config);
         let objects = Overlay::new(informer.lister(), OverlayConfig::default());
-        let cached = Cached { informer, objects };
+        let cached = Cached { informer, objects, namespace };
         self.by_type.insert(TypeId::of::<T>(), Box::new(cached.clone()));
+        let found = cached.clone();
+        self.contains.insert(TypeId::of::<T>(), Box::new(move |key| found.get(key).is_some()));
         cached
+    }
+
+    /// Returns whether the cache of the type with this id has an object with this key.
+    pub(crate) fn contains(&self, type_id: TypeId, key: &ObjectKey) -> bool {
+        self.contains.get(&type_id).is_some_and(|contains| contains(key))
     }
 
     /// Returns the cache of `T`, or an error that explains how to declare the cache.

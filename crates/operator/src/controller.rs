@@ -3,11 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_controller::predicate::{DesiredStateChanged, Predicate};
 use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
-use pintle_controller::{EnqueueMapped, Kind, Source};
+use pintle_controller::{EnqueueMapped, Every, Kind, Source};
+use pintle_leaderelect::Shard;
 use pintle_meta::{LabelSelector, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use serde::Serialize;
@@ -63,6 +65,48 @@ use crate::{Context, OperatorError, Result, names};
 pub struct Controller<K: Resource> {
     builder: ControllerBuilder<K>,
     functions: Functions<K>,
+}
+
+/// A value that a [`Manager`](crate::Manager) can run: a [`Controller`]. A [`ControllerBuilder`] is not finished, because
+/// it has no reconciler.
+///
+/// # Examples
+///
+/// This program does not compile, and the error says what to write:
+///
+/// ```compile_fail,E0277
+/// # use pintle_meta::ObjectMeta;
+/// # use pintle_operator::{Controller, Manager};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Deserialize, Serialize)]
+/// # struct Website {
+/// #     metadata: ObjectMeta,
+/// # }
+/// # pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+/// fn with_sites(manager: Manager) -> Manager {
+///     manager.controller(Controller::<Website>::new())
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a finished controller",
+    label = "this controller has no reconciler",
+    note = "finish the builder with `.reconcile(function)`",
+    note = "the function is an `async fn(Arc<K>, Context<K>) -> pintle::Result<Action>`, where `K` is your resource"
+)]
+pub trait FinishedController {
+    /// The type of the reconciled objects.
+    type Kind: Resource + Serialize + DeserializeOwned;
+
+    /// Returns the controller.
+    fn finished(self) -> Controller<Self::Kind>;
+}
+
+impl<K: Resource + Serialize + DeserializeOwned> FinishedController for Controller<K> {
+    type Kind = K;
+
+    fn finished(self) -> Self {
+        self
+    }
 }
 
 /// Builds a [`Controller`].
@@ -222,6 +266,20 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
+    /// Also reconciles each object after each period, even if it has not changed. Use this method if the reconciler
+    /// compares the object with a system that does not report changes. The objects have a low priority, so changed
+    /// objects come first. See [`Every`](pintle_controller::Every).
+    pub fn every(mut self, period: Duration) -> Self
+    where
+        K: DeserializeOwned,
+    {
+        self.steps.push(Box::new(move |engine, binding| {
+            let lister = binding.caches.open::<K>(binding.cluster, &binding.selection).informer.lister();
+            engine.source(Every::keys(period, move || lister.list().iter().map(|object| object.key()).collect()))
+        }));
+        self
+    }
+
     /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
     /// object is deleted. The finalizer is a qualified name such as `example.com/dns`. A controller has at most one
     /// finalizer. If it has a second or an invalid one, the manager does not start.
@@ -276,6 +334,7 @@ impl<K: Resource> ControllerBuilder<K> {
 }
 
 /// The settings that the manager passes to its controllers.
+#[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) cluster: Cluster,
     /// The name of the manager.
@@ -285,15 +344,24 @@ pub(crate) struct Surroundings {
 
 impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
     /// Connects the controller to a cluster, and starts its informers.
-    pub(crate) fn bind(self, surroundings: &Surroundings) -> Engine {
+    ///
+    /// If `shard` is not `None`, the controller processes only the keys of this shard.
+    pub(crate) fn bind(self, surroundings: &Surroundings, shard: Option<Shard>) -> Engine {
         let Self { builder, functions } = self;
-        let ControllerBuilder { name, field_manager, selection, filter, mut config, concurrency, steps, .. } = builder;
+        let ControllerBuilder { mut name, field_manager, selection, filter, mut config, concurrency, steps, .. } =
+            builder;
+        if let Some(shard) = shard {
+            name = format!("{name}-shard-{}", shard.index());
+        }
         let cluster = &surroundings.cluster;
         let is_selective = !selection.labels.is_everything();
         let mut caches = Caches::new(&name);
         let objects = caches.open::<K>(cluster, &selection);
         config.metrics = config.metrics.or_else(|| Some(surroundings.metrics.clone()));
         let mut engine = Engine::of(filter(Kind::of(&objects.informer))).name(&name).config(config);
+        if let Some(shard) = shard {
+            engine = engine.only(move |key| shard.has_key(key));
+        }
         if let Some(limit) = concurrency {
             engine = engine.concurrency(limit);
         }

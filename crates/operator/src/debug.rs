@@ -29,7 +29,8 @@ pub(crate) struct Debug {
     pub(crate) name: String,
     pub(crate) started: SystemTime,
     pub(crate) status: ManagerStatus,
-    pub(crate) informers: InformerFactory,
+    /// The informers of each cluster.
+    pub(crate) informers: Vec<InformerFactory>,
     pub(crate) shards: Vec<ShardsStatus>,
     pub(crate) stop: CancellationToken,
 }
@@ -57,7 +58,7 @@ impl Debug {
         };
         let now = now();
         let keys = controllers::keys_per_list(controllers.len());
-        let informers = self.informers.informers();
+        let informers: Vec<_> = self.informers.iter().flat_map(InformerFactory::informers).collect();
         let (shards, shards_left_out) = elections::shards(&self.shards);
         let document = Document {
             format: FORMAT,

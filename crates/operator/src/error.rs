@@ -36,6 +36,15 @@ pub enum OperatorError {
         /// The error of the last request.
         cause: Box<ApiError>,
     },
+    /// This build can neither replace the installed CustomResourceDefinition nor work with it. For example, a newer build
+    /// has removed a version that this build needs.
+    #[error("cannot use the CustomResourceDefinition {name:?}: {problem}")]
+    Definition {
+        /// The name of the CustomResourceDefinition.
+        name: String,
+        /// The reason, with the versions of both builds if they are known.
+        problem: String,
+    },
     /// The server did not serve a custom resource in time.
     #[error("the CustomResourceDefinition {name:?} is not established after {seconds} s: {reason}")]
     NotEstablished {

@@ -33,13 +33,17 @@
 //! - A [`Controller`] reconciles objects of one kind. The controller needs no cluster until a manager runs it.
 //! - A [`Context`] provides cached reads, writes, conditions and Events to a reconciliation.
 //! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader
-//!   election. The manager serves health, readiness and metrics, and stops on a signal.
+//!   election. The manager serves health, readiness and metrics, and stops on a signal. It also runs
+//!   [controllers of other clusters](Manager::controller_in), and controllers whose objects are
+//!   [divided among the replicas](Manager::sharded).
+//! - [`Manager::status`] explains why a key is queued, and counts the keys of each queue.
 //!
 //! # Guarantees
 //!
 //! - [`Context::apply`] sends no request if the configuration equals the last apply of this process, and the cached
 //!   object still has all fields of this configuration.
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
+//! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
 //! - A write through the context is sent only while this replica leads. If the leadership term ends, a write in flight
 //!   is dropped.
 //! - [`Context::apply_status`] applies only the conditions of its own field manager. It never reverts the condition of
@@ -70,12 +74,12 @@ mod serve;
 mod signal;
 
 pub use context::Context;
-pub use controller::{Controller, ControllerBuilder};
+pub use controller::{Controller, ControllerBuilder, FinishedController};
 pub use error::OperatorError;
 pub use logging::init_tracing;
 pub use manager::Manager;
 pub use pintle_controller::{Action, Cleanup, Concurrency, ReconcileError};
-pub use reconciler::Reconciler;
+pub use reconciler::{ReconcileFuture, Reconciler};
 
 /// The result type of reconcilers, and of a program's `main`. The `?` operator converts every error.
 pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;

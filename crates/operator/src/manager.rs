@@ -1,6 +1,7 @@
 //! The manager of an operator.
 
 mod debug;
+mod replicas;
 mod run;
 #[cfg(feature = "webhook")]
 mod webhooks;
@@ -13,19 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cluster::{Cluster, ClusterConfig};
-use pintle_controller::{Manager as Engine, ManagerConfig, RequestKey};
+use pintle_controller::{Manager as Engine, ManagerConfig, ManagerStatus, RequestKey};
 use pintle_crd::{CustomResource, CustomResourceDefinition};
 use pintle_leaderelect::{LeaderElectionConfig, ShardsStatus};
-use pintle_meta::Resource;
 use pintle_metrics::InMemoryProvider;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Surroundings;
 use crate::leader_service::LeaderService;
 use crate::serve::Check;
-use crate::{Controller, OperatorError, Result, init_tracing, signal};
+use crate::{FinishedController, OperatorError, Result, init_tracing, signal};
 
 /// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
 /// handling that the operator's pod needs.
@@ -87,7 +85,12 @@ pub struct Manager {
     has_debug: bool,
     shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
+    /// The definitions for other clusters.
+    other_definitions: Vec<(Cluster, CustomResourceDefinition)>,
+    /// The other clusters whose informers are on the debug page.
+    other_clusters: Vec<Cluster>,
     controllers: Vec<Bind>,
+    sharded: Vec<replicas::Sharded>,
     services: Vec<(String, Service)>,
     leader_services: Vec<(String, LeaderService)>,
     live_checks: Vec<(String, Check)>,
@@ -95,6 +98,7 @@ pub struct Manager {
     #[cfg(feature = "webhook")]
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
+    engine: Engine,
     /// The first fault of a controller that was found before the start.
     fault: Option<OperatorError>,
 }
@@ -153,7 +157,10 @@ impl Manager {
             has_debug: true,
             shards: Vec::new(),
             definitions: Vec::new(),
+            other_definitions: Vec::new(),
+            other_clusters: Vec::new(),
             controllers: Vec::new(),
+            sharded: Vec::new(),
             services: Vec::new(),
             leader_services: Vec::new(),
             live_checks: Vec::new(),
@@ -161,6 +168,7 @@ impl Manager {
             #[cfg(feature = "webhook")]
             webhooks: None,
             config: ManagerConfig::default(),
+            engine: Engine::new(),
             fault: None,
         }
     }
@@ -176,10 +184,35 @@ impl Manager {
         &self.metrics
     }
 
+    /// Returns a handle to the state of the controllers and of the leader election. Take the handle before
+    /// [`run`](Self::run), which adds the controllers. The handle explains why a key is queued or delayed, and returns the
+    /// number of keys in each queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_operator::Manager;
+    ///
+    /// fn with_explanations(manager: Manager) -> Manager {
+    ///     let status = manager.status();
+    ///     manager.service("explain", async move |stop| {
+    ///         while stop.run_until_cancelled(tokio::time::sleep(std::time::Duration::from_secs(60))).await.is_some() {
+    ///             if let Some(sites) = status.controller("website") {
+    ///                 println!("{:?}", sites.queue_counts());
+    ///                 println!("{:?}", sites.explain("team-a/blog").map(|why| why.to_string()));
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    pub fn status(&self) -> ManagerStatus {
+        self.engine.status()
+    }
+
     /// Runs the controllers only on the leader. The Lease has the name of the manager, so the name must be a DNS
-    /// subdomain. The Lease is in the namespace of
-    /// the cluster configuration. In a pod, this is the pod's namespace. The lease duration is 15 s, the renew deadline
-    /// 10 s and the retry period 2 s, as in client-go.
+    /// subdomain. The Lease is in the namespace of the cluster configuration. In a pod, this is the pod's namespace. The
+    /// lease duration is 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
@@ -242,24 +275,40 @@ impl Manager {
     /// up to a minute until the API server serves the resource. If the program does not install the resource, the
     /// controllers of this kind wait until the resource exists. While they wait, the readiness check names the
     /// resource.
+    ///
+    /// Each replica installs the definition, so replicas of two builds may do so during an upgrade. The manager stores
+    /// the [version](CustomResourceDefinition::package_version) of your package in an annotation of the definition, and
+    /// compares it with the version of the installed definition:
+    ///
+    /// - If this build has a greater version, it replaces the installed definition.
+    /// - If this build has a smaller version, it keeps the installed definition.
+    /// - If the versions are equal, or one of them is unknown, this build replaces the installed definition, unless that
+    ///   would remove a served version.
+    ///
+    /// So raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older
+    /// build, the newer definition stays. To install the older definition, delete the annotation
+    /// [`pintle-package-version`](pintle_crd::PACKAGE_VERSION) first. If the installed definition lacks a version that
+    /// this build serves, the manager fails with [`OperatorError::Definition`].
+    ///
+    /// The service account needs the verbs `get`, `list`, `watch`, `create` and `patch` for
+    /// `customresourcedefinitions`.
     pub fn install<K: CustomResource>(self) -> Self {
         self.install_definition(K::crd())
     }
 
     /// Installs a definition, for example a definition that was [merged](CustomResourceDefinition::merge) from several
-    /// versions. See [`install`](Self::install).
+    /// versions. See [`install`](Self::install). If the definition does not come from `#[derive(Resource)]`, set its
+    /// version with [`with_package_version`](CustomResourceDefinition::with_package_version).
     pub fn install_definition(mut self, definition: CustomResourceDefinition) -> Self {
-        self.definitions.push(definition);
+        self.definitions.push(with_version(definition));
         self
     }
 
     /// Adds a controller. The controller runs on the leader, or on every replica if there is no leader election.
-    pub fn controller<K>(mut self, controller: Controller<K>) -> Self
-    where
-        K: Resource + Serialize + DeserializeOwned,
-    {
+    pub fn controller(mut self, controller: impl FinishedController) -> Self {
+        let controller = controller.finished();
         self.fault = self.fault.or_else(|| controller.fault());
-        self.controllers.push(Box::new(|engine, surroundings| engine.controller(controller.bind(surroundings))));
+        self.controllers.push(Box::new(|engine, surroundings| engine.controller(controller.bind(surroundings, None))));
         self
     }
 
@@ -321,8 +370,8 @@ impl Manager {
         self
     }
 
-    /// Sets the time limit for stopping all parts of the manager, including the writes of pending Events. The default is 25 s, which is less than the 30 s that
-    /// Kubernetes gives a pod to stop. See [`ManagerConfig::graceful_shutdown_timeout`].
+    /// Sets the time limit for stopping all parts of the manager, including the writes of pending Events. The default is
+    /// 25 s, which is less than the 30 s that Kubernetes gives a pod to stop. See [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.config.graceful_shutdown_timeout = timeout;
         self
@@ -349,6 +398,14 @@ impl Manager {
         let stop = CancellationToken::new();
         let _signals = signal::cancel_on_signal(stop.clone()).map_err(OperatorError::Signal)?;
         Ok(self.run(&stop).await?)
+    }
+}
+
+/// Puts the version of the program into the annotations of a definition.
+fn with_version(definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    match definition.package_version().map(str::to_owned) {
+        Some(version) => definition.with_package_version(version),
+        None => definition,
     }
 }
 

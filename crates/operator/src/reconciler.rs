@@ -47,6 +47,25 @@ use crate::{Context, Result};
 /// let controller = Controller::<Website>::new().reconcile(Publisher::default());
 /// assert_eq!(controller.name(), "website");
 /// ```
+///
+/// A reconcile function is async. This program does not compile, and the error says what to write:
+///
+/// ```compile_fail,E0277
+/// # use std::sync::Arc;
+/// # use pintle_meta::ObjectMeta;
+/// # use pintle_operator::{Action, Context, Controller, Result};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Deserialize, Serialize)]
+/// # struct Website {
+/// #     metadata: ObjectMeta,
+/// # }
+/// # pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+/// fn publish(_site: Arc<Website>, _cx: Context<Website>) -> Result<Action> {
+///     Ok(Action::await_change())
+/// }
+///
+/// let controller = Controller::<Website>::new().reconcile(publish);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not reconcile objects of type `{K}`",
     label = "not a reconciler for `{K}`",
@@ -91,11 +110,24 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     }
 }
 
+/// The future that a reconcile function returns. Every future with the output `Result<Action>` implements this trait, so
+/// an `async fn` with this result is a reconcile function.
+#[diagnostic::on_unimplemented(
+    message = "a reconcile function does not return `{Self}`",
+    label = "this function is not an `async fn` that returns `Result<Action>`",
+    note = "write `async fn reconcile(object: Arc<K>, cx: Context<K>) -> pintle::Result<Action>`, where `K` is your resource",
+    note = "end the function with `Ok(Action::await_change())` or `Ok(Action::requeue_after(delay))`"
+)]
+pub trait ReconcileFuture: Future<Output = Result<Action>> {}
+
+#[diagnostic::do_not_recommend]
+impl<Fut: Future<Output = Result<Action>>> ReconcileFuture for Fut {}
+
 impl<K, F, Fut> Reconciler<K> for F
 where
     K: Resource,
     F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Action>> + Send,
+    Fut: ReconcileFuture + Send,
 {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send {
         self(object, cx)

@@ -90,7 +90,8 @@
 //! | `ctrl.GetConfigOrDie`, `ctrl.NewManager` | [`operator::Manager::infer`], [`operator::Manager::connect`] |
 //! | `Options.LeaderElection`, `LeaderElectionID` | [`operator::Manager::leader_election`]; the Lease has the name of the manager |
 //! | `Options.HealthProbeBindAddress`, `Metrics.BindAddress`, `AddHealthzCheck`, `AddReadyzCheck` | [`operator::Manager::serve`], [`liveness`](operator::Manager::liveness), [`readiness`](operator::Manager::readiness) |
-//! | `mgr.Add(manager.RunnableFunc(…))` | [`operator::Manager::service`] |
+//! | `mgr.Add(manager.RunnableFunc(…))` | [`operator::Manager::service`]; on the leader [`leader_service`](operator::Manager::leader_service), or [`every`](operator::Manager::every) with a timer |
+//! | `cluster.New`, multicluster-runtime | [`operator::Manager::controller_in`], [`install_in`](operator::Manager::install_in) |
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`operator::Manager::run_until_signal`], [`run`](operator::Manager::run) |
 //! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`reconcile`](operator::ControllerBuilder::reconcile) |
 //! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
@@ -103,7 +104,7 @@
 //! | `controllerutil.AddFinalizer`, `RemoveFinalizer` | [`operator::ControllerBuilder::cleanup`] |
 //! | `meta.SetStatusCondition` | [`operator::Context::ready`], [`set_condition`](operator::Context::set_condition) |
 //! | `mgr.GetEventRecorderFor` | [`operator::Context::event`] |
-//! | `source.Channel` | [`controller::Trigger`] |
+//! | `source.Channel`; `cache.Options.SyncPeriod` | [`controller::Trigger`]; [`operator::ControllerBuilder::every`], [`controller::Every`] |
 //! | `// +kubebuilder:…` markers, controller-gen | `#[derive(Resource)]`: [`crd`]; [`operator::Manager::install`] |
 //! | `kubebuilder init` | `cargo xtask new-operator NAME` in the repository |
 //! | `TypedControllerManagedBy[K]`, `TypedReconciler` | [`controller::Controller::named`] with keys of any type; [`operator::Manager::plain_controller`] runs it |
@@ -131,7 +132,7 @@
 //! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; for Leases [`Cluster::elector`] |
 //! | `leaderelection.RunOrDie` | [`Cluster::run_or_die`]; for an operator [`operator::Manager::leader_election`] |
 //! | one elector for each of many Leases | [`Cluster::electors`] |
-//! | replicas that share the objects by shards | [`Cluster::shards`] |
+//! | replicas that share the objects by shards | [`operator::Manager::sharded`], [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
 //! # Coming from kube-rs
@@ -141,6 +142,7 @@
 //! | `Client::try_default`, `Config::infer` | [`operator::Manager::infer`], [`Cluster::infer`]; a client alone: [`Cluster::client`] |
 //! | `Api::all`, `Api::namespaced`, `Api::default_namespaced` | [`Cluster::api`], [`Cluster::namespaced`] |
 //! | `#[derive(CustomResource)]` | `#[derive(Resource)]` on your own struct of metadata, spec and status: [`crd`]; without a schema one line of [`meta::resource!`] |
+//! | types that `CustomResource` derives | one line of [`meta::resource!`], and [`crd::CustomResourceDefinition::from_foreign`] for `Foo::crd()`; see `crates/operator/examples/kube_types` |
 //! | `Foo::crd()`, applied by hand, `conditions::is_crd_established` | [`operator::Manager::install`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
 //! | `DynamicObject`, `ApiResource`, `discovery` | [`meta::DynamicObject`], [`meta::ApiResource`], [`restreq::RestMapper`] |

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_meta::{ApiResource, Resource, Status};
 use serde::de::DeserializeOwned;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::change::{CHANGEABLE, converted_metadata};
 use crate::decode::fields;
+use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
 
 /// The number of objects after which a conversion yields to other tasks of the runtime.
@@ -28,6 +30,9 @@ const TURN: usize = 32;
 /// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the
 /// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an annotation, or reject
 /// objects with this field in a validating webhook.
+///
+/// A failed conversion is logged once a minute for each version and problem, together with the number of failures since
+/// the last line.
 ///
 /// A conversion may change labels and annotations. All other metadata is copied from the object that the API server sent, because the API
 /// server ignores or rejects other changes of the metadata.
@@ -128,16 +133,15 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
 
     pub(crate) fn conversion(self) -> Conversion {
         let resource = self.resource.clone();
-        Conversion { resource, convert: Arc::new(move |object, desired| self.convert(object, desired)) }
+        let convert: Convert = Arc::new(move |object, desired| self.convert(object, desired));
+        Conversion { resource, convert, log: Arc::default() }
     }
 
-    fn convert(&self, json: &RawValue, desired: &str) -> Result<Box<RawValue>, String> {
+    fn convert(&self, json: &RawValue, desired: &str) -> Result<Box<RawValue>, Failure> {
         let sent: Envelope = fields(json)?;
         let metadata = sent.metadata.ok_or("the object has no metadata")?;
-        let name = |problem: String| match metadata.get("name").and_then(Value::as_str) {
-            Some(name) => format!("{} {name:?}: {problem}", self.resource),
-            None => problem,
-        };
+        let object = metadata.get("name").and_then(Value::as_str).map(|name| format!("{} {name:?}", self.resource));
+        let name = |problem: String| Failure { object: object.clone(), problem };
         if sent.kind != self.resource.kind {
             return Err(name(format!("the kind is {:?} and not {:?}", sent.kind, self.resource.kind)));
         }
@@ -204,18 +208,48 @@ impl<H> fmt::Debug for Hub<H> {
     }
 }
 
-type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, String> + Send + Sync>;
+type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, Failure> + Send + Sync>;
+
+/// The reason why one object cannot be converted.
+struct Failure {
+    /// The kind and the name of the object, if the object has a name.
+    object: Option<String>,
+    problem: String,
+}
+
+impl<P: Into<String>> From<P> for Failure {
+    fn from(problem: P) -> Self {
+        Self { object: None, problem: problem.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.object {
+            Some(object) => write!(f, "{object}: {}", self.problem),
+            None => f.write_str(&self.problem),
+        }
+    }
+}
 
 /// A conversion webhook as a type that does not depend on the object types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
     convert: Convert,
+    log: Arc<FailureLog>,
 }
 
 impl Conversion {
     pub(crate) fn path(&self) -> String {
         format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
+    }
+
+    /// Returns the response to a review whose conversion took longer than `limit`.
+    pub(crate) fn timed_out(&self, uid: String, desired_api_version: &str, limit: Duration) -> ConversionResponse {
+        let problem = format!("not converted within {limit:?}");
+        self.log.warn(desired_api_version, &problem, &problem);
+        failed(uid, problem)
     }
 
     /// Converts all objects. If one conversion fails, the response contains no object.
@@ -230,7 +264,11 @@ impl Conversion {
                 .unwrap_or_else(|_| Err("the conversion panicked; the log of the webhook has the cause".into()));
             match converted {
                 Ok(converted) => converted_objects.push(converted),
-                Err(problem) => return failed(uid, &format!("objects[{at}]: {problem}")),
+                Err(failure) => {
+                    let message = format!("objects[{at}]: {failure}");
+                    self.log.warn(&desired_api_version, &failure.problem, &message);
+                    return failed(uid, message);
+                }
             }
         }
         let result = Status { status: "Success".into(), ..Status::default() };
@@ -239,8 +277,7 @@ impl Conversion {
 }
 
 /// Returns the response to a review in which an object cannot be converted.
-pub(crate) fn failed(uid: String, message: &str) -> ConversionResponse {
-    tracing::warn!(message, "a conversion failed");
-    let result = Status { status: "Failure".into(), message: message.into(), ..Status::default() };
+fn failed(uid: String, message: String) -> ConversionResponse {
+    let result = Status { status: "Failure".into(), message, ..Status::default() };
     ConversionResponse { uid, result, converted_objects: Vec::new() }
 }

@@ -83,6 +83,7 @@ mod change;
 #[cfg(feature = "server")]
 mod connections;
 mod decode;
+mod failure_log;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handler;

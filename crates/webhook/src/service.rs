@@ -19,7 +19,6 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use crate::budget::Budget;
-use crate::hub::failed;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
@@ -111,9 +110,10 @@ pub(crate) async fn respond_to(route: &Route, body: &[u8], limit: Option<Duratio
             is_version((&review.api_version, &review.kind), CONVERSION)?;
             let request = review.request.ok_or_else(|| bad_review("it has no request"))?;
             has_uid(&request.uid)?;
-            let (uid, limit) = (request.uid.clone(), limit.map_or(CONVERSION_TIME, |limit| limit.min(CONVERSION_TIME)));
+            let limit = limit.map_or(CONVERSION_TIME, |limit| limit.min(CONVERSION_TIME));
+            let (uid, version) = (request.uid.clone(), request.desired_api_version.clone());
             let converted = timeout(limit, conversion.respond(request)).await;
-            let response = converted.unwrap_or_else(|_| failed(uid, &format!("not converted within {limit:?}")));
+            let response = converted.unwrap_or_else(|_| conversion.timed_out(uid, &version, limit));
             json(&ConversionReview { request: None, response: Some(response), ..review })
         }
     }

@@ -190,17 +190,19 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
             count += 1;
         }
     }
-    // The example is a separate workspace, so that the lock file of this workspace does not contain kube. The example is checked but
+    // These examples are separate workspaces, so that the lock file of this workspace does not contain kube. The examples are checked but
     // not run, because a full build takes minutes.
-    let check = Quiet::cargo(sh, "examples").args(&format!("check --quiet --locked --manifest-path {KUBE}"));
-    check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
-        format!("if its lock file is out of date, run: cargo update --workspace --manifest-path {KUBE}")
-    })?;
+    for manifest in KUBE {
+        let check = Quiet::cargo(sh, "examples").args(&format!("check --quiet --locked --manifest-path {manifest}"));
+        check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
+            format!("if its lock file is out of date, run: cargo update --workspace --manifest-path {manifest}")
+        })?;
+    }
     Ok(Done::noting(format!("{count} examples")))
 }
 
-/// The example that runs kube's client against the embedded server.
-const KUBE: &str = "crates/apiserver/examples/kube/Cargo.toml";
+/// The examples that use kube: its client with the embedded server, and its types with an operator.
+const KUBE: [&str; 2] = ["crates/apiserver/examples/kube/Cargo.toml", "crates/operator/examples/kube_types/Cargo.toml"];
 
 /// Builds all programs and returns the folder that contains them. The flags are the same as for the tests, so that cargo reuses the files
 /// that it has built for the tests.

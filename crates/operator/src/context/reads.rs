@@ -2,54 +2,112 @@
 
 use std::sync::Arc;
 
-use pintle_meta::{ApiError, LabelSelector, ObjectKey, Resource};
+use pintle_controller::ReconcileError;
+use pintle_informer::Overlay;
+use pintle_meta::{ApiError, LabelSelector, NamespaceScope, Object, ObjectKey, Resource, ResourceScope, Scope};
 use serde::de::DeserializeOwned;
 
 use super::Context;
 use crate::Result;
+use crate::caches::Cached;
 
 impl<K: Resource> Context<K> {
     /// Returns the object of type `T` with this name from the cache. If `T` is namespaced, the object is looked up in
-    /// the namespace of the reconciled object. For objects in another namespace, use [`get_by_key`](Self::get_by_key).
+    /// the namespace of the reconciled object. For objects in another namespace, use [`get_in`](Self::get_in).
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T`.
+    /// Returns a terminal error if the controller does not cache `T`, or if `T` is namespaced and the reconciled object
+    /// is cluster-scoped.
     pub fn get<T: Resource>(&self, name: &str) -> Result<Option<Arc<T>>> {
-        self.get_by_key(&self.key_of::<T>(name))
+        self.get_by_key(&self.key_of::<T>("get", name)?)
+    }
+
+    /// Returns the object of type `T` with this name in this namespace from the cache.
+    ///
+    /// # Errors
+    ///
+    /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
+    /// [namespace](crate::ControllerBuilder::namespace).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_operator::{Action, Context, Result};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct Tenant {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(Tenant, "example.com/v1", "Tenant", "tenants", Cluster);
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct ConfigMap {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+    ///
+    /// async fn reconcile(tenant: Arc<Tenant>, cx: Context<Tenant>) -> Result<Action> {
+    ///     let settings = cx.get_in::<ConfigMap>(&tenant.metadata.name, "settings")?;
+    ///     println!("{} has settings: {}", tenant.metadata.name, settings.is_some());
+    ///     Ok(Action::await_change())
+    /// }
+    /// ```
+    pub fn get_in<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>> {
+        self.get_by_key(&ObjectKey::new(namespace, name))
     }
 
     /// Returns the object of type `T` with this key from the cache.
     ///
     /// # Errors
     ///
-    /// Returns the same error as [`get`](Self::get).
+    /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
+    /// [namespace](crate::ControllerBuilder::namespace). Also returns a terminal error if `T` is namespaced and the key
+    /// has no namespace.
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
-        Ok(self.shared.caches.get::<T>()?.get(key))
+        let cached = self.shared.caches.get::<T>()?;
+        self.check_namespace::<T>(cached, key.namespace())?;
+        Ok(cached.get(key))
     }
 
     /// Returns the cached objects of type `T` that match the selector, in no particular order. If `T` is namespaced,
     /// only objects in the namespace of the reconciled object are returned. If the reconciled object is cluster-scoped,
-    /// objects of all namespaces are returned.
+    /// the objects of all cached namespaces are returned.
     ///
     /// # Errors
     ///
-    /// Returns the same error as [`get`](Self::get).
+    /// Returns a terminal error if the controller does not cache `T`.
     pub fn list<T: Resource>(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>> {
         let objects = &self.shared.caches.get::<T>()?.objects;
-        let namespace = self.namespace_of::<T>();
-        let matches = |object: &Arc<T>| selector.matches(object.metadata().labels());
-        Ok(match namespace {
-            Some(namespace) => objects.namespace(namespace).into_iter().filter(matches).collect(),
+        Ok(match self.namespace_of::<T>() {
+            Some(namespace) => in_namespace(objects, namespace, selector),
             None => objects.select(selector),
         })
+    }
+
+    /// Returns the cached objects of type `T` in this namespace that match the selector, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`get_in`](Self::get_in).
+    pub fn list_in<T>(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<T>>>
+    where
+        T: Resource<Scope = NamespaceScope>,
+    {
+        let cached = self.shared.caches.get::<T>()?;
+        self.check_namespace::<T>(cached, Some(namespace).filter(|namespace| !namespace.is_empty()))?;
+        Ok(in_namespace(&cached.objects, namespace, selector))
     }
 
     /// Returns the cached objects of type `T` that have the reconciled object as an owner, in no particular order.
     ///
     /// # Errors
     ///
-    /// Returns the same error as [`get`](Self::get).
+    /// Returns a terminal error if the controller does not cache `T`.
     pub fn owned<T: Resource>(&self) -> Result<Vec<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
         match &self.call.object {
@@ -59,13 +117,40 @@ impl<K: Resource> Context<K> {
     }
 
     /// Reads the object of type `T` with this name from the server, in the namespace of the reconciled object. Returns
-    /// `None` if the object does not exist. Use this method for kinds that are read too rarely to be cached.
+    /// `None` if the object does not exist. Use this method for kinds that are read too rarely to be cached. For objects
+    /// in another namespace, use [`get_live_in`](Self::get_live_in).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the request. Returns a terminal error if `T` is namespaced and the reconciled object is
+    /// cluster-scoped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, because the request only reads.
+    pub async fn get_live<T: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        self.read_live(self.key_of::<T>("get_live", name)?).await
+    }
+
+    /// Reads the object of type `T` with this name in this namespace from the server. Returns `None` if the object does
+    /// not exist.
     ///
     /// # Errors
     ///
     /// Returns the error of the request.
-    pub async fn get_live<T: Resource + DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        match self.cluster().api::<T>().get(self.key_of::<T>(name)).await {
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, because the request only reads.
+    pub async fn get_live_in<T>(&self, namespace: &str, name: &str) -> Result<Option<T>>
+    where
+        T: Resource<Scope = NamespaceScope> + DeserializeOwned,
+    {
+        self.read_live(ObjectKey::new(namespace, name)).await
+    }
+
+    async fn read_live<T: Resource + DeserializeOwned>(&self, key: ObjectKey) -> Result<Option<T>> {
+        match self.cluster().api::<T>().get(key).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if ApiError::is_not_found(&error) => Ok(None),
             Err(error) => Err(error.into()),
@@ -73,12 +158,45 @@ impl<K: Resource> Context<K> {
     }
 
     /// Returns the namespace in which objects of type `T` are looked up by name.
-    pub(super) fn namespace_of<T: Resource>(&self) -> Option<&str> {
-        use pintle_meta::{ResourceScope, Scope};
+    fn namespace_of<T: Resource>(&self) -> Option<&str> {
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
     }
 
-    pub(super) fn key_of<T: Resource>(&self, name: &str) -> ObjectKey {
-        ObjectKey::new(self.namespace_of::<T>().unwrap_or_default(), name)
+    /// Returns the key of the object with this name in the namespace of the reconciled object. `method` is the name of
+    /// the called method.
+    fn key_of<T: Resource>(&self, method: &str, name: &str) -> Result<ObjectKey> {
+        match self.namespace_of::<T>() {
+            Some(namespace) => Ok(ObjectKey::new(namespace, name)),
+            None if T::Scope::SCOPE == Scope::Cluster => Ok(ObjectKey::cluster(name)),
+            None => {
+                let (reconciled, kind) = (format!("{} {:?}", K::KIND, self.key().name()), T::KIND);
+                Err(ReconcileError::terminal(format!(
+                    "`{method}` does not know the namespace of {kind} {name:?}, because {reconciled} is cluster-scoped; \
+                     use `{method}_in(namespace, {name:?})`"
+                )))
+            }
+        }
     }
+
+    /// Checks that the cache contains the objects of this namespace. Without this check, a read that names no namespace,
+    /// or a namespace that is not cached, would find no object.
+    fn check_namespace<T: Resource>(&self, cached: &Cached<T>, namespace: Option<&str>) -> Result<()> {
+        let (controller, kind) = (&self.shared.name, T::KIND);
+        match (namespace, &cached.namespace) {
+            (None, _) if T::Scope::SCOPE == Scope::Namespaced => Err(ReconcileError::terminal(format!(
+                "controller {controller:?} cannot read {kind} without a namespace, because {kind} is namespaced; \
+                 pass the namespace of the object"
+            ))),
+            (Some(namespace), Some(only)) if only != namespace => Err(ReconcileError::terminal(format!(
+                "controller {controller:?} cannot read {kind} in the namespace {namespace:?}, because it caches only the \
+                 namespace {only:?}; remove `.namespace({only:?})` from the controller, or use `get_live_in`"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn in_namespace<T: Object>(objects: &Overlay<T>, namespace: &str, selector: &LabelSelector) -> Vec<Arc<T>> {
+    let all = objects.namespace(namespace).into_iter();
+    all.filter(|object| selector.matches(object.metadata().labels())).collect()
 }

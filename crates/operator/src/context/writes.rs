@@ -143,7 +143,13 @@ impl<K: Resource> Context<K> {
             metadata.remove("uid");
         }
         let encoded = encode(stored).unwrap_or_default();
-        self.applied(|applied| applied.remember(target, patch.body(), stored, &encoded));
+        let targets = self.applied(|applied| applied.remember(target, patch.body(), stored, &encoded));
+        if !targets.is_empty() {
+            // A read of the cache may run code of the user, so it runs without the lock.
+            let existing =
+                targets.into_iter().filter(|target| self.shared.caches.contains(target.0, &target.1)).collect();
+            self.applied(|applied| applied.retain(&existing));
+        }
     }
 
     /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for

@@ -1,5 +1,6 @@
 //! Runs a manager.
 
+use std::iter::once;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Manager;
+use super::replicas::Sharded;
 use crate::controller::Surroundings;
 use crate::debug::Debug;
 use crate::serve::{self, Page};
@@ -46,7 +48,7 @@ impl Manager {
             return Err(fault);
         }
         let waits = Waits::default();
-        let mut engine = Engine::new().config(self.config.clone());
+        let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
         if let Some(config) = self.election.take() {
             if !names::is_subdomain(&self.name) {
                 return Err(OperatorError::LeaseName(self.name));
@@ -55,8 +57,16 @@ impl Manager {
         }
         #[cfg(feature = "webhook")]
         let webhooks = self.serve_webhooks(stop).await?;
+        let mut sharded = Vec::new();
+        for Sharded { name, config, bind } in std::mem::take(&mut self.sharded) {
+            let shards = self.cluster.shards("", &name, config)?;
+            self.shards.push(shards.status());
+            sharded.push((shards, bind));
+        }
         let _server = self.serve_pages(engine.status(), &waits, stop).await?;
-        if !install_all(&self.cluster, &self.definitions, &self.name, &waits, stop).await? {
+        let own = self.definitions.iter().map(|definition| (&self.cluster, definition));
+        let others = self.other_definitions.iter().map(|(cluster, definition)| (cluster, definition));
+        if !install_all(own.chain(others), &self.name, &waits, stop).await? {
             return Ok(());
         }
         #[cfg(feature = "webhook")]
@@ -74,6 +84,9 @@ impl Manager {
         };
         for bind in self.controllers {
             engine = bind(engine, &surroundings);
+        }
+        for (shards, bind) in sharded {
+            engine = bind(engine, &surroundings, shards);
         }
         for (name, service) in self.leader_services {
             engine = engine.controller(leader_service::controller(&name, service, stop));
@@ -112,7 +125,7 @@ impl Manager {
             name: self.name.clone(),
             started: SystemTime::now(),
             status: status.clone(),
-            informers: self.cluster.informers().clone(),
+            informers: once(&self.cluster).chain(&self.other_clusters).map(|one| one.informers().clone()).collect(),
             shards: std::mem::take(&mut self.shards),
             stop: stop.clone(),
         };
@@ -146,14 +159,13 @@ async fn run_until_stopped(
 }
 
 /// Installs the definitions. Returns whether the manager may continue. The result is `false` once a stop was requested.
-async fn install_all(
-    cluster: &Cluster,
-    definitions: &[CustomResourceDefinition],
+async fn install_all<'a>(
+    definitions: impl Iterator<Item = (&'a Cluster, &'a CustomResourceDefinition)>,
     field_manager: &str,
     waits: &Waits,
     stop: &CancellationToken,
 ) -> Result<bool, OperatorError> {
-    for definition in definitions {
+    for (cluster, definition) in definitions {
         let name = &definition.metadata.name;
         set(waits, Some(format!("waits for the CustomResourceDefinition {name:?}")));
         tokio::select! {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use pintle_crd::Resource;
 use pintle_leaderelect::LeadershipLost;
-use pintle_meta::{LabelSelector, ObjectMeta, WriteOptions};
+use pintle_meta::{LabelSelector, ObjectKey, ObjectMeta, WriteOptions};
 use pintle_operator::{Action, Context, Controller, ControllerBuilder, ReconcileError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,23 +85,89 @@ struct Tenant {
     status: Option<serde_json::Value>,
 }
 
-#[tokio::test]
-async fn status_without_subresource_is_a_terminal_error() {
-    let world = World::start().await;
-    let (sender, mut results) = unbounded_channel();
+/// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the result of the first
+/// call.
+async fn probe_tenant<T, Fut>(
+    world: &World,
+    builder: ControllerBuilder<Tenant>,
+    probe: impl Fn(Context<Tenant>) -> Fut + Clone + Send + Sync + 'static,
+) -> T
+where
+    T: Send + 'static,
+    Fut: Future<Output = T> + Send,
+{
+    let (sender, mut results): (_, UnboundedReceiver<T>) = unbounded_channel();
     let reconcile = move |_: Arc<Tenant>, cx: Context<Tenant>| {
-        let sender = sender.clone();
+        let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            sender.send(cx.apply_status(serde_json::json!({"url": "x"})).await.unwrap_err()).unwrap();
+            // The test may have received the first result already.
+            _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
     };
-    let controller = Controller::<Tenant>::new().reconcile(reconcile);
-    let running = Running::start(world.manager().install::<Tenant>().controller(controller));
+    let running = Running::start(world.manager().install::<Tenant>().controller(builder.reconcile(reconcile)));
     let tenant = Tenant { metadata: ObjectMeta::new("", "acme"), status: None };
     eventually("created", async || world.cluster.api().create(&tenant, &WriteOptions::default()).await.ok()).await;
-    assert_terminal(&soon(results.recv()).await.unwrap(), "the resource has no status subresource");
+    let result = soon(results.recv()).await.unwrap();
     running.stop().await.unwrap();
+    result
+}
+
+#[tokio::test]
+async fn status_without_subresource_is_a_terminal_error() {
+    let world = World::start().await;
+    let error = probe_tenant(&world, Controller::new(), async |cx| {
+        cx.apply_status(serde_json::json!({"url": "x"})).await.unwrap_err()
+    })
+    .await;
+    assert_terminal(&error, "the resource has no status subresource");
+}
+
+#[tokio::test]
+async fn cluster_scoped_object_must_name_the_namespace() {
+    let world = World::start().await;
+    for namespace in ["default", "kube-system"] {
+        let child = ConfigMap { metadata: ObjectMeta::new(namespace, "x"), ..map("", "in", namespace) };
+        world.cluster.api().create(&child, &WriteOptions::default()).await.unwrap();
+    }
+    let errors = probe_tenant(&world, Controller::new().reads::<ConfigMap>(), async |cx| {
+        for namespace in ["default", "kube-system"] {
+            assert_eq!(cx.get_in::<ConfigMap>(namespace, "x").unwrap().unwrap().data["in"], namespace);
+            assert_eq!(cx.get_live_in::<ConfigMap>(namespace, "x").await.unwrap().unwrap().data["in"], namespace);
+            let listed = cx.list_in::<ConfigMap>(namespace, &LabelSelector::everything()).unwrap();
+            assert!(listed.iter().any(|map| map.metadata.name == "x" && map.metadata.namespace == namespace));
+            assert!(listed.iter().all(|map| map.metadata.namespace == namespace));
+        }
+        assert!(cx.get_in::<ConfigMap>("default", "missing").unwrap().is_none());
+        assert!(cx.get::<Tenant>("acme").unwrap().is_some());
+        assert_eq!(cx.list::<Tenant>(&LabelSelector::everything()).unwrap().len(), 1);
+        let all = cx.list::<ConfigMap>(&LabelSelector::everything()).unwrap();
+        assert_eq!(all.iter().filter(|map| map.metadata.name == "x").count(), 2);
+        [
+            (cx.get::<ConfigMap>("x").unwrap_err(), "use `get_in(namespace, \"x\")`"),
+            (cx.get_live::<ConfigMap>("x").await.unwrap_err(), "use `get_live_in(namespace, \"x\")`"),
+            (cx.get_in::<ConfigMap>("", "x").unwrap_err(), "pass the namespace of the object"),
+            (cx.get_by_key::<ConfigMap>(&ObjectKey::cluster("x")).unwrap_err(), "pass the namespace of the object"),
+            (cx.list_in::<ConfigMap>("", &LabelSelector::everything()).unwrap_err(), "pass the namespace"),
+        ]
+    });
+    for (error, expected) in errors.await {
+        assert_terminal(&error, expected);
+    }
+}
+
+#[tokio::test]
+async fn read_from_a_namespace_that_is_not_cached_is_refused() {
+    let world = World::with_site("blog").await;
+    let builder = Controller::<Website>::new().namespace("default").reads::<ConfigMap>();
+    let errors = probe_with(&world, builder, async |cx| {
+        assert!(cx.get_in::<ConfigMap>("default", "x").unwrap().is_none());
+        let listed = cx.list_in::<ConfigMap>("kube-system", &LabelSelector::everything());
+        (cx.get_in::<ConfigMap>("kube-system", "x").unwrap_err(), listed.unwrap_err())
+    });
+    let (get, list) = errors.await;
+    assert_terminal(&get, "it caches only the namespace \"default\"");
+    assert_terminal(&list, "remove `.namespace(\"default\")` from the controller");
 }
 
 /// The controller would not notice the deletion of such a child.

@@ -4,8 +4,9 @@ mod members;
 mod troubles;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use pintle_controller::Trigger;
+use pintle_controller::{Controller as PlainController, ReconcileRequest, Trigger};
 use pintle_meta::ObjectKey;
 use pintle_operator::Controller;
 use serde_json::Value;
@@ -200,4 +201,41 @@ async fn publish_nothing(
     _: pintle_operator::Context<Website>,
 ) -> pintle_operator::Result<pintle_operator::Action> {
     Ok(pintle_operator::Action::await_change())
+}
+
+/// The response has a bounded size, and does not keep a thread busy, even if there are many failing keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_failing_keys_do_not_make_the_page_slow() {
+    const KEYS: usize = 10_000;
+    const CALLS: u32 = 10;
+    let world = World::start().await;
+    let trigger = Trigger::new();
+    for number in 0..KEYS {
+        trigger.trigger(ObjectKey::new("default", &format!("site-{number}")));
+    }
+    let fail =
+        async |request: ReconcileRequest| Err(format!("no zone for {}: {}", request.key, "x".repeat(1_000)).into());
+    let controller = PlainController::named("failing").source(trigger).reconciler(fail);
+    let address = free_address().await;
+    let manager = world.manager().serve(address).plain_controller(controller);
+    let status = manager.status();
+    let running = Running::start(manager);
+    eventually("all keys have failed", async || {
+        (status.controller("failing")?.most_failing(KEYS).len() == KEYS).then_some(())
+    })
+    .await;
+    let started = Instant::now();
+    let mut size = 0;
+    for _ in 0..CALLS {
+        let (status, body) = get(address, "/debug.json").await.unwrap();
+        let json: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, json["controllers"][0]["failing"].as_array().unwrap().len()), (200, 10));
+        size = size.max(body.len());
+    }
+    let average = started.elapsed() / CALLS;
+    println!("{average:?} and {size} bytes for each response");
+    assert!(size < 100_000, "{size} bytes");
+    // A debug build on an idle machine needs a tenth of this time.
+    assert!(average < Duration::from_millis(500), "{average:?}");
+    running.stop().await.unwrap();
 }

@@ -2,8 +2,10 @@
 
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
-use pintle_crd::CustomResourceDefinition;
+use pintle_crd::{CustomResource, CustomResourceDefinition};
+use pintle_meta::WriteOptions;
 use pintle_operator::OperatorError;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Running, Website, World, eventually, soon};
@@ -57,4 +59,115 @@ async fn installation_looks_the_resource_up_in_discovery() {
     assert_eq!(lookups(), 1, "the definition was new");
     world.install().await;
     assert_eq!(lookups(), 2, "the definition was established");
+}
+
+/// Returns the definition of websites as a build with this version and these API versions declares it. `maximum` is in
+/// the schema.
+fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceDefinition {
+    let mut definition = Website::crd().with_package_version(package);
+    let first = definition.spec["versions"][0].take();
+    let all = versions.iter().enumerate().map(|(index, name)| {
+        let mut version = first.clone();
+        version["name"] = json!(name);
+        version["storage"] = json!(index == 0);
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["domain"]["maxLength"] =
+            json!(maximum);
+        version
+    });
+    definition.spec["versions"] = all.collect();
+    definition
+}
+
+impl World {
+    /// Starts a replica of a build that installs this definition, and stops it when the replica runs.
+    async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let manager = self.manager().install_definition(definition).service("stop", async move |_| {
+            stopped.cancel();
+            Ok(())
+        });
+        soon(manager.run(&stop)).await
+    }
+
+    async fn installed(&self) -> (Vec<String>, Value, Option<String>) {
+        let installed: CustomResourceDefinition = self.cluster.api().get("websites.example.com").await.unwrap();
+        let domain = "/versions/0/schema/openAPIV3Schema/properties/spec/properties/domain/maxLength";
+        (
+            installed.served_versions().into_iter().map(str::to_owned).collect(),
+            installed.spec.pointer(domain).cloned().unwrap_or_default(),
+            installed.package_version().map(str::to_owned),
+        )
+    }
+}
+
+fn state(versions: &[&str], maximum: u32, package: &str) -> (Vec<String>, Value, Option<String>) {
+    (versions.iter().map(|&name| name.to_owned()).collect(), json!(maximum), Some(package.to_owned()))
+}
+
+#[tokio::test]
+async fn restart_of_an_old_build_keeps_the_newer_definition() {
+    let world = World::start().await;
+    let old = || definition("1.0.0", &["v1"], 100);
+    world.run_build(old()).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1"], 100, "1.0.0"));
+    world.run_build(definition("1.1.0", &["v1", "v2"], 200)).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1", "v2"], 200, "1.1.0"));
+    world.run_build(old()).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1", "v2"], 200, "1.1.0"), "the old build restarts");
+    world.run_build(definition("1.2.0", &["v1"], 300)).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1"], 300, "1.2.0"), "a newer build may remove a version");
+}
+
+#[tokio::test]
+async fn equal_version_changes_the_schema_but_removes_no_version() {
+    let world = World::start().await;
+    world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
+    world.run_build(definition("1.0.0", &["v1", "v2"], 200)).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1", "v2"], 200, "1.0.0"));
+    world.run_build(definition("1.0.0", &["v1"], 300)).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1", "v2"], 200, "1.0.0"));
+}
+
+#[tokio::test]
+async fn build_without_a_needed_version_fails_with_the_reason() {
+    let world = World::start().await;
+    world.run_build(definition("2.0.0", &["v2"], 100)).await.unwrap();
+    let error = world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap_err().to_string();
+    assert!(error.contains("this build needs v1") && error.contains("version \"2.0.0\" of the program"), "{error}");
+    assert_eq!(world.installed().await, state(&["v2"], 100, "2.0.0"));
+}
+
+#[tokio::test]
+async fn conflicting_write_of_another_build_is_decided_again() {
+    let world = World::start().await;
+    world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
+    let conflict = Rule { verb: Some(RequestVerb::Patch), ..answer(409) };
+    let faults = world.cluster.server().unwrap().faults();
+    let conflict = faults.add(conflict);
+    let reads = world.count(RequestVerb::Get, "customresourcedefinitions", "");
+    world.run_build(definition("1.1.0", &["v1"], 200)).await.unwrap();
+    assert_eq!((faults.hits_of(conflict), world.counted(reads)), (1, 2));
+    assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
+}
+
+/// Both replicas read the definition before one of them writes.
+#[tokio::test]
+async fn apply_after_another_write_is_a_conflict() {
+    let world = World::start().await;
+    world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
+    let definitions = world.cluster.api::<CustomResourceDefinition>();
+    let mut old = definition("1.0.1", &["v1"], 101);
+    let read = definitions.get("websites.example.com").await.unwrap();
+    old.metadata.resource_version = read.metadata.resource_version;
+    world.run_build(definition("1.1.0", &["v1"], 200)).await.unwrap();
+    let error = definitions.apply(&old, &WriteOptions::apply("website-controller")).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+}
+
+#[test]
+fn derived_definition_has_the_version_of_its_package() {
+    assert_eq!(Website::crd().package_version(), Some(env!("CARGO_PKG_VERSION")));
+    let manifest = serde_json::to_value(Website::crd()).unwrap();
+    assert!(manifest["metadata"].get("annotations").is_none(), "{manifest}");
 }

@@ -7,6 +7,9 @@ mod debug;
 mod http;
 mod install;
 mod lifecycle;
+mod replicas;
 mod serve;
+#[cfg(unix)]
+mod signal;
 mod support;
 mod webhooks;

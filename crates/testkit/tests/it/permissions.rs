@@ -74,7 +74,7 @@ rules:
         ("  - example.com\n  resources:\n  - websites/status\n", "  verbs:\n  - patch\n"),
         (
             "  - apiextensions.k8s.io\n  resources:\n  - customresourcedefinitions\n",
-            "  verbs:\n  - create\n  - list\n  - patch\n  - watch\n",
+            "  verbs:\n  - create\n  - get\n  - list\n  - patch\n  - watch\n",
         ),
     ] {
         assert!(role.contains(&format!("- apiGroups:\n{resources}{verbs}")), "{role}");

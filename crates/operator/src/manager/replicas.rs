@@ -1,0 +1,184 @@
+//! Controllers of other clusters, controllers whose keys are divided among replicas, and timers.
+
+use std::time::Duration;
+
+use pintle_cluster::Cluster;
+use pintle_controller::{Action, Controller as PlainController, Manager as Engine, ReconcileRequest, Singleton};
+use pintle_crd::CustomResource;
+use pintle_leaderelect::{Lease, Shards, ShardsConfig};
+use pintle_meta::Resource;
+use pintle_restreq::Api;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Manager, with_version};
+use crate::controller::Surroundings;
+use crate::{Controller, FinishedController, Result};
+
+/// A controller whose keys are divided among the replicas.
+pub(super) struct Sharded {
+    /// The name of the shards in the names of the Leases.
+    pub(super) name: String,
+    pub(super) config: ShardsConfig,
+    pub(super) bind: BindShards,
+}
+
+/// A function that adds the controllers of all shards to the underlying manager.
+type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> Engine + Send>;
+
+impl Manager {
+    /// Adds a controller for the objects of another cluster. The reads and writes of its
+    /// [`Context`](crate::Context) use that cluster. The leader election stays in the [cluster](Self::cluster) of the
+    /// manager. If the manager has several controllers of one kind, give each of them its own name. The caller must shut
+    /// the other cluster down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pintle_cluster::Cluster;
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_operator::{Action, Context, Controller, Manager, Result};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct ConfigMap {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+    ///
+    /// async fn audit(map: Arc<ConfigMap>, cx: Context<ConfigMap>) -> Result<Action> {
+    ///     println!("{:?} has {}", cx.cluster(), map.metadata.name);
+    ///     Ok(Action::await_change())
+    /// }
+    ///
+    /// fn with_edges(manager: Manager, edges: &[(&str, Cluster)]) -> Manager {
+    ///     edges.iter().fold(manager, |manager, (name, cluster)| {
+    ///         manager.controller_in(cluster, Controller::new().name(format!("audit-{name}")).reconcile(audit))
+    ///     })
+    /// }
+    /// ```
+    pub fn controller_in(mut self, cluster: &Cluster, controller: impl FinishedController) -> Self {
+        let controller = controller.finished();
+        self.fault = self.fault.or_else(|| controller.fault());
+        let cluster = cluster.clone();
+        let mut known = std::iter::once(&self.cluster).chain(&self.other_clusters);
+        if !known.any(|known| known.is_same(&cluster)) {
+            self.other_clusters.push(cluster.clone());
+        }
+        self.controllers.push(Box::new(move |engine, surroundings| {
+            let surroundings = Surroundings { cluster, ..surroundings.clone() };
+            engine.controller(controller.bind(&surroundings, None))
+        }));
+        self
+    }
+
+    /// Installs the CustomResourceDefinition of `K` in another cluster. See [`install`](Self::install).
+    pub fn install_in<K: CustomResource>(mut self, cluster: &Cluster) -> Self {
+        self.other_definitions.push((cluster.clone(), with_version(K::crd())));
+        self
+    }
+
+    /// Adds a controller whose objects are divided among all replicas, in this number of shards. Each shard is led by one
+    /// replica at a time. If a replica stops or dies, the other replicas take its shards over. Use several times as many
+    /// shards as replicas, so that the replicas get similar shares.
+    ///
+    /// `controller` returns the controller of one shard, and must return the same controller each time. All keys of a
+    /// controller are divided by their hashes, including the keys of children and of triggers. So one replica handles all
+    /// work for an object. Each replica caches all objects, so that it can take a shard over at once. In logs and
+    /// metrics, the controller of a shard has a name such as `website-shard-0`.
+    ///
+    /// The shards have their own Leases, in the namespace of the cluster configuration. They do not depend on
+    /// [`leader_election`](Self::leader_election), which this controller does not need. All replicas must use the same
+    /// number of shards. During a change of this number, old and new replicas do not work at the same time. The debug
+    /// page shows the shards. The service account needs the verbs `get`, `list`, `watch`, `create`, `update` and `delete`
+    /// for `leases`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_operator::{Action, Context, Controller, Manager, Result};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Deserialize, Serialize)]
+    /// struct ConfigMap {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+    ///
+    /// async fn audit(map: Arc<ConfigMap>, _cx: Context<ConfigMap>) -> Result<Action> {
+    ///     println!("this replica audits {}", map.metadata.name);
+    ///     Ok(Action::await_change())
+    /// }
+    ///
+    /// fn with_audit(manager: Manager) -> Manager {
+    ///     manager.sharded(16, || Controller::new().name("audit").reconcile(audit))
+    /// }
+    /// ```
+    pub fn sharded<K>(self, shards: u32, controller: impl Fn() -> Controller<K> + Send + 'static) -> Self
+    where
+        K: Resource + Serialize + DeserializeOwned,
+    {
+        self.sharded_with(ShardsConfig { shards, ..ShardsConfig::default() }, controller)
+    }
+
+    /// Adds a controller like [`sharded`](Self::sharded), with these settings for the elections of the shards.
+    pub fn sharded_with<K>(
+        mut self,
+        config: ShardsConfig,
+        controller: impl Fn() -> Controller<K> + Send + 'static,
+    ) -> Self
+    where
+        K: Resource + Serialize + DeserializeOwned,
+    {
+        let first = controller();
+        self.fault = self.fault.or_else(|| first.fault());
+        let name = format!("{}-{}", self.name, first.name());
+        let bind: BindShards = Box::new(move |engine, surroundings, shards| {
+            engine.sharded(shards, |shard| controller().bind(surroundings, Some(shard)))
+        });
+        self.sharded.push(Sharded { name, config, bind });
+        self
+    }
+
+    /// Calls `run` when this replica starts to lead, and then again after each period. Without a leader election, each
+    /// replica calls `run`. Calls never overlap. After an error or a panic, the call is retried with a growing delay. When
+    /// the term ends, the running call is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use pintle_operator::Manager;
+    ///
+    /// fn with_report(manager: Manager) -> Manager {
+    ///     manager.every("report", Duration::from_secs(3_600), async || {
+    ///         println!("one more hour as the leader");
+    ///         Ok(())
+    ///     })
+    /// }
+    /// ```
+    pub fn every<Fut>(
+        self,
+        name: impl Into<String>,
+        period: Duration,
+        run: impl Fn() -> Fut + Send + Sync + 'static,
+    ) -> Self
+    where
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        let timer = PlainController::singleton(name).every(period);
+        self.plain_controller(timer.reconciler(move |_: ReconcileRequest<Singleton>| {
+            let run = run();
+            async move {
+                run.await?;
+                Result::Ok(Action::await_change())
+            }
+        }))
+    }
+}

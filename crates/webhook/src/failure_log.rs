@@ -1,0 +1,100 @@
+//! Logs failed conversions without one line for each of them.
+//!
+//! If an object cannot be converted, the API server repeats the conversion for each list and watch, without an end.
+
+use std::collections::HashMap;
+use std::mem::take;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The shortest time between two log lines for the same version and problem.
+const PERIOD: Duration = Duration::from_secs(60);
+/// The maximum number of problems that are logged separately within one period. Further problems share one entry.
+const MOST: usize = 100;
+
+/// The failed conversions of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
+
+/// The desired version, and the problem without the name of the object.
+type Failure = (String, String);
+
+#[derive(Debug)]
+struct Seen {
+    logged: Instant,
+    /// The number of failures since the last log line.
+    since: u64,
+}
+
+impl FailureLog {
+    /// Logs a failure, unless the same problem with the same version was logged within the last minute. `message` also
+    /// names the object.
+    pub(crate) fn warn(&self, version: &str, problem: &str, message: &str) {
+        match self.record(version, problem, Instant::now()) {
+            Some(0) => tracing::warn!(version, message, "a conversion failed"),
+            Some(since) => tracing::warn!(
+                version,
+                message,
+                since,
+                "conversions still fail; `since` is their number since the last line"
+            ),
+            None => {}
+        }
+    }
+
+    /// Records a failure. If it should be logged, returns the number of failures since the last line.
+    fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
+        // The code under the lock does not panic.
+        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = (version.to_owned(), problem.to_owned());
+        if failures.len() >= MOST && !failures.contains_key(&failure) {
+            failures.retain(|_, seen| now.saturating_duration_since(seen.logged) < PERIOD);
+            if failures.len() >= MOST {
+                failure = Failure::default();
+            }
+        }
+        match failures.get_mut(&failure) {
+            None => {
+                failures.insert(failure, Seen { logged: now, since: 0 });
+                Some(0)
+            }
+            Some(seen) if now.saturating_duration_since(seen.logged) >= PERIOD => {
+                seen.logged = now;
+                Some(take(&mut seen.since) + 1)
+            }
+            Some(seen) => {
+                seen.since += 1;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_failure_is_logged_once_a_minute_with_a_count() {
+        let (log, start) = (FailureLog::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(log.record("v1", "no domain", start), Some(0));
+        assert!((0..1_000).all(|_| log.record("v1", "no domain", at(59)).is_none()));
+        assert_eq!(log.record("v2", "no domain", at(59)), Some(0), "another version");
+        assert_eq!(log.record("v1", "no port", at(59)), Some(0), "another problem");
+        assert_eq!(log.record("v1", "no domain", at(60)), Some(1_001));
+        assert_eq!(log.record("v1", "no domain", at(61)), None);
+        assert_eq!(log.record("v1", "no domain", at(121)), Some(2));
+    }
+
+    #[test]
+    fn number_of_lines_and_memory_are_bounded() {
+        let (log, start) = (FailureLog::default(), Instant::now());
+        let record = |number: u32, now| log.record("v1", &format!("problem {number}"), now);
+        let logged = (0..10_000).filter(|number| record(*number, start).is_some()).count();
+        assert_eq!(logged, MOST + 1);
+        assert!(log.0.lock().unwrap().len() <= MOST + 1);
+        assert_eq!(record(20_000, start + PERIOD), Some(0), "old entries make room");
+        assert_eq!(log.0.lock().unwrap().len(), 1);
+    }
+}
