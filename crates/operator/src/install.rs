@@ -155,6 +155,7 @@ fn lists(document: &Value, plural: &Value) -> bool {
 }
 
 /// Applies an object to the cluster. Retries failed requests, unless the server has rejected the request.
+#[cfg(feature = "webhook")]
 pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
 where
     T: Resource + Serialize + DeserializeOwned,
