@@ -20,10 +20,12 @@ pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
     /// Functions that return whether the cache of a type has an object.
-    contains: HashMap<TypeId, Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>>,
+    contains: HashMap<TypeId, Contains>,
     /// The types whose changes trigger a reconciliation of the owner.
     owned: HashSet<TypeId>,
 }
+
+type Contains = Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 
 /// The cache of one kind. Reads include the writes of this controller.
 pub(crate) struct Cached<T: Object> {

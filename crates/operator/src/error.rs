@@ -36,8 +36,8 @@ pub enum OperatorError {
         /// The error of the last request.
         cause: Box<ApiError>,
     },
-    /// This build can neither replace the installed CustomResourceDefinition nor work with it. For example, a newer build
-    /// has removed a version that this build needs.
+    /// The installed CustomResourceDefinition lacks a version that this build serves, and this build must not replace the
+    /// definition. For example, a newer build has removed the version.
     #[error("cannot use the CustomResourceDefinition {name:?}: {problem}")]
     Definition {
         /// The name of the CustomResourceDefinition.

@@ -113,7 +113,7 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
 /// The future that a reconcile function returns. Every future with the output `Result<Action>` implements this trait, so
 /// an `async fn` with this result is a reconcile function.
 #[diagnostic::on_unimplemented(
-    message = "a reconcile function does not return `{Self}`",
+    message = "a reconcile function cannot return `{Self}`",
     label = "this function is not an `async fn` that returns `Result<Action>`",
     note = "write `async fn reconcile(object: Arc<K>, cx: Context<K>) -> pintle::Result<Action>`, where `K` is your resource",
     note = "end the function with `Ok(Action::await_change())` or `Ok(Action::requeue_after(delay))`"

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn same_failure_is_logged_once_a_minute_with_a_count() {
+    fn same_failure_is_logged_once_a_minute() {
         let (log, start) = (FailureLog::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(log.record("v1", "no domain", start), Some(0));

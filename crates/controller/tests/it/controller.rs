@@ -397,7 +397,7 @@ async fn priority_order_puts_changes_before_the_first_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timer_adds_its_keys_at_the_start_and_after_each_period() {
+async fn timer_adds_keys_at_start_and_each_period() {
     let sites = sites_named(&["a", "b"]);
     let sites = informer(&sites);
     let (calls, lister) = (Recorder::new(), sites.lister());
@@ -431,7 +431,7 @@ async fn timer_does_not_reset_the_back_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn singleton_runs_at_the_start_after_changes_and_after_each_period() {
+async fn singleton_runs_at_start_and_after_changes() {
     let sites = sites_named(&["a", "b"]);
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();

@@ -15,7 +15,7 @@ pub(super) enum Decision {
     Apply,
     /// The build keeps the installed definition, for this reason.
     Keep(String),
-    /// The build can neither replace the installed definition nor work with it. The text says why.
+    /// The build must not replace the installed definition, and cannot work with it. The text says why.
     Refuse(String),
 }
 

@@ -157,7 +157,7 @@ async fn cluster_scoped_object_must_name_the_namespace() {
 }
 
 #[tokio::test]
-async fn read_from_a_namespace_that_is_not_cached_is_refused() {
+async fn read_from_an_uncached_namespace_is_refused() {
     let world = World::with_site("blog").await;
     let builder = Controller::<Website>::new().namespace("default").reads::<ConfigMap>();
     let errors = probe_with(&world, builder, async |cx| {

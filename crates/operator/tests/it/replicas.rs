@@ -56,7 +56,7 @@ fn replica(world: &World, identity: &'static str, calls: &Calls) -> Manager {
 }
 
 #[tokio::test]
-async fn replicas_divide_the_objects_and_take_over_from_a_stopped_one() {
+async fn replicas_divide_objects_and_take_over() {
     let world = World::with_site("site-0").await;
     for number in 1..24 {
         world.create(&format!("site-{number}")).await;

@@ -1,7 +1,7 @@
 //! Tests of a program that receives a real signal.
 
 use std::env;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_millis(500);
 
 /// The test starts its own program again as the child process.
 #[test]
-fn sigterm_ends_the_program_in_time_and_names_unfinished_keys() -> Result<()> {
+fn sigterm_ends_the_program_and_names_unfinished_keys() -> Result<()> {
     if env::var_os(CHILD).is_some() {
         return child();
     }
@@ -49,7 +49,7 @@ fn sigterm_ends_the_program_in_time_and_names_unfinished_keys() -> Result<()> {
 }
 
 fn start() -> Child {
-    let name = "signal::sigterm_ends_the_program_in_time_and_names_unfinished_keys";
+    let name = "signal::sigterm_ends_the_program_and_names_unfinished_keys";
     let mut command = Command::new(env::current_exe().unwrap());
     command.args([name, "--exact", "--nocapture"]).env(CHILD, "1").env("NO_COLOR", "1");
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -71,7 +71,8 @@ fn errors(child: &mut Child) -> String {
 async fn child() -> Result<()> {
     let world = World::with_site("blog").await;
     let controller = Controller::<Website>::new().reconcile(async |_: Arc<Website>, cx: Context<Website>| {
-        println!("reconciling {}", cx.key());
+        // Do not use `println!`, because the test harness may capture it.
+        writeln!(std::io::stdout(), "reconciling {}", cx.key())?;
         std::future::pending::<Result<Action>>().await
     });
     let manager: Manager = world.manager().controller(controller).shutdown_timeout(LIMIT);
