@@ -88,7 +88,7 @@ impl Journal {
         let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
         let what = format!(
             "the paused clock did not advance for {} s of real time, and {processes} was running; a task never waits, \
-             for example because a reconciler requeues its key without a delay",
+             for example because a reconciler waits in a loop without a delay",
             limit.as_secs_f64()
         );
         Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS) }
