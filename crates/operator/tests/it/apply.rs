@@ -40,6 +40,33 @@ async fn unchanged_applies_send_no_request() {
     running.stop().await.unwrap();
 }
 
+/// The controller forgets applied children that no longer exist. It must not forget existing children.
+#[tokio::test]
+async fn many_unchanged_children_are_applied_once() {
+    const CHILDREN: u64 = 100;
+    let world = World::with_site("blog").await;
+    let applies = world.count(RequestVerb::Patch, "configmaps", "");
+    let (called, mut calls) = unbounded_channel();
+    let reconcile = move |site: Arc<Website>, cx: Context<Website>| {
+        let called = called.clone();
+        async move {
+            for number in 0..CHILDREN {
+                cx.apply(map(&format!("{}-{number}", site.metadata.name), "a", "b")).await?;
+            }
+            called.send(site.metadata.resource_version.clone()).unwrap();
+            Ok(Action::await_change())
+        }
+    };
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(reconcile);
+    let running = Running::start(world.manager().controller(controller));
+    for value in ["1", "2"] {
+        let version = world.annotate("blog", value).await.metadata.resource_version;
+        soon(async { while calls.recv().await.unwrap() != version {} }).await;
+    }
+    assert_eq!(world.counted(applies), CHILDREN);
+    running.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn foreign_change_of_an_applied_field_is_reverted() {
     let world = World::with_site("blog").await;

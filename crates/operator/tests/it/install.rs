@@ -1,5 +1,6 @@
 //! Tests of the installation of CustomResourceDefinitions.
 
+use base64::Engine as _;
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_crd::{CustomResource, CustomResourceDefinition};
@@ -163,6 +164,32 @@ async fn apply_after_another_write_is_a_conflict() {
     world.run_build(definition("1.1.0", &["v1"], 200)).await.unwrap();
     let error = definitions.apply(&old, &WriteOptions::apply("website-controller")).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
+}
+
+/// Only replicas of the old build may be left after a rollback, and their conversion webhook must keep working.
+#[tokio::test]
+async fn kept_definition_gets_new_webhook_certificates() {
+    let world = World::start().await;
+    let converted = |package: &str, maximum: u32| {
+        let key = rcgen::generate_simple_self_signed(["webhooks.example.com".to_owned()]).unwrap();
+        let bundle = base64::engine::general_purpose::STANDARD.encode(key.cert.pem());
+        let mut definition = definition(package, &["v1"], maximum);
+        let client = json!({"url": "https://webhooks.example.com/convert", "caBundle": bundle});
+        let webhook = json!({"clientConfig": client, "conversionReviewVersions": ["v1"]});
+        definition.spec["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
+        (definition, bundle)
+    };
+    let (newer, first) = converted("1.1.0", 200);
+    let (older, second) = converted("1.0.0", 100);
+    let bundle = async || {
+        let installed: CustomResourceDefinition = world.cluster.api().get("websites.example.com").await.unwrap();
+        installed.spec["conversion"]["webhook"]["clientConfig"]["caBundle"].clone()
+    };
+    world.run_build(newer).await.unwrap();
+    assert_eq!(bundle().await, first);
+    world.run_build(older).await.unwrap();
+    assert_eq!(bundle().await, second);
+    assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
 #[test]
