@@ -22,8 +22,10 @@ use crate::own_conditions;
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads from these
-///   caches show the writes of this controller immediately. Reading a kind that the controller does not declare returns
-///   a terminal error. The error message explains how to declare the kind.
+///   caches show the writes of this controller immediately. By name, a namespaced object is looked up in the namespace
+///   of the reconciled object. [`get_in`](Self::get_in) and [`list_in`](Self::list_in) take another namespace. Reading a
+///   kind that the controller does not declare returns a terminal error. The error message explains how to declare the
+///   kind.
 /// - **Writes** are sent only while this replica leads. When the leadership term ends, writes in flight are dropped,
 ///   even if another task awaits them.
 /// - **Applies** send no request if nothing would change.

@@ -7,8 +7,6 @@ use std::time::Duration;
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ApiError, ConditionStatus, Patch, Resource, WriteOptions};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -158,7 +156,7 @@ fn lists(document: &Value, plural: &Value) -> bool {
 #[cfg(feature = "webhook")]
 pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
 where
-    T: Resource + Serialize + DeserializeOwned,
+    T: Resource + serde::Serialize + serde::de::DeserializeOwned,
 {
     let until = Instant::now() + LIMIT;
     loop {
