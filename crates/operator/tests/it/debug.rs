@@ -4,7 +4,6 @@ mod members;
 mod troubles;
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use pintle_controller::{Controller as PlainController, ReconcileRequest, Trigger};
 use pintle_meta::ObjectKey;
@@ -203,11 +202,9 @@ async fn publish_nothing(
     Ok(pintle_operator::Action::await_change())
 }
 
-/// The response has a bounded size, and does not keep a thread busy, even if there are many failing keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_failing_keys_do_not_make_the_page_slow() {
+async fn json_stays_small_with_many_failing_keys() {
     const KEYS: usize = 10_000;
-    const CALLS: u32 = 10;
     let world = World::start().await;
     let trigger = Trigger::new();
     for number in 0..KEYS {
@@ -224,17 +221,9 @@ async fn many_failing_keys_do_not_make_the_page_slow() {
         (status.controller("failing")?.most_failing(KEYS).len() == KEYS).then_some(())
     })
     .await;
-    let started = Instant::now();
-    let mut size = 0;
-    for _ in 0..CALLS {
-        let (status, body) = get(address, "/debug.json").await.unwrap();
-        let json: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!((status, json["controllers"][0]["failing"].as_array().unwrap().len()), (200, 10));
-        size = size.max(body.len());
-    }
-    let average = started.elapsed() / CALLS;
-    assert!(size < 100_000, "{size} bytes");
-    // A debug build on an idle machine needs a tenth of this time.
-    assert!(average < Duration::from_millis(500), "{average:?}");
+    let (status, body) = get(address, "/debug.json").await.unwrap();
+    let json: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, json["controllers"][0]["failing"].as_array().unwrap().len()), (200, 10));
+    assert!(body.len() < 100_000, "{} bytes", body.len());
     running.stop().await.unwrap();
 }
