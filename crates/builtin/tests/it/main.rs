@@ -8,4 +8,3 @@ mod size;
 mod strategies;
 mod table;
 mod validation_rows;
-mod without_effect;
