@@ -250,6 +250,12 @@ impl<K: RequestKey> Controller<K> {
         self.inner.polls.clone()
     }
 
+    /// Returns a value that counts as a task of a run until it is dropped.
+    #[cfg(test)]
+    pub(crate) fn blocked_task(&self) -> tokio_util::task::task_tracker::TaskTrackerToken {
+        self.inner.tasks.token()
+    }
+
     /// Waits until the tasks of all runs have ended.
     pub(crate) async fn ended(&self) {
         self.inner.tasks.wait().await;

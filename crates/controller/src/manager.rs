@@ -49,6 +49,8 @@ use crate::{Controller, ManagerError, RequestKey};
 ///   again. A call that blocks its thread cannot be dropped. Until such a call has ended, the replica is not ready and
 ///   does not contend for the lease. If the call takes longer than [the stop
 ///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
+/// - **Blocking calls at a stop.** The manager renews the lease until a call that blocks its thread has ended. If the
+///   call does not end in time, the manager does not release the lease. Other replicas wait until the lease expires.
 /// - **Failure.** If a controller or a service fails or panics, the manager stops in the order that is described above.
 /// - **Standby.** A standby reads the events of its caches. The standby remembers the keys of deleted objects, up to
 ///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all

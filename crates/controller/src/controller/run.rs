@@ -72,8 +72,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped. The blocked call keeps its leadership permit, so this
-        // replica does not release the lease. The next run waits for this call.
+        // A call that blocks its thread cannot be dropped. The manager and the next run wait for this call.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {

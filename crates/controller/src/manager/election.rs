@@ -182,3 +182,52 @@ async fn on_its_own_thread(
 fn failed(cause: impl Into<Box<dyn Error + Send + Sync>>) -> ManagerError {
     ManagerError::Runnable { name: NAME.into(), cause: cause.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pintle_leaderelect::{LeaderElectionConfig, Lease, LeaseLock};
+    use pintle_meta::ObjectKey;
+    use pintle_testing::Collection;
+    use tokio::time::sleep;
+
+    use super::super::ending::Ending;
+    use super::*;
+    use crate::stop::Stop;
+    use crate::{Action, Controller, ReconcileRequest};
+
+    /// A call that blocks its thread stays a task of the controller after the controller has timed out. Here, a token
+    /// replaces the task, so that the clock of the test can be paused.
+    #[tokio::test(start_paused = true)]
+    async fn lease_is_renewed_until_a_blocked_call_ends() {
+        for (call_takes, fails) in [(100, false), (300, true)] {
+            let leases = Collection::<Lease>::default();
+            let record = || leases.object(&ObjectKey::new("ns", "lock")).unwrap().spec.record();
+            let config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
+            let elector = LeaderElector::new(LeaseLock::new(leases.client("a"), "ns", "lock"), config).unwrap();
+            let controller: Controller =
+                Controller::named("c").reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
+            let (ending, timeout) = (Arc::new(Ending::default()), Duration::from_secs(1_000));
+            let stop = Stop::new(&CancellationToken::new(), timeout);
+            let team = Arc::new(Team::new(vec![Arc::new(controller.clone())], stop.clone(), ending.clone()));
+            let token = stop.token().clone();
+            let run = tokio::spawn(async move { run_election(&team, Some(Box::new(elector)), &token).await });
+            sleep(Duration::from_secs(5)).await;
+            let call = controller.blocked_task();
+            stop.request();
+            for _ in 0..call_takes {
+                let before = record();
+                sleep(Duration::from_secs(5)).await;
+                let after = record();
+                assert!(after.holder_identity == "a" && after.renew_time != before.renew_time, "{after:?}");
+            }
+            drop(call);
+            run.await.unwrap().unwrap();
+            assert_eq!(record().holder_identity, "");
+            let result = ending.result(timeout);
+            assert!(result.is_err(), "the error names the controller");
+            assert_eq!(matches!(result, Err(ManagerError::StopTimedOut { .. })), !fails, "{result:?}");
+        }
+    }
+}

@@ -77,7 +77,8 @@ impl Team {
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
-    /// the stop.
+    /// the stop. In a leadership term, this method also waits for calls that block their threads, because the elector
+    /// releases the lease soon after this method has returned.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
@@ -91,6 +92,20 @@ impl Team {
                 self.ending.add_leftovers([named(&controller, &unfinished)]);
             }
             Err(error) => self.fail(error),
+        }
+        if leadership.is_some() {
+            self.keep_term(controller).await;
+        }
+    }
+
+    /// Waits until all calls of the controller have ended. If they block their threads for longer than the stop timeout,
+    /// the manager fails. The future is dropped when the term is lost, and when the manager stops to wait for the
+    /// election. In both cases, the lease is not released.
+    async fn keep_term(&self, controller: &dyn AnyController) {
+        let limit = self.stop.timeout();
+        if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
+            self.fail(controller.still_blocked(limit));
+            controller.ended().await;
         }
     }
 
