@@ -1,5 +1,6 @@
 //! The reconciler, its request and its result.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -7,7 +8,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use pintle_leaderelect::Leadership;
-use pintle_meta::{ApiError, ObjectKey};
+use pintle_meta::{ApiError, ObjectKey, Status};
 
 use crate::RequestKey;
 
@@ -215,7 +216,8 @@ impl ReconcileError {
     }
 
     /// Sets the minimum delay between the failure and the retry. If no delay is set, but one of the causes is a server
-    /// response with `Retry-After`, the delay of that response applies. The resulting delay is at least the delay of
+    /// response with `Retry-After`, the delay of that response applies. The response is also found in errors that are
+    /// wrapped by `anyhow` or by thiserror's `#[error(transparent)]`. The resulting delay is at least the delay of
     /// the controller's rate limiter. A requested delay of more than 1000 s counts as 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
@@ -226,7 +228,7 @@ impl ReconcileError {
     /// has changed between the read and the write. The controller retries the key as after other errors, but the
     /// metrics do not count the conflict as an error.
     pub fn is_conflict(&self) -> bool {
-        !self.terminal && self.answer().is_some_and(ApiError::is_conflict)
+        !self.terminal && self.answer().is_some_and(|answer| answer.is_conflict())
     }
 
     /// Returns the minimum delay before the retry, if the reconciler or the server has set one.
@@ -234,12 +236,18 @@ impl ReconcileError {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the first API error in the chain of causes, if there is one.
-    fn answer(&self) -> Option<&ApiError> {
+    /// Returns the first API error in the chain of causes, if there is one. A wrapper such as `anyhow::Error` can leave
+    /// the API error out of the chain, but the chain then still contains the status.
+    fn answer(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
             if let Some(answer) = error.downcast_ref() {
-                return Some(answer);
+                return Some(Cow::Borrowed(answer));
+            }
+            // The chain of a `restreq::Error` contains the box, and the chain of an `ApiError` its content.
+            let boxed = || error.downcast_ref::<Box<Status>>().map(|status| &**status);
+            if let Some(status) = error.downcast_ref::<Status>().or_else(boxed) {
+                return Some(Cow::Owned(status.clone().into()));
             }
             cause = error.source();
         }
@@ -265,12 +273,17 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
 }
 
 impl fmt::Display for ReconcileError {
-    /// Writes the error and all its sources.
+    /// Writes the error and all its sources. Leaves out a source whose message is a part of the previous message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause)?;
+        let mut previous = self.cause.to_string();
+        f.write_str(&previous)?;
         let mut source = self.cause.source();
         while let Some(error) = source {
-            write!(f, ": {error}")?;
+            let message = error.to_string();
+            if !previous.contains(&message) {
+                write!(f, ": {message}")?;
+                previous = message;
+            }
             source = error.source();
         }
         Ok(())

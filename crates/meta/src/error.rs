@@ -27,7 +27,9 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if the client provided it.
     pub request: Option<Arc<RequestLine>>,
-    /// The delay that the server asks for before a retry, if any.
+    /// The delay that the server asks for before a retry, if any. Clients also store this delay in the
+    /// [details](crate::StatusDetails::retry_after_seconds) of the status, which is a [source](Error::source) of this
+    /// error.
     pub retry_after: Option<Duration>,
     /// Whether the server may already have executed an earlier attempt of the same request. If this is true, that
     /// earlier attempt can be the cause of a conflict.
@@ -347,9 +349,12 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
+    /// Returns the [`Status`] of the response, or the cause of another failure. So the status stays in the chain of
+    /// sources if a wrapper leaves the `ApiError` itself out of the chain, as `anyhow::Error` and the attribute
+    /// `#[error(transparent)]` of thiserror do.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
-            ErrorKind::Status(_) => None,
+            ErrorKind::Status(status) => Some(&**status),
             ErrorKind::Connect { cause, .. }
             | ErrorKind::Decode(cause)
             | ErrorKind::InvalidRequest(cause)
@@ -396,6 +401,12 @@ mod tests {
         assert!(answer(500, Some("StorageReadError".into())).is_store_read_error());
         assert!(!answer(500, None).is_store_read_error() && !answer(500, None).is_unexpected_server_error());
         assert!(answer(409, None).is_conflict() && !answer(409, Some(Reason::AlreadyExists)).is_conflict());
+    }
+
+    #[test]
+    fn status_is_the_source_of_its_error() {
+        let error = answer(409, Some(Reason::Conflict));
+        assert_eq!(error.source().unwrap().downcast_ref(), error.status());
     }
 
     #[test]

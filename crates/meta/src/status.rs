@@ -72,6 +72,9 @@ impl fmt::Display for Status {
     }
 }
 
+/// The source of an [`ApiError`](crate::ApiError) that reports this status.
+impl std::error::Error for Status {}
+
 /// Details of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -79,6 +79,7 @@ pub enum Error {
         /// The error of the earlier attempt that the server may have processed.
         earlier: Box<Error>,
         /// The error of the last attempt.
+        #[source]
         last: Box<Error>,
     },
     /// The server responded with a failure.
@@ -87,6 +88,7 @@ pub enum Error {
         /// The request.
         request: Arc<RequestLine>,
         /// The server's status. If the response contains no status, this status is derived from the HTTP status code.
+        #[source]
         status: Box<Status>,
         /// The first bytes of the response body, at most 64 KiB. The `Debug` output does not contain the body, because
         /// the body can contain any object.
@@ -292,7 +294,10 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
-        if let Some(source) = self.source() {
+        // The message already contains the status and the last error.
+        if !matches!(self, Self::Status { .. } | Self::Retried { .. })
+            && let Some(source) = self.source()
+        {
             shown.field(&source);
         }
         shown.finish()

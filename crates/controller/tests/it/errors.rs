@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, ReconcileRequest};
+use pintle_meta::{ApiError, Reason, Status, StatusDetails};
 
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{informer, sites_named, touch};
@@ -120,6 +121,59 @@ async fn timed_out_call_is_dropped_and_retried() {
         (metrics.results(), metrics.numbers(["reconcile_timeouts_total", "active_workers"])),
         ([0.0, 0.0, 2.0], [2.0, 1.0])
     );
+}
+
+fn conflict() -> Status {
+    Status::failure(409, Reason::Conflict, "changed")
+}
+
+/// Returns the status of a response with `Retry-After: 30`.
+fn throttled() -> Status {
+    let details = Some(StatusDetails { retry_after_seconds: 30, ..StatusDetails::default() });
+    Status { details, ..Status::failure(429, Reason::TooManyRequests, "busy") }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// An error with a boxed status, like `restreq::Error`.
+    #[error("the request failed: {0}")]
+    Boxed(#[source] Box<Status>),
+}
+
+#[test]
+fn conflict_and_retry_after_survive_wrappers() {
+    type Wrap = fn(Status) -> ReconcileError;
+    for (name, wrap) in [
+        ("plain", (|status| ApiError::from(status).into()) as Wrap),
+        ("anyhow", |status| anyhow::Error::from(ApiError::from(status)).into()),
+        ("anyhow with a context", |status| anyhow::Error::from(ApiError::from(status)).context("cannot write").into()),
+        ("transparent", |status| Failed::from(ApiError::from(status)).into()),
+        ("transparent in anyhow", |status| anyhow::Error::from(Failed::from(ApiError::from(status))).into()),
+        ("boxed status", |status| Failed::Boxed(status.into()).into()),
+        ("boxed status in anyhow", |status| anyhow::Error::from(Failed::Boxed(status.into())).into()),
+    ] {
+        let (conflict, throttled) = (wrap(conflict()), wrap(throttled()));
+        assert!(conflict.is_conflict() && !throttled.is_conflict(), "{name}");
+        assert_eq!((conflict.delay(), throttled.delay()), (None, Some(Duration::from_secs(30))), "{name}");
+        assert_eq!(conflict.to_string().matches("changed").count(), 1, "{name}: {conflict}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_in_anyhow_is_respected() {
+    let (sites, calls) = (sites_named(&["a"]), Recorder::new());
+    let tries = AtomicU32::new(0);
+    calls.plan("a", move |_| match tries.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(anyhow::Error::from(ApiError::from(throttled())))?,
+        _ => Ok(Action::await_change()),
+    });
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(60.0).await;
+    let times = millis(calls.take_timed());
+    assert!(times.len() == 2 && times[1] >= 30_000, "{times:?}");
 }
 
 #[test]
