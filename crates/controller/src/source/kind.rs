@@ -1,5 +1,6 @@
 //! Informers as sources.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -271,11 +272,11 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
             if !self.allows(event) {
                 return;
             }
-            let mut found = Vec::new();
+            let mut found = HashSet::new();
             if let ResourceEvent::Updated { new, .. } = event {
                 let added = ResourceEvent::Added { object: new.clone(), is_initial: true };
                 if self.allows(&added) {
-                    self.handler.handle(&added, &mut |key| found.push(key));
+                    self.handler.handle(&added, &mut |key| _ = found.insert(key));
                 }
             }
             self.handler.handle(event, &mut |key| {

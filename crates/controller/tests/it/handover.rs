@@ -1,6 +1,7 @@
 //! Tests of deletions while no replica leads, and between two runs.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_controller::predicate::GenerationChanged;
@@ -223,4 +224,26 @@ async fn standby_keeps_the_newest_added_keys() {
     calls.sort_unstable();
     assert_eq!(calls.len(), KEPT as usize, "each key is kept once");
     assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
+}
+
+/// With quadratic time, the event would block the thread for many seconds.
+#[tokio::test(start_paused = true)]
+async fn standby_keeps_many_keys_in_linear_time() {
+    const KEYS: usize = 20_000;
+    let (sites, shared) = (sites_named(&[]), Collection::<Child>::default());
+    shared.put(Child::named("shared"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let handled = count.clone();
+    let all = EnqueueMapped::new(move |_: &Child| {
+        handled.fetch_add(1, Ordering::Relaxed);
+        (0..KEYS).map(|number| key(&format!("site-{number}"))).collect::<Vec<_>>()
+    });
+    let controller = Controller::of(&informer(&sites)).watches(&informer(&shared), all).reconciler(Recorder::new());
+    controller.warm_up();
+    pass(1.0).await;
+    let (start, before) = (std::time::Instant::now(), count.load(Ordering::Relaxed));
+    shared.change(&key("shared"), |child| drop(child.metadata.labels.insert("a".into(), "b".into())));
+    pass(1.0).await;
+    assert!(count.load(Ordering::Relaxed) > before, "the standby has read the event");
+    assert!(start.elapsed() < Duration::from_secs(5), "the thread was blocked for {:?}", start.elapsed());
 }
