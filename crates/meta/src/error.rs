@@ -190,9 +190,17 @@ impl ApiError {
         )
     }
 
-    /// Returns whether the status is 404, which means that the object or the resource does not exist.
+    /// Returns whether the status is 404, which means that the object or the resource does not exist. A proxy can also
+    /// send this status. Use [`is_object_not_found`](Self::is_object_not_found) to decide that an object was deleted.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
+    }
+
+    /// Returns whether the API server reported that the object does not exist. The result is false for a response with
+    /// the code 404 and without a `Status`. Such a page comes from a proxy, or from a server that does not have the
+    /// resource.
+    pub fn is_object_not_found(&self) -> bool {
+        self.is_not_found() && !self.is_unexpected_server_error()
     }
 
     /// Returns whether the reason is `AlreadyExists`, which means that an object with this name already exists.
@@ -401,6 +409,15 @@ mod tests {
         assert!(answer(500, Some("StorageReadError".into())).is_store_read_error());
         assert!(!answer(500, None).is_store_read_error() && !answer(500, None).is_unexpected_server_error());
         assert!(answer(409, None).is_conflict() && !answer(409, Some(Reason::AlreadyExists)).is_conflict());
+    }
+
+    #[test]
+    fn page_of_a_proxy_means_no_deleted_object() {
+        let cause = crate::StatusCause { reason: "UnexpectedServerResponse".into(), ..Default::default() };
+        let details = Some(crate::StatusDetails { causes: vec![cause], ..Default::default() });
+        let page = ApiError::from(Status { details, ..Status::failure(404, Reason::NotFound, "no such page") });
+        assert!(page.is_not_found() && !page.is_object_not_found());
+        assert!(answer(404, None).is_object_not_found() && !answer(403, None).is_object_not_found());
     }
 
     #[test]

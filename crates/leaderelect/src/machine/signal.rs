@@ -126,7 +126,7 @@ pub enum Effect {
     NotFound,
     /// The request was not executed. The server rejected the request, or the request was not sent.
     None,
-    /// Unknown.
+    /// Unknown. A response with the code 404 that does not come from the API server also has this effect.
     Unknown,
 }
 
@@ -142,6 +142,8 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
+            // A proxy sent this page, so it says nothing about the object. A deleted object would end the term.
+            _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,
             _ => Effect::None,
@@ -152,18 +154,22 @@ impl From<&ApiError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use pintle_meta::{Reason, Status};
+    use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
     use super::*;
 
     #[test]
     fn refusal_after_uncertain_attempt_has_unknown_effect() {
         let refusal = |code, reason| ApiError::from(Status::failure(code, reason, "no"));
+        let cause = StatusCause { reason: "UnexpectedServerResponse".into(), ..StatusCause::default() };
+        let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
+        let page = Status { details, ..Status::failure(404, Reason::NotFound, "no backend") };
         let after_doubt = |error| ApiError { earlier_may_have_acted: true, ..error };
         for (error, expected) in [
             (refusal(409, Reason::Conflict), Effect::Conflict),
             (refusal(409, Reason::AlreadyExists), Effect::Conflict),
             (refusal(404, Reason::NotFound), Effect::NotFound),
+            (page.into(), Effect::Unknown),
             (refusal(403, Reason::Forbidden), Effect::None),
             (ApiError::connection_refused("nobody"), Effect::None),
             (refusal(504, Reason::Timeout), Effect::Unknown),

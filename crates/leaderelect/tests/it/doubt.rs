@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_leaderelect::{
     EndReason, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseLock,
 };
-use pintle_meta::{Reason, Status};
+use pintle_meta::{ApiError, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Break, Outcome, Verb};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,27 @@ async fn renewal_conflicting_with_itself_counts_from_sending() {
     pass(30.0).await;
     let story = a.story.take();
     assert!(story.contains(&"12.0 a stopped: Deadline".to_owned()), "{story:?}");
+}
+
+/// Returns the error for a response with the code 404 and without a `Status`. For example, a load balancer sends its
+/// default page if it has no backends.
+fn page_of_a_proxy() -> Outcome {
+    let cause = StatusCause { reason: "UnexpectedServerResponse".into(), ..StatusCause::default() };
+    let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
+    let error = ApiError::from(Status { details, ..Status::failure(404, Reason::NotFound, "no backend") });
+    assert!(error.is_unexpected_server_error());
+    Outcome::Fails(error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn page_of_a_proxy_does_not_end_a_term() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    // The first page is the response to a renewal, and the second one to the read after it.
+    a.client.faults().next([page_of_a_proxy(), page_of_a_proxy()]);
+    pass(60.0).await;
+    assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
 }
 
 #[tokio::test(start_paused = true)]
