@@ -53,7 +53,10 @@ impl<K: RequestKey> Polls<K> {
         let current = Mutex::new(Current { key: None, since: None, is_reported: false });
         let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
         let mut workers = lock(&self.workers);
-        workers.retain(|worker| worker.strong_count() > 0);
+        // Remove ended workers only before the vector grows, so that the time to add many workers is linear.
+        if workers.len() == workers.capacity() {
+            workers.retain(|worker| worker.strong_count() > 0);
+        }
         workers.push(Arc::downgrade(&poll));
         poll
     }

@@ -20,16 +20,20 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Concurrency(Arc<watch::Sender<usize>>);
 
+/// The highest limit. Each concurrent reconciliation has its own task, which exists even while there is no key for it.
+const MAX_CONCURRENCY: usize = 10_000;
+
 impl Concurrency {
-    /// Creates a limit. A limit of 0 is treated as 1.
+    /// Creates a limit. A limit of 0 is treated as 1, and a limit of more than 10,000 as 10,000.
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(watch::Sender::new(limit.max(1))))
+        Self(Arc::new(watch::Sender::new(limit.clamp(1, MAX_CONCURRENCY))))
     }
 
-    /// Changes the limit. A limit of 0 is treated as 1. The change does not interrupt running reconciliations. So if
+    /// Changes the limit, which is bounded as in [`new`](Self::new). The change does not interrupt running reconciliations. So if
     /// the new limit is lower, more than `limit` reconciliations may still run for a while.
     pub fn set(&self, limit: usize) {
-        self.0.send_if_modified(|current| std::mem::replace(current, limit.max(1)) != limit.max(1));
+        let limit = limit.clamp(1, MAX_CONCURRENCY);
+        self.0.send_if_modified(|current| std::mem::replace(current, limit) != limit);
     }
 
     /// Returns the current limit.

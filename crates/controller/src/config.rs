@@ -38,8 +38,9 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig<K = ObjectKey> {
-    /// The maximum number of keys that are reconciled concurrently. The default is 1. The number 0 is treated as 1. To
-    /// change the number while the controller runs, see [`Builder::concurrency`](crate::Builder::concurrency).
+    /// The maximum number of keys that are reconciled concurrently. The default is 1. The number 0 is treated as 1,
+    /// and a number above 10,000 as 10,000. To change the number while the controller runs, see
+    /// [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
     /// The time limit of one reconciliation. When the time limit expires, the reconciliation is dropped and counts as
     /// failed. `None`, the default, sets no limit.

@@ -195,6 +195,17 @@ async fn concurrency_is_limited_and_key_calls_never_overlap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn huge_concurrency_limit_is_bounded() {
+    let (sites, calls) = (sites_named(&["x"]), Recorder::new());
+    let config = ControllerConfig { max_concurrent_reconciles: usize::MAX, ..ControllerConfig::default() };
+    let controller = Controller::of(&informer(&sites)).config(config).reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(1.0).await;
+    assert_eq!((calls.take(), controller.max_concurrent_reconciles()), (vec!["x".to_owned()], 10_000));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn concurrency_changes_while_the_controller_runs() {
     let names: Vec<_> = (0..40).map(|index| format!("site-{index}")).collect();
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
