@@ -57,6 +57,17 @@ pub(crate) enum Retry {
     Never,
 }
 
+/// Whether a call of this controller can have caused a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnWrite {
+    /// No call can have caused the change.
+    Impossible,
+    /// The change is treated as impossible until the key has too many early retries.
+    Unlikely,
+    /// The last call may have caused the change.
+    Possible,
+}
+
 /// How to handle a change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeAction {
@@ -108,13 +119,16 @@ impl<K: RequestKey> Attempts<K> {
         !is_urgent
     }
 
-    /// Records a change of the key. `is_urgent` means that no call of this controller can have caused the change.
-    pub(crate) fn change(&mut self, key: &K, is_urgent: bool, now: Instant) -> ChangeAction {
+    /// Records a change of the key.
+    pub(crate) fn change(&mut self, key: &K, own_write: OwnWrite, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
-        attempt.is_urgent |= is_urgent;
+        if matches!(attempt.state, AttemptState::Failed { at, .. } if now.duration_since(at) >= OWN_WRITE) {
+            return ChangeAction::Add;
+        }
+        attempt.is_urgent |= attempt.is_urgent_change(own_write);
         match attempt.state {
             AttemptState::Running => ChangeAction::Add,
-            AttemptState::Failed { at, .. } if is_urgent || now.duration_since(at) >= OWN_WRITE => ChangeAction::Add,
+            AttemptState::Failed { .. } if attempt.is_urgent && own_write != OwnWrite::Possible => ChangeAction::Add,
             AttemptState::Failed { retry: Retry::Never, .. } => ChangeAction::AddRateLimited,
             AttemptState::Failed { .. } if attempt.may_retry_early() => ChangeAction::RetryEarly,
             AttemptState::Failed { .. } => ChangeAction::Wait,
@@ -144,6 +158,20 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
+    /// Returns whether the last call has not caused a change. Counts an unlikely own write as an early retry.
+    fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
+        match own_write {
+            OwnWrite::Impossible => true,
+            OwnWrite::Possible => false,
+            OwnWrite::Unlikely if self.is_urgent => true,
+            OwnWrite::Unlikely => {
+                let is_urgent = self.early_retries < MAX_EARLY_RETRIES;
+                self.early_retries += u8::from(is_urgent);
+                is_urgent
+            }
+        }
+    }
+
     fn may_retry_early(&self) -> bool {
         matches!(self.state, AttemptState::Failed { retry: Retry::AfterBackoff, .. })
             && self.early_retries < MAX_EARLY_RETRIES

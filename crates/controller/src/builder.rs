@@ -7,7 +7,7 @@ use pintle_meta::{ApiResource, Object, ObjectKey};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::requests::KeyFilter;
-use crate::source::{Kind, KindSource, Named, Source};
+use crate::source::{Kind, KindSource, Named, Relation, Source};
 use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey, Requests};
 
 /// Builds a [`Controller`]. The methods have the names of controller-runtime's builder. `K` is the type of the keys:
@@ -61,7 +61,7 @@ impl Builder {
     fn of<T: Object>(objects: Kind<T>) -> Self {
         let resource = objects.resource().clone();
         let named = Self::named(resource.kind.to_lowercase());
-        Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, true))
+        Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, Relation::Main))
     }
 
     /// Reconciles an object whenever one of its dependents changes. A dependent of an object is another object whose
@@ -92,8 +92,13 @@ impl<K: RequestKey> Builder<K> {
     }
 
     /// Reconciles the keys that `handler` returns for each event.
+    ///
+    /// With [`EnqueueObject`] and [`EnqueueOwner`], an event may be a write of the reconciler. With other handlers, an
+    /// event ends the back-off of a failed key immediately, for the first ten events between two successes of the key.
+    /// [`ControllerConfig::queue`] describes the rules.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
-        self.source(KindSource::new(objects.into(), handler, false))
+        let relation = Relation::of(&handler);
+        self.source(KindSource::new(objects.into(), handler, relation))
     }
 
     /// Reconciles the keys that another source adds.

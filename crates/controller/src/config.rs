@@ -65,10 +65,11 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///   first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
     /// - A change ends the delay, unless the failed call may have caused the change. The controller assumes that a call
-    ///   has caused each change that arrives during the call or up to 5 s after it. Such a change only shortens the
-    ///   delay to 30 s, and does not shorten a delay that the server or the reconciler requested. Between two
-    ///   successful reconciliations of a key, changes shorten its delay at most ten times. So a reconciler that writes
-    ///   and fails still backs off.
+    ///   has caused each change of the reconciled object and of its dependents that arrives during the call or up to
+    ///   5 s after it. Such a change only shortens the delay to 30 s, and does not shorten a delay that the server or
+    ///   the reconciler requested. A change of another [watched](crate::Builder::watches) object ends the delay.
+    ///   Between two successful reconciliations of a key, these changes shorten or end its delay at most ten times. So
+    ///   a reconciler that writes and fails still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
     ///   [`Trigger`](crate::Trigger) or from your own sources also end the delay immediately.
     pub queue: Option<QueueSetup<K>>,

@@ -9,7 +9,7 @@ use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
 use tokio::time::Instant;
 
-use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, Retry};
+use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, OwnWrite, Retry};
 use crate::history::Histories;
 use crate::kept::{Kept, MAX_KEPT, Origin};
 use crate::panic::catch;
@@ -161,23 +161,23 @@ impl<K: RequestKey> Requests<K> {
             return;
         }
         self.histories().cause(&key, CauseReason::Program);
-        _ = self.attempts().change(&key, true, Instant::now());
+        _ = self.attempts().change(&key, OwnWrite::Impossible, Instant::now());
         _ = self.enqueue(key, options);
     }
 
     /// Adds `key` because a period has ended.
     pub(crate) fn tick(&self, key: K) {
-        self.change(key, CauseReason::Timer, LOW_PRIORITY, false);
+        self.change(key, CauseReason::Timer, LOW_PRIORITY, OwnWrite::Possible);
     }
 
     /// Adds `key` because of a change. If a failed call of this controller may have caused the change, the key's
     /// back-off does not end, but may become shorter.
-    pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, is_urgent: bool) {
+    pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, own_write: OwnWrite) {
         if !self.accepts(&key) {
             return;
         }
         self.histories().cause(&key, reason);
-        let action = self.attempts().change(&key, is_urgent, Instant::now());
+        let action = self.attempts().change(&key, own_write, Instant::now());
         let options = AddOptions { priority, ..AddOptions::default() };
         match action {
             ChangeAction::Add => _ = self.enqueue(key, options),
@@ -435,7 +435,7 @@ mod tests {
         for retry in [Retry::AfterBackoff, Retry::AfterRequest, Retry::Never] {
             requests.fail(&first, &key("x"), retry);
             requests.open(second.clone());
-            requests.change(key("x"), CauseReason::Program, 0, false);
+            requests.change(key("x"), CauseReason::Program, 0, OwnWrite::Possible);
             assert_eq!(second.len(), 1, "{retry:?}");
             second.remove(&key("x"));
         }

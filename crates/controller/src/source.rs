@@ -12,7 +12,7 @@ pub use every::Every;
 pub use kind::Kind;
 pub use trigger::Trigger;
 
-pub(crate) use kind::KindSource;
+pub(crate) use kind::{KindSource, Relation};
 
 use pintle_meta::ObjectKey;
 

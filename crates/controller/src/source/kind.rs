@@ -1,5 +1,6 @@
 //! Informers as sources.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
 use std::panic::resume_unwind;
@@ -14,11 +15,12 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Feed, Source};
+use crate::attempts::OwnWrite;
 use crate::handler::Handler;
 use crate::key::object_key;
 use crate::panic::{catch, caught};
 use crate::predicate::Predicate;
-use crate::{CauseReason, EventChange, LOW_PRIORITY, RequestKey, Requests, predicate};
+use crate::{CauseReason, EnqueueObject, EnqueueOwner, EventChange, LOW_PRIORITY, RequestKey, Requests, predicate};
 
 /// A source that adds keys for the objects of an informer, optionally filtered by [`Predicate`]s.
 ///
@@ -85,12 +87,42 @@ impl<T: Object> fmt::Debug for Kind<T> {
     }
 }
 
+/// How the objects of a source relate to the keys of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// The key of an object is the key that the controller reconciles.
+    Main,
+    /// The reconciler probably writes the objects.
+    Written,
+    /// The reconciler probably only reads the objects.
+    Watched,
+}
+
+impl Relation {
+    /// Returns the relation of a source that uses this handler. Objects with the same key and dependents are probably
+    /// written by the reconciler.
+    pub(crate) fn of<H: 'static>(handler: &H) -> Self {
+        let handler: &dyn Any = handler;
+        match handler.is::<EnqueueObject>() || handler.is::<EnqueueOwner>() {
+            true => Self::Written,
+            false => Self::Watched,
+        }
+    }
+
+    fn own_write<T: Object>(self, event: &ResourceEvent<T>) -> OwnWrite {
+        match self {
+            Self::Main if is_urgent(event) => OwnWrite::Impossible,
+            Self::Watched if priority(event) != LOW_PRIORITY => OwnWrite::Unlikely,
+            _ => OwnWrite::Possible,
+        }
+    }
+}
+
 /// A [`Kind`] with a handler for its events.
 pub(crate) struct KindSource<T: Object, K, H> {
     kind: Kind<T>,
     handler: Arc<H>,
-    /// Whether the handler returns the key of the event's object.
-    is_primary: bool,
+    relation: Relation,
     requests: OnceLock<Requests<K>>,
     pump: Mutex<Option<Pump>>,
 }
@@ -109,9 +141,9 @@ struct Pump {
 const UNREADY_AFTER: Duration = Duration::from_secs(120);
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
-    pub(crate) fn new(kind: Kind<T>, handler: H, is_primary: bool) -> Self {
+    pub(crate) fn new(kind: Kind<T>, handler: H, relation: Relation) -> Self {
         let (requests, pump) = (OnceLock::new(), Mutex::new(None));
-        Self { kind, handler: Arc::new(handler), is_primary, requests, pump }
+        Self { kind, handler: Arc::new(handler), relation, requests, pump }
     }
 
     /// Calls `with` with the task that reads the subscription. Starts the informer and the task if they are not
@@ -153,7 +185,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
             source: self.kind.informer.name().into(),
             predicate: self.kind.predicate.clone(),
             handler: self.handler.clone(),
-            is_primary: self.is_primary,
+            relation: self.relation,
             requests: self.requests.get_or_init(|| Requests::new(self.kind.informer.name(), None)).clone(),
         }
     }
@@ -239,19 +271,19 @@ struct Mapper<T, K, H> {
     source: Arc<str>,
     predicate: Option<Arc<dyn Predicate<T>>>,
     handler: Arc<H>,
-    is_primary: bool,
+    relation: Relation,
     requests: Requests<K>,
 }
 
 impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
     /// Adds the keys that the handler returns for an event to the queue.
     fn map(&self, event: &ResourceEvent<T>) {
-        let (priority, is_urgent) = (priority(event), self.is_primary && is_urgent(event));
+        let (priority, own_write) = (priority(event), self.relation.own_write(event));
         self.guarded(event, || {
             if self.allows(event) {
                 self.handler.handle(event, &mut |key| {
                     let reason = self.reason(event, &key);
-                    self.requests.change(key, reason, priority, is_urgent);
+                    self.requests.change(key, reason, priority, own_write);
                 });
             }
         });
@@ -300,7 +332,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         let resource_version = event.object().resource_version().to_owned();
         let object = match object_key(key) {
             // A clone shares the text of the key.
-            Some(key) if self.is_primary => key.clone(),
+            Some(key) if self.relation == Relation::Main => key.clone(),
             _ => event.object().key(),
         };
         CauseReason::Event { source: self.source.clone(), change, object, resource_version }
@@ -366,7 +398,7 @@ mod tests {
             source: "source".into(),
             predicate: None,
             handler: Arc::new(by_group),
-            is_primary: false,
+            relation: Relation::Watched,
             requests: requests.clone(),
         };
         let kept = |event: ResourceEvent<DynamicObject>| {

@@ -123,22 +123,79 @@ async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!((29.9..30.1).contains(&shortly_after), "{shortly_after} s");
 }
 
+/// The reconciler never writes the secret, so the event ends the wait immediately.
+#[tokio::test(start_paused = true)]
+async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
+    for error in [
+        || ReconcileError::new("the secret is missing").retry_after(Duration::from_secs(600)),
+        || ReconcileError::terminal("the secret is missing"),
+    ] as [fn() -> ReconcileError; 2]
+    {
+        // The secret appears during the call or after it.
+        for wait in [5.0, 13.0] {
+            let (sites, secrets) = (sites_named(&["x"]), Collection::<Child>::default());
+            let (calls, exists) = (Recorder::taking(10.0), Arc::new(AtomicBool::new(false)));
+            let there = exists.clone();
+            calls.plan(
+                "x",
+                move |_| if there.load(Ordering::Relaxed) { Ok(Action::await_change()) } else { Err(error()) },
+            );
+            let by_name = EnqueueMapped::new(|child: &Child| Some(key(&child.metadata.name)));
+            let controller =
+                Controller::of(&informer(&sites)).watches(&informer(&secrets), by_name).reconciler(calls.clone());
+            let _running = run(&controller).await;
+            pass(wait).await;
+            assert_eq!(calls.take(), ["x"]);
+            secrets.put(Child::named("x"));
+            pass(6.0).await;
+            exists.store(true, Ordering::Relaxed);
+            assert_eq!(calls.take(), ["x"], "changed {wait} s after the call began");
+            pass(1_000.0).await;
+            assert!(calls.take().is_empty());
+        }
+    }
+}
+
+/// The handler maps the object that the reconciler writes, so the controller cannot know that the event is its own.
+#[tokio::test(start_paused = true)]
+async fn call_that_writes_mapped_objects_and_fails_backs_off() {
+    for wait in [None, Some(Duration::from_secs(300))] {
+        let (sites, children) = (sites_named(&["x"]), Collection::<Child>::default());
+        let (calls, written, tries) = (Recorder::new(), children.clone(), AtomicUsize::new(0));
+        calls.plan("x", move |_| {
+            let mut child = Child::named("x");
+            child.metadata.generation = tries.fetch_add(1, Ordering::Relaxed) as i64;
+            if child.metadata.generation < 1_000 {
+                written.put(child);
+            }
+            let error = ReconcileError::new("no");
+            Err(wait.map_or_else(|| ReconcileError::new("no"), |wait| error.retry_after(wait)))
+        });
+        let by_name = EnqueueMapped::new(|child: &Child| Some(key(&child.metadata.name)));
+        let controller =
+            Controller::of(&informer(&sites)).watches(&informer(&children), by_name).reconciler(calls.clone());
+        let _running = run(&controller).await;
+        pass(1_000.0).await;
+        let count = calls.take().len();
+        assert!((11..=35).contains(&count), "{count} calls with {wait:?}");
+    }
+}
+
 /// The change may have fixed the cause of the failure.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
     // The change arrives during the call or after it.
     for wait in [5.0, 13.0] {
-        let (sites, children) = (sites_named(&["x"]), Collection::<Child>::default());
-        children.put(Child::named("x"));
+        let (sites, children) = (sites_named(&[]), Collection::<Child>::default());
+        let site = sites.put(Site::named("x"));
+        children.put(Child::of(&site, "x"));
         let (calls, is_mended) = (Recorder::taking(10.0), Arc::new(AtomicBool::new(false)));
         let mended = is_mended.clone();
         calls.plan("x", move |_| match mended.load(Ordering::Relaxed) {
             true => Ok(Action::await_change()),
-            false => Err(ReconcileError::new("the secret is missing")),
+            false => Err(ReconcileError::new("the child is not ready")),
         });
-        let by_name = EnqueueMapped::new(|child: &Child| Some(key(&child.metadata.name)));
-        let controller =
-            Controller::of(&informer(&sites)).watches(&informer(&children), by_name).reconciler(calls.clone());
+        let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
         let _running = run(&controller).await;
         // The delay after the next failure is longer than 300 s.
         pass(450.0).await;
