@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -17,19 +18,32 @@ use crate::wake::call_all;
 /// If a waker panics, the timer thread continues. The panic hook reports the panic, and the panic does not affect other
 /// sleeps.
 ///
-/// # Panics
-///
-/// Polling a sleep panics if the operating system cannot start the thread.
+/// If the operating system cannot start the thread, the sleep blocks the polling thread for at most a millisecond, wakes
+/// its task, and tries again at the next poll. So sleeps still end in time, but cost more.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// Starts the thread that runs the function. Tests replace this field.
+    spawn: Spawn,
     /// The sleeps. The lock is held only for a few map operations, and never during the call of a waker.
     schedule: Mutex<Schedule>,
     changed: Condvar,
+}
+
+type Spawn = fn(Box<dyn FnOnce() + Send>) -> io::Result<()>;
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { spawn, schedule: Mutex::default(), changed: Condvar::default() }
+    }
+}
+
+fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    std::thread::Builder::new().name("pintle-timer".into()).spawn(run).map(drop)
 }
 
 /// The registered sleeps and the state of the thread.
@@ -46,6 +60,9 @@ struct Schedule {
 /// How long the thread waits for a new sleep before it ends. The thread waits, because starting a thread takes longer
 /// than a short sleep.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// How long a sleep waits before it tries again to start the thread.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// The action that the timer thread takes next.
 #[derive(Debug)]
@@ -146,10 +163,9 @@ impl Shared {
         }
     }
 
-    fn start(self: &Arc<Self>) {
+    fn start(self: &Arc<Self>) -> io::Result<()> {
         let shared = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("pintle-timer".into());
-        thread.spawn(move || shared.run()).expect("the operating system can start a timer thread");
+        (self.spawn)(Box::new(move || shared.run()))
     }
 }
 
@@ -173,16 +189,19 @@ impl Future for ThreadSleep {
         let mut schedule = shared.lock();
         let id = *self.id.get_or_insert_with(|| schedule.new_id());
         let (thread, replaced) = schedule.insert(self.deadline, id, waker);
+        let mut has_thread = true;
         match thread {
-            Thread::Start => {
-                shared.start();
-                schedule.looks_at = Some(now);
-            }
+            Thread::Start if shared.start().is_ok() => schedule.looks_at = Some(now),
+            Thread::Start => has_thread = false,
             Thread::Notify => shared.changed.notify_one(),
             Thread::LooksInTime => {}
         }
         drop(schedule);
         drop(replaced);
+        if !has_thread {
+            std::thread::sleep(RETRY.min(self.deadline - now));
+            cx.waker().wake_by_ref();
+        }
         Poll::Pending
     }
 }
@@ -198,6 +217,8 @@ impl Drop for ThreadSleep {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -208,6 +229,30 @@ mod tests {
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);
         assert!(matches!(schedule.next(start), Next::Wait(time) if time == 5 * SECOND));
         schedule
+    }
+
+    #[test]
+    fn sleep_ends_in_time_without_a_thread() {
+        let shared = Shared { spawn: |_| Err(io::Error::other("too many threads")), ..Shared::default() };
+        let timer = ThreadTimer { shared: Arc::new(shared) };
+        let deadline = timer.now() + Duration::from_millis(5);
+        let (mut sleep, mut polls) = (timer.sleep_until(deadline), 0);
+        let bell = Arc::new(Bell::default());
+        while sleep.as_mut().poll(&mut Context::from_waker(&bell.clone().into())).is_pending() {
+            polls += 1;
+            assert_eq!(bell.0.load(Ordering::Relaxed), polls, "each pending poll wakes the task");
+        }
+        assert!(timer.now() >= deadline && polls > 0);
+    }
+
+    /// Counts its calls.
+    #[derive(Default)]
+    struct Bell(AtomicU32);
+
+    impl std::task::Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[test]
