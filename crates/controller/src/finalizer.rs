@@ -90,7 +90,7 @@ pub async fn remove_finalizer<T: Object>(
     let mut finalizers = object.metadata().finalizers().to_vec();
     finalizers.retain(|name| name != finalizer);
     match set_finalizers(api, object, &finalizers, options).await {
-        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) if error.is_object_not_found() => Ok(None),
         done => done.map(Some),
     }
 }

@@ -55,9 +55,13 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
 }
 
 /// Returns whether a retry of the write could succeed. If the server has rejected the event, it would reject a retry,
-/// too.
+/// too. A response without a `Status` comes from a proxy, so it is not a rejection.
 fn is_retryable(error: &ApiError) -> bool {
-    !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
+    match error.kind {
+        ErrorKind::Status(_) => error.is_unexpected_server_error(),
+        ErrorKind::InvalidRequest(_) => false,
+        _ => true,
+    }
 }
 
 /// Returns whether the error "already exists" can be caused by an earlier attempt whose response was lost.

@@ -221,7 +221,7 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
     async fn look(&self, due: bool) -> Result<bool, ApiError> {
         let found = match self.api.get(&self.key).await {
             Ok(found) => Some(found),
-            Err(error) if error.is_not_found() => None,
+            Err(error) if error.is_object_not_found() => None,
             Err(error) => return Err(error),
         };
         let options = WriteOptions::default();

@@ -8,7 +8,8 @@ use pintle_controller::predicate::DesiredStateChanged;
 use pintle_controller::{
     Action, Cleanup, Controller, Finalizer, Kind, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer,
 };
-use pintle_meta::{DeleteOptions, ObjectApi, WriteOptions};
+use pintle_meta::{DeleteOptions, ObjectApi, Reason, Status, StatusCause, StatusDetails, WriteOptions};
+use pintle_testing::Outcome;
 
 use crate::recorder::{pass, run};
 use crate::support::{Site, informer, key, sites_named};
@@ -127,4 +128,18 @@ async fn finalizer_write_conflicts_if_the_object_changed() {
         add_finalizer(&sites, &Site::named("a"), DNS, &options).await.is_err(),
         "the object has no resourceVersion"
     );
+}
+
+/// The response with the code 404 has no `Status`, so it does not come from the API server.
+#[tokio::test(start_paused = true)]
+async fn page_of_a_proxy_removes_no_finalizer() {
+    let (sites, options) = (sites_named(&["a"]), WriteOptions::default());
+    let object = add_finalizer(&sites, &sites.get(&key("a")).await.unwrap(), DNS, &options).await.unwrap().unwrap();
+    let cause = StatusCause { reason: "UnexpectedServerResponse".into(), ..StatusCause::default() };
+    let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
+    let page = Status { details, ..Status::failure(404, Reason::NotFound, "no backend") };
+    let client = sites.client("dns");
+    client.faults().next([Outcome::Fails(page.into())]);
+    assert!(remove_finalizer(&client, &object, DNS, &options).await.unwrap_err().is_not_found());
+    assert!(remove_finalizer(&client, &object, DNS, &options).await.unwrap().is_some());
 }

@@ -65,7 +65,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         if let Some((key, patch)) = patch {
             match self.api.patch(key, patch, &options).await {
                 // The server deletes old events. Create the event again with its current count.
-                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome,
             }
         }

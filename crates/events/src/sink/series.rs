@@ -26,6 +26,9 @@ pub(crate) struct SeriesSink<A, B> {
     pub(crate) api_confirmed: bool,
 }
 
+/// The body of kube-apiserver's response to a path that it does not have. This response contains no `Status`.
+const NO_SUCH_PATH: &str = "404 page not found";
+
 /// The error of a write if the server does not have the API.
 struct ApiMissing;
 
@@ -114,7 +117,7 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
             let patch = Patch::Merge(json!({"series": series}));
             match self.api.patch(&event.key(), &patch, &options).await {
                 // The server deletes old events. Create the event again with its current count.
-                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_object_not_found() => {}
                 outcome => return outcome.map(drop),
             }
         }
@@ -132,8 +135,12 @@ fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
 }
 
 /// Returns whether the error means that the server does not have the resource. A missing namespace causes a different
-/// error.
+/// error. So does a page of a proxy, unless its text is [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
-    error.is_not_found() && details.is_none_or(|details| details.kind != "namespaces")
+    let is_from_server = details.is_none_or(|details| {
+        details.kind != "namespaces"
+            && (!error.is_unexpected_server_error() || details.causes.iter().any(|cause| cause.message == NO_SUCH_PATH))
+    });
+    error.is_not_found() && is_from_server
 }

@@ -6,7 +6,7 @@ use pintle_events::{
     BroadcasterConfig, Event, EventBroadcaster, EventCounts, EventRecorder, EventSource, EventType, ObjectReference,
     SeriesEvent,
 };
-use pintle_meta::{ApiError, Object, Reason, Status, StatusDetails};
+use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
 /// A broadcaster and one server. The server stores the events of the two API groups separately, so that a test can
@@ -127,6 +127,39 @@ async fn server_without_events_api_gets_v1_events() {
     assert_eq!(rig.new.requests().len(), 1, "the API is tried once");
     let counts = rig.shutdown().await;
     assert_eq!((counts.created, counts.patched, counts.failed), (1, 2, 0));
+}
+
+/// Returns the error for a response with the code 404 and without a `Status`.
+fn page(text: &str) -> Outcome {
+    let cause = StatusCause { reason: "UnexpectedServerResponse".into(), message: text.into(), ..<_>::default() };
+    let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
+    Outcome::Fails(Status { details, ..Status::failure(404, Reason::NotFound, "not found") }.into())
+}
+
+/// kube-apiserver responds to the path of an unknown API group without a `Status`.
+#[tokio::test(start_paused = true)]
+async fn page_of_kube_apiserver_means_a_missing_api() {
+    let rig = Rig::new();
+    rig.new.faults().next([page("404 page not found")]);
+    rig.record_event("stored");
+    pass(1).await;
+    assert_eq!((rig.stored().len(), rig.old.objects().len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn page_of_a_proxy_is_retried() {
+    let rig = Rig::new();
+    rig.new.faults().next([page("<h1>no backend</h1>")]);
+    rig.record_event("again");
+    pass(30).await;
+    assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
+    // A patch is not replaced by a create, because the event exists.
+    rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
+    rig.record_event("again");
+    pass(30).await;
+    assert_eq!(rig.stored(), [("again".into(), 2)]);
+    let counts = rig.shutdown().await;
+    assert_eq!((counts.created, counts.patched, counts.failed), (1, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,7 +114,7 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         self.api.delete(key, options).await?;
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
-            (Err(error), Some(last)) if error.is_not_found() => _ = self.overlay.deleted(last),
+            (Err(error), Some(last)) if error.is_object_not_found() => _ = self.overlay.deleted(last),
             // The deletion succeeded, but the overlay cannot show it. Reads return the object until the cache receives
             // the deletion.
             (Err(_), _) => {}

@@ -89,7 +89,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
                     Ok(()) => {}
                     // Ignore this error, because another replica has deleted the lease and the watch has not reported
                     // the deletion yet.
-                    Err(error) if error.is_not_found() => {
+                    Err(error) if error.is_object_not_found() => {
                         let now = clocks.now().monotonic;
                         self.members.send_modify(|members| members.is_gone(&name, *lease_duration, now));
                     }
