@@ -23,27 +23,31 @@ pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiErro
     let asked = Instant::now();
     let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
     let mut known = Known { resources: Vec::new(), missing: Vec::new(), asked, turn };
-    for (resources, missing) in [core?, groups?] {
-        known.resources.extend(resources);
-        known.missing.extend(missing);
+    let mut skipped = None;
+    for part in [core, groups] {
+        match (part, &skipped) {
+            (Ok((resources, missing)), _) => {
+                known.resources.extend(resources);
+                known.missing.extend(missing);
+            }
+            // Continue, because the server or the user's permissions may allow only one of the two paths.
+            (Err(error), None) if error.is_not_found() || error.is_forbidden() => skipped = Some(error),
+            (Err(error), _) => return Err(error),
+        }
     }
     Ok(known)
 }
 
 type Part = (Vec<DiscoveredResource>, Vec<GroupVersion>);
 
-/// Fetches all discovery documents below `/api` or `/apis`.
+/// Fetches all discovery documents below `/api` or `/apis`. Fails if the server does not return the root document.
 async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
     let root = client.get().abs_path([path]).header("accept", AGGREGATED).object().await;
     let group_versions = match root {
         Ok(Root::Aggregated(document)) => return Ok(document.resources()),
         Ok(Root::Core(document)) => document.group_versions(),
         Ok(Root::Groups(document)) => document.group_versions(),
-        // Continue, because the server or the user's permissions may allow only one of the two paths.
-        Err(error) => match ApiError::from(error) {
-            error if error.is_not_found() || error.is_forbidden() => Vec::new(),
-            error => return Err(error),
-        },
+        Err(error) => return Err(error.into()),
     };
     Ok(one_by_one(client, group_versions).await)
 }

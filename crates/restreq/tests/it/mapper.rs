@@ -175,3 +175,17 @@ async fn forbidden_discovery_root_is_skipped_but_failure_is_returned() {
     let error = soon(RestMapper::new(server.client()).named("po")).await.unwrap_err();
     assert!(matches!(&error, MappingError::Api(error) if error.is_internal_error()), "{error}");
 }
+
+/// For example, the URL is wrong, or the user may not read discovery documents.
+#[tokio::test]
+async fn discovery_fails_if_both_roots_fail() {
+    fn half_forbidden(seen: &Seen, _: usize) -> Reply {
+        Reply::json(if seen.uri == "/apis" { 403 } else { 404 }, "{}")
+    }
+    let server = Server::always(Reply::By(half_forbidden)).await;
+    let mapper = RestMapper::new(server.client());
+    let error = soon(mapper.resources()).await.unwrap_err();
+    assert!(error.is_forbidden(), "{error}");
+    let error = soon(mapper.named("po")).await.unwrap_err();
+    assert!(matches!(&error, MappingError::Api(error) if error.is_forbidden()), "{error}");
+}
