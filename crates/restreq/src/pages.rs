@@ -66,6 +66,12 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
+    /// Returns all objects as one page.
+    pub(crate) fn one_page(&self, options: &ListOptions) -> Pages<T> {
+        let next = Some(ListOptions { limit: 0, ..options.clone() });
+        Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
+    }
+
     /// Lists all objects in pages, so that no single response is too large. If the revision expires before the last
     /// page is read, the method lists all objects again in one request.
     ///

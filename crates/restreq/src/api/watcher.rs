@@ -19,7 +19,8 @@ use crate::Pages;
 /// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.
 ///
 /// The watcher first lists all objects in pages, then watches for changes. If the watch cannot resume because its
-/// revision has expired, the watcher lists all objects again. After an error, the watcher pauses when it is polled
+/// revision has expired, the watcher lists all objects again. If the revision of the pages expires during a list, the
+/// watcher lists all objects again in one request. After an error, the watcher pauses when it is polled
 /// next, and then lists all objects again. The pause is at least one second, and grows with each consecutive error.
 ///
 /// The watcher has no task. A watcher makes progress only while it is polled. Dropping the watcher ends the watch.
@@ -44,6 +45,9 @@ use crate::Pages;
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
+    /// Whether a continue token has expired since the last complete list. The next list is then a single request, because
+    /// the tokens of another list in pages might expire as well.
+    is_list_too_slow: bool,
     state: State<T>,
     pauses: Backoff,
 }
@@ -96,7 +100,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
     /// and the page size. The watcher sends no request before the stream is polled.
     pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
         let options = ListOptions { continue_token: String::new(), ..options.clone() };
-        Watcher { api: self.clone(), options, state: State::Idle, pauses: retry_watch::pauses() }
+        let (state, pauses) = (State::Idle, retry_watch::pauses());
+        Watcher { api: self.clone(), options, is_list_too_slow: false, state, pauses }
     }
 }
 
@@ -164,14 +169,18 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                 None
             }
             State::Idle => {
-                self.state = Self::page(self.api.pages(&self.options));
+                self.state = Self::page(match self.is_list_too_slow {
+                    true => self.api.one_page(&self.options),
+                    false => self.api.pages(&self.options),
+                });
                 Some(WatcherEvent::Init)
             }
             State::Page(page) => {
                 let (pages, page) = ready!(page.as_mut().poll(cx));
                 // A list has at least one page. Only the last page has no continue token.
-                let List { metadata, items, .. } =
-                    page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")))?;
+                let page = page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")));
+                self.is_list_too_slow |= page.as_ref().is_err_and(ApiError::is_expired);
+                let List { metadata, items, .. } = page?;
                 let after = match metadata.continue_token.is_empty() {
                     true => After::Watch(metadata.resource_version),
                     false => After::Page(pages),
@@ -187,6 +196,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                         None
                     }
                     After::Watch(revision) => {
+                        self.is_list_too_slow = false;
                         self.state = self.watch(revision)?;
                         Some(WatcherEvent::InitDone)
                     }

@@ -69,6 +69,30 @@ async fn watcher_lists_pages_then_follows_and_lists_again() {
     assert!(seen[3].contains("resourceVersion=14") && seen[3].contains("labelSelector"), "{}", seen[3]);
 }
 
+/// Without the whole list, a watcher whose lists take longer than the revision lives would start again for ever.
+#[tokio::test(start_paused = true)]
+async fn expired_continue_token_causes_one_whole_list() {
+    let expired = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"old token"}"#;
+    let server = Server::start([
+        page(&["a"], "more", 10),
+        Reply::json(410, expired),
+        page(&["a", "b"], "", 20),
+        Reply::watch(&[EXPIRED], End::Proper),
+        page(&["a"], "more", 30),
+        page(&["b"], "", 30),
+        Reply::watch(&[], End::Stall),
+    ])
+    .await;
+    let _clock = steady_clock();
+    let options = ListOptions { limit: 1, ..ListOptions::default() };
+    let events = watcher(&server, &options).take(10).map(|event| text(event.unwrap()));
+    let events: Vec<String> = tokio::time::timeout(Duration::from_secs(600), events.collect()).await.unwrap();
+    assert_eq!(events, ["init", "has a", "init", "has a", "has b", "done", "init", "has a", "has b", "done"]);
+    let seen: Vec<String> = server.seen().into_iter().map(|seen| seen.uri).collect();
+    assert!(!seen[2].contains("limit") && !seen[2].contains("continue"), "{}", seen[2]);
+    assert!(seen[4].contains("limit=1"), "the next list has pages again: {}", seen[4]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn watcher_continues_after_an_error_with_growing_pauses() {
     let refused = || Reply::json(403, r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}"#);
