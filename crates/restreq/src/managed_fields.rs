@@ -1,5 +1,6 @@
 //! Extracts the fields of an object that a manager owns.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -90,12 +91,10 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
         }
         Value::Array(items) => {
             let mut owned = Vec::new();
+            let paths = if items.is_empty() { ItemPaths::default() } else { ItemPaths::parse(fields)? };
             for (at, item) in items.iter().enumerate() {
-                for (path, inner) in fields.iter().filter(|(path, _)| *path != ".") {
-                    if names(path, at, item)? {
-                        let inner = inner.as_object().ok_or_else(|| InvalidManagedFields::new(path))?;
-                        owned.extend(keyed_part(path, item, inner)?);
-                    }
+                for path in paths.of(at, item) {
+                    owned.extend(path.part(item)?);
                 }
             }
             let is_there = !owned.is_empty() || fields.contains_key(".");
@@ -106,27 +105,73 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
     }
 }
 
-/// Returns the owned fields of a list item. The result includes the keys that identify the item.
-fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    let mut owned = part(item, fields)?;
-    if let (Some(keys), Some(Value::Object(members))) = (path.strip_prefix("k:"), &mut owned) {
-        let keys: Map<String, Value> = serde_json::from_str(keys).map_err(|_| InvalidManagedFields::new(path))?;
-        keys.into_iter().for_each(|(key, value)| _ = members.entry(key).or_insert(value));
-    }
-    Ok(owned)
+/// The parsed path elements that identify list items by index, by value or by keys. With these maps, the time to find
+/// the paths of all items does not grow with the product of the numbers of paths and items.
+#[derive(Default)]
+struct ItemPaths<'a> {
+    paths: Vec<ItemPath<'a>>,
+    by_index: HashMap<usize, Vec<usize>>,
+    /// The positions in `paths` by the JSON text of the value.
+    by_value: HashMap<String, Vec<usize>>,
+    /// The positions in `paths` by the names of the keys, and then by the JSON texts of their values.
+    by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 
-/// Returns whether a path element matches the list item by its keys, its value or its index.
-fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFields> {
-    let invalid = || InvalidManagedFields::new(path);
-    match path.split_once(':').ok_or_else(invalid)? {
-        ("k", keys) => {
-            let keys: Map<String, Value> = serde_json::from_str(keys).map_err(|_| invalid())?;
-            Ok(keys.iter().all(|(key, value)| item.get(key) == Some(value)))
+struct ItemPath<'a> {
+    fields: &'a Map<String, Value>,
+    /// The keys that identify the item. The map is empty if the path uses the index or the value.
+    keys: BTreeMap<String, Value>,
+}
+
+impl<'a> ItemPaths<'a> {
+    fn parse(fields: &'a Map<String, Value>) -> Result<Self, InvalidManagedFields> {
+        let mut parsed = Self::default();
+        for (path, inner) in fields.iter().filter(|(path, _)| *path != ".") {
+            let invalid = || InvalidManagedFields::new(path);
+            let (position, mut keys) = (parsed.paths.len(), BTreeMap::new());
+            let positions = match path.split_once(':').ok_or_else(invalid)? {
+                ("i", index) => parsed.by_index.entry(index.parse().map_err(|_| invalid())?).or_default(),
+                ("v", value) => {
+                    let value: Value = serde_json::from_str(value).map_err(|_| invalid())?;
+                    parsed.by_value.entry(value.to_string()).or_default()
+                }
+                ("k", text) => {
+                    keys = serde_json::from_str::<BTreeMap<String, Value>>(text).map_err(|_| invalid())?;
+                    let values = keys.values().map(Value::to_string).collect();
+                    parsed.by_keys.entry(keys.keys().cloned().collect()).or_default().entry(values).or_default()
+                }
+                _ => return Err(invalid()),
+            };
+            positions.push(position);
+            parsed.paths.push(ItemPath { fields: inner.as_object().ok_or_else(invalid)?, keys });
         }
-        ("v", value) => Ok(serde_json::from_str::<Value>(value).map_err(|_| invalid())? == *item),
-        ("i", place) => Ok(place.parse::<usize>().map_err(|_| invalid())? == at),
-        _ => Err(invalid()),
+        Ok(parsed)
+    }
+
+    /// Returns the paths that identify an item, in the order of the managed fields.
+    fn of(&self, index: usize, item: &Value) -> impl Iterator<Item = &ItemPath<'a>> {
+        let by_value = if self.by_value.is_empty() { None } else { self.by_value.get(&item.to_string()) };
+        let by_keys = self.by_keys.iter().filter_map(|(names, paths)| {
+            let values = names.iter().map(|name| item.get(name).map(Value::to_string));
+            paths.get(&values.collect::<Option<Vec<_>>>()?)
+        });
+        let mut positions: Vec<usize> =
+            self.by_index.get(&index).into_iter().chain(by_value).chain(by_keys).flatten().copied().collect();
+        positions.sort_unstable();
+        positions.into_iter().map(|position| &self.paths[position])
+    }
+}
+
+impl ItemPath<'_> {
+    /// Returns the owned fields of a list item. The result includes the keys that identify the item.
+    fn part(&self, item: &Value) -> Result<Option<Value>, InvalidManagedFields> {
+        let mut owned = part(item, self.fields)?;
+        if let Some(Value::Object(members)) = &mut owned {
+            for (key, value) in &self.keys {
+                members.entry(key.as_str()).or_insert_with(|| value.clone());
+            }
+        }
+        Ok(owned)
     }
 }
 
@@ -179,6 +224,17 @@ mod tests {
         check(json!({"p": ports}), by_key, Some(expected));
         check(json!({"s": ["a", "b"]}), json!({"f:s": {"v:\"b\"": {}}}), Some(json!({"s": ["b"]})));
         check(json!({"s": ["a", "b"]}), json!({"f:s": {"i:0": {}}}), Some(json!({"s": ["a"]})));
+    }
+
+    #[test]
+    fn long_list_takes_linear_time() {
+        const ITEMS: usize = 20_000;
+        let items: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x", "other": "y"})).collect();
+        let owned: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x"})).collect();
+        let path = |number| (format!("k:{{\"name\":{number}}}"), json!({"f:value": {}}));
+        let fields: Map<_, _> = (0..ITEMS).map(path).collect();
+        // With quadratic time, this check would take minutes.
+        check(json!({"list": items}), json!({"f:list": fields}), Some(json!({"list": owned})));
     }
 
     #[test]
