@@ -107,6 +107,43 @@ fn kubectl_output_is_read() {
     assert_eq!(Kubeconfig::parse(nulls).unwrap().users.len(), 2);
 }
 
+/// kubectl converts each file to JSON with the rules of YAML 1.1.
+#[test]
+fn unusual_files_are_read_as_by_kubectl() {
+    const PLAIN: &str = "apiVersion: v1\nkind: Config\ncurrent-context: x\n\
+        clusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n\
+        contexts:\n- name: x\n  context:\n    cluster: c\n    user: u\n\
+        users:\n- name: u\n  user:\n    token: t\n";
+    let with = |from: &str, to: &str| {
+        assert!(PLAIN.contains(from), "{from}");
+        PLAIN.replace(from, to).into_bytes()
+    };
+    let server = "    server: https://127.0.0.1:1\n";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    std::fs::write(dir.path().join("ca.pem"), "-----BEGIN CERTIFICATE-----\n").unwrap();
+    for (name, content, is_read) in [
+        ("plain", PLAIN.into(), true),
+        ("byte order mark", format!("\u{feff}{PLAIN}").into_bytes(), true),
+        ("UTF-16", format!("\u{feff}{PLAIN}").encode_utf16().flat_map(u16::to_le_bytes).collect(), true),
+        ("separator at the end", format!("{PLAIN}---\n").into_bytes(), true),
+        ("key twice", format!("{PLAIN}current-context: x\n").into_bytes(), true),
+        ("yes", with(server, &format!("{server}    insecure-skip-tls-verify: yes\n")), true),
+        (
+            "file and empty data",
+            with(server, &format!("{server}    certificate-authority: ca.pem\n    certificate-authority-data: \"\"\n")),
+            true,
+        ),
+        ("context without user", with("    user: u\n", ""), true),
+        ("wrong kind", with("kind: Config", "kind: Configuration"), false),
+        ("escaped slash", with("https://127.0.0.1:1", r#""https:\/\/127.0.0.1:1""#), false),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        let read = Files::explicit(&path).load().and_then(|config| config.client_config(&Overrides::default()));
+        assert_eq!(read.is_ok(), is_read, "{name}: {:?}", read.err());
+    }
+}
+
 #[test]
 fn empty_fields_are_absent() {
     let config = Kubeconfig::parse(
