@@ -1,5 +1,6 @@
 //! Tests of sent requests. The requests succeed, are rejected, are retried or lose the connection.
 
+use std::error::Error as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -259,6 +260,9 @@ async fn transport_error_names_its_request() {
 async fn unused_retry_after_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
+    // The status stays in the chain of sources if a wrapper hides the error itself.
+    let source = error.source().and_then(|source| source.downcast_ref::<Box<Status>>()).unwrap();
+    assert_eq!(source.details.as_ref().unwrap().retry_after_seconds, 7);
     assert_eq!(ApiError::from(error).retry_after, Some(std::time::Duration::from_secs(7)));
 }
 
