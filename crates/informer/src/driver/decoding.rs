@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use tokio::task::JoinHandle;
+use tokio::task::coop::poll_proceed;
 
 use super::offload::off_the_runtime;
 
@@ -48,6 +49,10 @@ const INLINE_ITEMS: usize = 16;
 /// The maximum number of batches that are decoded at the same time. This maximum bounds the memory if the source is
 /// faster than the decoder.
 const MAX_BATCHES: usize = 4;
+
+/// The number of bytes that a source splits into items for one unit of tokio's cooperative budget. A task has 128 units
+/// each time it is polled. So in one poll, a driver reads at most half a megabyte, which takes less than a millisecond.
+const BYTES_PER_UNIT: usize = 4 << 10;
 
 /// An item for which the number of bytes to decode is known.
 pub(super) trait RawSize {
@@ -112,13 +117,19 @@ where
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
+            // Without the cooperative budget, a source that is always ready would be read up to four batches at a time.
+            let Poll::Ready(coop) = poll_proceed(context) else { return false };
             match Pin::new(source).poll_next(context) {
                 Poll::Pending => return false,
                 Poll::Ready(Some(Ok(item))) => {
-                    self.gathered_bytes += item.raw_size();
+                    coop.made_progress();
+                    let size = item.raw_size();
+                    self.gathered_bytes += size;
                     self.gathered.push(Ok(item));
+                    consume(size / BYTES_PER_UNIT, context);
                 }
                 Poll::Ready(end) => {
+                    coop.made_progress();
                     self.source = None;
                     self.gathered.extend(end);
                 }
@@ -150,6 +161,16 @@ impl<S, I, O> Drop for Decoding<S, I, O> {
     /// Cancels the batches whose decoding has not started.
     fn drop(&mut self) {
         self.under_way.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Consumes units of the cooperative budget, as far as the task has them.
+fn consume(units: usize, context: &mut Context<'_>) {
+    for _ in 0..units {
+        match poll_proceed(context) {
+            Poll::Ready(coop) => coop.made_progress(),
+            Poll::Pending => return,
+        }
     }
 }
 

@@ -69,7 +69,10 @@ impl<T: Object> Reflector<T> {
                 return Step { discarded, ..self.list_failed(now, pages, error) };
             }
         };
-        pages.objects.extend(page.items);
+        match pages.objects.is_empty() {
+            true => pages.objects = page.items,
+            false => pages.objects.extend(page.items),
+        }
         let resource_version = pages.resource_version.take().unwrap_or(page.metadata.resource_version);
         let continue_token = page.metadata.continue_token;
         if !continue_token.is_empty() {

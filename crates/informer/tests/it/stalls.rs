@@ -119,6 +119,32 @@ async fn subscribers_receive_544_changes_before_yielding() {
     }
 }
 
+/// Splitting a body takes time in proportion to its size. This test counts the items that the driver reads from a source
+/// that always has an item ready.
+#[tokio::test]
+async fn driver_reads_64_large_objects_before_yielding() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = read.clone();
+    let parts = move || {
+        let counted = counted.clone();
+        let items = (0..2000).map(move |number| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let metadata = json!({"namespace": "ns", "name": format!("p{number}")});
+            ListPart::Item(raw(&json!({"metadata": metadata, "node": "x".repeat(8 << 10)})))
+        });
+        let metadata = pintle_meta::ListMeta { resource_version: "1".into(), ..Default::default() };
+        Ok(Box::new(items.chain([ListPart::Metadata(metadata)])) as _)
+    };
+    let informer = SharedInformer::new(Scripted::new(parts, || Ok(silence())), InformerConfig::default());
+    let most = max_between_yields(move || read.load(Ordering::Relaxed), async {
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+    })
+    .await;
+    assert!((1..=64).contains(&most), "{most} objects without a yield");
+    assert_eq!(informer.lister().len(), 2000);
+}
+
 /// A subscription yields after at most 128 events in a row, like any resource of tokio.
 #[tokio::test]
 async fn listener_with_a_backlog_yields() {
