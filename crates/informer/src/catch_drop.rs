@@ -8,16 +8,23 @@ use crate::panic::catch;
 /// A shared reference to a user's object. When the last reference is dropped, the object is dropped too, and a panic of
 /// the object's `Drop` is caught.
 pub(crate) struct CatchDrop<T> {
-    /// The field is `None` only while this value is dropped.
+    /// The field is `None` only while this value is dropped or converted.
     object: Option<Arc<T>>,
 }
 
-/// Only this `drop` takes the object out of the option.
+/// Only `into_arc` and `drop` take the object out of the option.
 const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
     fn from(object: Arc<T>) -> Self {
         Self { object: Some(object) }
+    }
+}
+
+impl<T> CatchDrop<T> {
+    /// Returns the reference. If the caller drops the last reference, a panic of the object's `Drop` is not caught.
+    pub(crate) fn into_arc(mut self) -> Arc<T> {
+        self.object.take().expect(THERE)
     }
 }
 
@@ -37,7 +44,8 @@ impl<T> Clone for CatchDrop<T> {
 
 impl<T> Drop for CatchDrop<T> {
     fn drop(&mut self) {
-        let object = self.object.take();
+        // `into_arc` has taken the object.
+        let Some(object) = self.object.take() else { return };
         if let Err(panic) = catch(|| drop(object)) {
             tracing::error!(object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
         }

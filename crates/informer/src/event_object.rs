@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use pintle_meta::{Metadata, Object};
 
-use crate::stored::Stored;
+use crate::stored::{Lease, Stored};
 
 /// An object of a [`ResourceEvent`](crate::ResourceEvent). This type dereferences to the object, which is decoded at
 /// the first access to its fields.
@@ -41,16 +41,19 @@ use crate::stored::Stored;
 pub struct EventObject<T> {
     state: Stored<T>,
     object: OnceLock<Arc<T>>,
+    /// Keeps the decoded object in memory until this event was handled. A clone of the event has no lease. If the
+    /// object was not read before the lease ends, the clone decodes the object again.
+    _lease: Option<Lease<T>>,
 }
 
 impl<T> EventObject<T> {
-    /// Creates an object. `state` must be decodable.
-    pub(crate) fn new(state: Stored<T>) -> Self {
+    /// Creates an object. `state` must be decodable. `lease` keeps the decoded object of `state`.
+    pub(crate) fn new(state: Stored<T>, lease: Option<Lease<T>>) -> Self {
         let object = match &state {
             Stored::Eager(object) => OnceLock::from(Arc::clone(object)),
             Stored::Lazy(_) => OnceLock::new(),
         };
-        Self { state, object }
+        Self { state, object, _lease: lease }
     }
 
     /// Returns whether the object was stored as JSON and has been decoded by a reader of this handle.
@@ -71,7 +74,7 @@ impl<T> EventObject<T> {
 
 impl<T> From<Arc<T>> for EventObject<T> {
     fn from(object: Arc<T>) -> Self {
-        Self::new(object.into())
+        Self::new(object.into(), None)
     }
 }
 
@@ -109,7 +112,7 @@ impl<T: Object> Object for EventObject<T> {
 
 impl<T> Clone for EventObject<T> {
     fn clone(&self) -> Self {
-        Self { state: self.state.clone(), object: self.object.clone() }
+        Self { state: self.state.clone(), object: self.object.clone(), _lease: None }
     }
 }
 

@@ -137,7 +137,8 @@
 //! | the informer had no write for a second, and nothing has decoded the object before | a thread outside of the runtime |
 //!
 //! All readers of an object share one decoded value. If two threads read the object at the same time, one thread
-//! decodes it and the other thread waits. All decoded objects together take up to
+//! decodes it and the other thread waits. A subscription decodes an addition to find out whether it can be decoded. This
+//! decoded value is dropped together with the event, unless a reader has read the object meanwhile. All decoded objects together take up to
 //! [`hot_bytes`](InformerConfig::hot_bytes) of memory. Beyond that limit, the informer drops objects that no reader
 //! uses and that were not read recently. The dropped objects are decoded again at their next read. `Deserialize` must
 //! be deterministic, and must not wait for another read of the cache.

@@ -39,6 +39,11 @@ impl<T: Object + DeserializeOwned> Objects<T> {
         Handle(stored)
     }
 
+    /// Returns whether any object exists for which no decodable state is known.
+    pub fn has_unknown(&self) -> bool {
+        self.source.has_unknown()
+    }
+
     /// Returns how many objects were reported as undecodable.
     pub fn found(&self) -> usize {
         self.source.found().len()
@@ -46,6 +51,12 @@ impl<T: Object + DeserializeOwned> Objects<T> {
 }
 
 impl<T> Handle<T> {
+    /// Decodes the object if it is not known yet whether the object can be decoded. The decoded object stays in memory
+    /// until the result is dropped, or longer if it is read meanwhile.
+    pub fn check(&self) -> impl Sized + use<T> {
+        self.0.check().lease
+    }
+
     /// Reads the object.
     pub fn read(&self) -> Option<Arc<T>> {
         self.0.read()

@@ -1,6 +1,7 @@
 //! Cached objects. Objects are decoded when they arrive, or at their first read.
 
 mod hot;
+mod lease;
 mod record;
 mod source;
 
@@ -11,13 +12,17 @@ use pintle_meta::{Metadata, Object, ObjectMeta};
 use crate::catch_drop::CatchDrop;
 use crate::store::Value;
 
+pub(crate) use self::lease::Lease;
 pub(crate) use self::record::{Content, Record};
 pub(crate) use self::source::{Found, Source};
 
-/// Whether a state can be read, and whether the check had to decode the state.
-pub(crate) struct Readability {
+/// The result of checking whether a state can be read.
+pub(crate) struct Readability<T> {
     pub(crate) is_readable: bool,
+    /// Whether the check had to decode the state.
     pub(crate) has_decoded: bool,
+    /// Keeps the object that the check decoded in memory.
+    pub(crate) lease: Option<Lease<T>>,
 }
 
 /// A shared reference to a cached object. A clone is cheap.
@@ -34,43 +39,51 @@ impl<T> Stored<T> {
     ///
     /// Decoding runs user code, so the caller must hold no lock.
     pub(crate) fn read(&self) -> Option<Arc<T>> {
-        let mut state = self.clone();
-        loop {
-            let earlier = match &state {
-                Self::Eager(object) => return Some(Arc::clone(object)),
-                Self::Lazy(record) => match record.object() {
-                    Some(object) => return Some(Arc::clone(&object)),
-                    None => record.earlier()?,
-                },
-            };
-            state = earlier;
+        match self {
+            Self::Eager(object) => Some(Arc::clone(object)),
+            Self::Lazy(record) => read_record(record),
+        }
+    }
+
+    /// Works like [`read`](Self::read), but does not change the reference count of a decoded object.
+    pub(crate) fn into_read(self) -> Option<Arc<T>> {
+        match self {
+            Self::Eager(object) => Some(object.into_arc()),
+            Self::Lazy(record) => read_record(&record),
+        }
+    }
+
+    /// Calls `look` with the object that [`read`](Self::read) returns. Does not change the reference count of a decoded
+    /// object.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
+        match self {
+            Self::Eager(object) => Some(look(object)),
+            Self::Lazy(record) => read_record(record).as_ref().map(look),
         }
     }
 
     /// Returns whether [`read`](Self::read) is already known to return an object. The result is correct only if the
     /// object's `Deserialize` is deterministic.
-    fn is_readable(&self) -> bool {
-        let mut state = self.clone();
-        loop {
-            let earlier = match &state {
-                Self::Eager(_) => return true,
-                Self::Lazy(record) if record.is_good() => return true,
-                Self::Lazy(record) => record.earlier(),
-            };
-            match earlier {
-                Some(earlier) => state = earlier,
-                None => return false,
-            }
+    pub(crate) fn is_readable(&self) -> bool {
+        let Self::Lazy(record) = self else { return true };
+        let is_readable = record.is_good() || record.earlier().is_some_and(|earlier| earlier.is_readable());
+        if is_readable {
+            record.becomes_known();
         }
+        is_readable
     }
 
     /// Returns whether [`read`](Self::read) returns an object. Decodes the state if it is not known yet whether the
-    /// state can be decoded.
-    pub(crate) fn check(&self) -> Readability {
+    /// state can be decoded. The decoded object is dropped together with the lease in the result, unless somebody has
+    /// read the object.
+    pub(crate) fn check(&self) -> Readability<T> {
         match self {
-            Self::Lazy(_) if self.is_readable() => Readability { is_readable: true, has_decoded: false },
-            Self::Lazy(_) => Readability { is_readable: self.read().is_some(), has_decoded: true },
-            Self::Eager(_) => Readability { is_readable: true, has_decoded: false },
+            Self::Lazy(record) if !self.is_readable() => {
+                let lease = record.lend();
+                let is_readable = lease.is_some() || self.is_readable() || self.read().is_some();
+                Readability { is_readable, has_decoded: true, lease }
+            }
+            Self::Lazy(_) | Self::Eager(_) => Readability { is_readable: true, has_decoded: false, lease: None },
         }
     }
 
@@ -137,6 +150,23 @@ impl<T: Object> Object for Stored<T> {
             Self::Eager(object) => object.metadata(),
             Self::Lazy(record) => &**record,
         }
+    }
+}
+
+/// Returns the object of a record, or the last decodable state of the object.
+fn read_record<T>(record: &Arc<Record<T>>) -> Option<Arc<T>> {
+    if let Some(object) = record.object() {
+        return Some(object.into_arc());
+    }
+    let mut earlier = record.earlier()?;
+    loop {
+        earlier = match &earlier {
+            Stored::Eager(object) => return Some(Arc::clone(object)),
+            Stored::Lazy(record) => match record.object() {
+                Some(object) => return Some(object.into_arc()),
+                None => record.earlier()?,
+            },
+        };
     }
 }
 

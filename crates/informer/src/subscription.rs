@@ -21,8 +21,8 @@ use tokio::sync::{Notify, watch};
 
 pub use self::channel::EventChannel;
 pub(crate) use self::known::DECODE_COST;
+use self::known::KnownChange;
 pub use self::newest::NewestSubscription;
-use self::queue::KeyedChange;
 pub(crate) use self::queue::{Aftermath, HashedState, Notification, Queue};
 pub(crate) use self::walk::{Entry, Walk};
 use crate::panic::isolated;
@@ -227,16 +227,19 @@ impl SyncHandle {
 }
 
 /// Converts a change to an event. The objects of the change must be readable.
-fn event<T: Object>((_, change): KeyedChange<T>) -> ResourceEvent<T> {
+fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
     match change {
-        Change::Added { object, is_initial } => ResourceEvent::Added { object: EventObject::new(object), is_initial },
+        Change::Added { object, is_initial } => {
+            ResourceEvent::Added { object: EventObject::new(object, lease), is_initial }
+        }
         Change::Updated { old, new } => {
-            let new = EventObject::new(new);
+            let new = EventObject::new(new, lease);
             // The queue of a `Subscription` keeps old states, so `old` is always present.
-            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), EventObject::new), new }
+            let old = old.map_or_else(|| new.clone(), |old| EventObject::new(old, None));
+            ResourceEvent::Updated { old, new }
         }
         Change::Deleted { object, final_state_known } => {
-            ResourceEvent::Deleted { object: EventObject::new(object), final_state_known }
+            ResourceEvent::Deleted { object: EventObject::new(object, lease), final_state_known }
         }
     }
 }

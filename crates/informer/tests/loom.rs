@@ -120,6 +120,28 @@ fn transaction_is_visible_as_a_whole() {
     });
 }
 
+#[test]
+fn list_beside_transaction_is_consistent_and_stays_so() {
+    explore(|pods| {
+        let first = put(pods, "a", 1);
+        let writer = {
+            let pods = pods.clone();
+            thread::spawn(move || {
+                let changes = vec![(key("a"), Some(pod("a", 2))), (key("b"), Some(pod("b", 2)))];
+                pods.transaction(changes, "2").into_iter().for_each(|written| _ = written.unwrap());
+            })
+        };
+        let list = pods.list();
+        let versions = || list.iter().map(|pod| pod.metadata.resource_version.clone()).collect::<Vec<_>>();
+        let seen = versions();
+        assert!((seen == ["1"] || seen == ["2", "2"]) && seen.len() == list.len(), "{seen:?}");
+        writer.join().unwrap();
+        assert_eq!(versions(), seen);
+        drop(list);
+        assert!(first.upgrade().is_none());
+    });
+}
+
 /// An object that counts how often it is decoded.
 #[derive(serde::Deserialize)]
 struct Counted {
@@ -170,6 +192,26 @@ fn eviction_beside_readers_drops_no_held_object() {
         assert_eq!(b.read().unwrap().metadata.name, "b");
         let (other, same) = reader.join().unwrap();
         assert!(Arc::ptr_eq(&held, &same) && other.metadata.name == "b");
+    });
+}
+
+/// A lease ends while another thread reads the object.
+#[test]
+fn read_beside_the_end_of_a_lease_returns_the_object() {
+    let _turn = TURN.lock();
+    explore(|_| {
+        DECODED.store(0, Ordering::Relaxed);
+        let objects = Objects::<Counted>::new(1 << 20);
+        let object = objects.store(&json("a", "1"), None);
+        assert!(objects.has_unknown());
+        let lease = object.check();
+        assert!(!objects.has_unknown());
+        let other = object.clone();
+        let reader = thread::spawn(move || other.read().unwrap());
+        drop(lease);
+        let (one, two) = (reader.join().unwrap(), object.read().unwrap());
+        assert!(Arc::ptr_eq(&one, &two), "a read object stays within the budget");
+        assert!(DECODED.load(Ordering::Relaxed) <= 2);
     });
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use pintle_meta::{Metadata, ObjectKey, ObjectMeta, OwnerRef};
 
+use super::lease::Lease;
 use super::source::{Found, Source};
 use super::{Stored, parse_metadata};
 use crate::Undecodable;
@@ -30,6 +31,8 @@ pub(crate) struct Record<T> {
     is_terminating: bool,
     /// Whether the object can be decoded: one of [`UNCHECKED`], [`GOOD`] and [`BAD`].
     quality: AtomicU8,
+    /// Whether the record counts as [unknown](Source::has_unknown).
+    is_unknown: AtomicBool,
     /// Whether the object was read since the clock hand of the budget last passed it.
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
@@ -60,6 +63,15 @@ enum Slot<T> {
     Ready(CatchDrop<T>),
 }
 
+/// The result of looking for the decoded object.
+enum Begun<T> {
+    Ready(CatchDrop<T>),
+    /// The object is not decoded, and the slot is reserved for this thread.
+    Empty,
+    /// The object cannot be decoded.
+    Unreadable,
+}
+
 const UNCHECKED: u8 = 0;
 const GOOD: u8 = 1;
 const BAD: u8 = 2;
@@ -83,6 +95,7 @@ impl<T> Record<T> {
         });
         content.json.iter().for_each(|part| data.extend_from_slice(part));
         let metadata_at = content.metadata_at.start as u32..content.metadata_at.end as u32;
+        source.adds_unknown();
         Some(Self {
             source: source.clone(),
             data: data.into(),
@@ -91,6 +104,7 @@ impl<T> Record<T> {
             generation: content.generation,
             is_terminating: content.is_terminating,
             quality: AtomicU8::new(UNCHECKED),
+            is_unknown: AtomicBool::new(true),
             was_read: AtomicBool::new(false),
             slot: Mutex::new(Slot::Empty),
             decoded: Condvar::new(),
@@ -102,30 +116,74 @@ impl<T> Record<T> {
     /// Returns the object. Decodes the object first if it is not decoded yet. Returns `None` if the object cannot be
     /// decoded.
     pub(super) fn object(self: &Arc<Self>) -> Option<CatchDrop<T>> {
+        match self.begin_read() {
+            Begun::Ready(object) => Some(object),
+            Begun::Unreadable => None,
+            Begun::Empty => {
+                let object = self.fill(true)?;
+                self.source.hot.admit(self, self.json().len());
+                Some(object)
+            }
+        }
+    }
+
+    /// Decodes the object to find out whether it can be decoded, and keeps the decoded object as long as the lease
+    /// exists. Returns `None` if the object is already decoded, or if it cannot be decoded.
+    pub(super) fn lend(self: &Arc<Self>) -> Option<Lease<T>> {
+        match self.begin_read() {
+            Begun::Ready(_) | Begun::Unreadable => None,
+            Begun::Empty => self.fill(false).map(|_| Lease::new(self)),
+        }
+    }
+
+    /// Drops the decoded object, unless it was read during the lease.
+    pub(super) fn end_lease(self: &Arc<Self>) {
+        let mut slot = self.slot.lock();
+        let is_used = match &*slot {
+            Slot::Ready(object) => self.was_read.load(Ordering::Relaxed) || Arc::strong_count(object) > 1,
+            Slot::Empty | Slot::Busy => return,
+        };
+        if is_used {
+            drop(slot);
+            self.source.hot.admit(self, self.json().len());
+        } else {
+            let unread = replace(&mut *slot, Slot::Empty);
+            drop(slot);
+            drop(unread);
+        }
+    }
+
+    /// Returns the decoded object. If the object is not decoded and can be decoded, reserves the slot. The caller must
+    /// then call [`fill`](Self::fill).
+    fn begin_read(&self) -> Begun<T> {
         let mut slot = self.slot.lock();
         loop {
             match &*slot {
                 Slot::Ready(object) => {
                     self.was_read.store(true, Ordering::Relaxed);
-                    return Some(object.clone());
+                    return Begun::Ready(object.clone());
                 }
-                Slot::Busy if IS_DECODING.get() => return None,
+                Slot::Busy if IS_DECODING.get() => return Begun::Unreadable,
                 Slot::Busy => slot = self.decoded.wait(slot).unwrap_or_else(PoisonError::into_inner),
-                Slot::Empty if self.is_bad() => return None,
-                Slot::Empty => break,
+                Slot::Empty if self.is_bad() => return Begun::Unreadable,
+                Slot::Empty => {
+                    *slot = Slot::Busy;
+                    return Begun::Empty;
+                }
             }
         }
-        *slot = Slot::Busy;
-        drop(slot);
+    }
+
+    /// Decodes the object into the reserved slot.
+    fn fill(self: &Arc<Self>, is_read: bool) -> Option<CatchDrop<T>> {
         let object = self.decode();
         let next = object.clone().map_or(Slot::Empty, Slot::Ready);
-        let before = replace(&mut *self.slot.lock(), next);
+        let mut slot = self.slot.lock();
+        self.was_read.store(is_read, Ordering::Relaxed);
+        let before = replace(&mut *slot, next);
+        drop(slot);
         drop(before);
         self.decoded.notify_all();
-        if object.is_some() {
-            self.was_read.store(true, Ordering::Relaxed);
-            self.source.hot.admit(self, self.json().len());
-        }
         object
     }
 
@@ -158,6 +216,7 @@ impl<T> Record<T> {
         match decoded {
             Ok(object) => {
                 self.quality.store(GOOD, Ordering::Release);
+                self.becomes_known();
                 // The value is dropped without the lock, because it may be the last reference to an object.
                 let earlier = take(&mut *self.earlier.lock());
                 drop(earlier);
@@ -177,6 +236,13 @@ impl<T> Record<T> {
 
     pub(crate) fn is_unchecked(&self) -> bool {
         self.quality.load(Ordering::Acquire) == UNCHECKED
+    }
+
+    /// Records that reads of this record return an object.
+    pub(super) fn becomes_known(&self) {
+        if self.is_unknown.load(Ordering::Relaxed) && self.is_unknown.swap(false, Ordering::Relaxed) {
+            self.source.removes_unknown();
+        }
     }
 
     pub(super) fn is_good(&self) -> bool {
@@ -205,8 +271,12 @@ impl<T> Record<T> {
                 None => known.clone(),
             },
         };
+        let is_readable = earlier.is_readable();
         let before = self.earlier.lock().replace(earlier);
         drop(before);
+        if is_readable {
+            self.becomes_known();
+        }
     }
 
     fn json(&self) -> &[u8] {
@@ -234,6 +304,12 @@ pub(super) enum Cooled<T> {
     Held,
     /// The record has no decoded object.
     Nothing,
+}
+
+impl<T> Drop for Record<T> {
+    fn drop(&mut self) {
+        self.becomes_known();
+    }
 }
 
 impl<T> Metadata for Record<T> {

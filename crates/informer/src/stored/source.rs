@@ -1,6 +1,6 @@
 //! The decoder and the memory budget for decoded objects, which all objects of one informer share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
 
 use pintle_meta::{DecodeError, Object, ObjectKey};
@@ -22,6 +22,8 @@ pub(crate) struct Source<T> {
     found: Mutex<Vec<Found<T>>>,
     /// Whether the cache may contain objects that were never decoded.
     has_unchecked: AtomicBool,
+    /// The number of records for which no decodable state is known.
+    unknown: AtomicUsize,
     /// Notified when an object is stored, or is found to be undecodable.
     pub(crate) changed: Notify,
 }
@@ -45,6 +47,7 @@ impl<T> Source<T> {
             hot: Hot::new(hot_bytes),
             found: Mutex::default(),
             has_unchecked: AtomicBool::new(false),
+            unknown: AtomicUsize::new(0),
             changed: Notify::new(),
         }
     }
@@ -76,6 +79,20 @@ impl<T> Source<T> {
         if !self.has_unchecked.swap(true, Ordering::AcqRel) {
             self.changed.notify_one();
         }
+    }
+
+    /// Returns whether any record exists for which no decodable state is known. A record that was created before this
+    /// call counts, unless a decodable state became known meanwhile.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.unknown.load(Ordering::Acquire) > 0
+    }
+
+    pub(super) fn adds_unknown(&self) {
+        self.unknown.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn removes_unknown(&self) {
+        self.unknown.fetch_sub(1, Ordering::Release);
     }
 
     /// Returns whether any object was stored without being decoded since the last call.

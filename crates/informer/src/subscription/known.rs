@@ -9,11 +9,23 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::task::coop::poll_proceed;
 
 use super::queue::{KeyedChange, Queue};
-use crate::stored::{Readability, Stored};
+use crate::stored::{Lease, Readability, Stored};
 
 /// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units each time it is polled,
 /// so the task decodes at most 16 objects in one poll. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
+
+/// A change whose objects can be read. If the check has decoded the newest object of the change, the lease keeps the
+/// decoded object in memory.
+pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
+
+/// The result of checking whether the objects of a change can be read.
+struct Knowledge<T> {
+    /// `None` if the subscriber does not receive the change.
+    change: Option<KnownChange<T>>,
+    /// Whether the check decoded an object.
+    has_decoded: bool,
+}
 
 /// The keys whose objects could not be read when the queue delivered them. The subscriber has not received these
 /// objects.
@@ -29,10 +41,10 @@ impl Unknown {
 impl<T: Object> Queue<T> {
     /// Polls the next change whose objects the subscriber can read, as [`poll_next`](Self::poll_next) does. If the
     /// method decodes an object, it consumes more of tokio's cooperative budget.
-    pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
+    pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KnownChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };
-            let (change, has_decoded) = self.known(change);
+            let Knowledge { change, has_decoded } = self.known(change);
             for _ in 1..if has_decoded { DECODE_COST } else { 1 } {
                 match poll_proceed(context) {
                     Poll::Ready(coop) => coop.made_progress(),
@@ -46,13 +58,13 @@ impl<T: Object> Queue<T> {
     }
 
     /// Returns the next change whose objects the subscriber can read, if one is waiting.
-    pub(super) fn try_known(&self) -> Option<KeyedChange<T>> {
-        std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).0)
+    pub(super) fn try_known(&self) -> Option<KnownChange<T>> {
+        std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).change)
     }
 
     /// Checks that the objects of a change can be read. If the subscriber has not received the object yet, the change
-    /// becomes an addition or is dropped. The method also returns whether this check decoded an object.
-    fn known(&self, (key, change): KeyedChange<T>) -> (Option<KeyedChange<T>>, bool) {
+    /// becomes an addition or is dropped.
+    fn known(&self, (key, change): KeyedChange<T>) -> Knowledge<T> {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {
                 object
@@ -62,13 +74,13 @@ impl<T: Object> Queue<T> {
             && !matches!(&change, Change::Updated { old: Some(Stored::Lazy(_)), .. })
             && self.unknown.lock().is_empty()
         {
-            return (Some((key, change)), false);
+            return Knowledge { change: Some(((key, change), None)), has_decoded: false };
         }
         let is_unknown = self.unknown.lock().remove(&key);
         if is_unknown && matches!(change, Change::Deleted { .. }) {
-            return (None, false);
+            return Knowledge { change: None, has_decoded: false };
         }
-        let Readability { is_readable, has_decoded } = newest.check();
+        let Readability { is_readable, has_decoded, lease } = newest.check();
         let change = match change {
             Change::Updated { new, .. } if is_unknown => Change::Added { object: new, is_initial: false },
             Change::Updated { old: Some(old), .. } if !is_readable => {
@@ -82,8 +94,8 @@ impl<T: Object> Queue<T> {
         };
         if !is_known && !matches!(change, Change::Deleted { .. }) {
             self.unknown.lock().insert(key);
-            return (None, has_decoded);
+            return Knowledge { change: None, has_decoded };
         }
-        (is_known.then_some((key, change)), has_decoded)
+        Knowledge { change: is_known.then_some(((key, change), lease)), has_decoded }
     }
 }

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use pintle_delta_fifo::Change;
 use pintle_meta::{Object, ObjectKey};
 
-use super::queue::KeyedChange;
+use super::known::KnownChange;
 use super::{Queue, blocking};
 use crate::{SubscriptionStatus, SyncHandle};
 
@@ -99,7 +99,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
 }
 
 /// Decodes the object of a change. The object is known to be readable.
-fn newest<T>((key, change): KeyedChange<T>) -> (ObjectKey, Option<Arc<T>>) {
+fn newest<T>(((key, change), _lease): KnownChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),
         Change::Deleted { .. } => (key, None),

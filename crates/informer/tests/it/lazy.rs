@@ -7,7 +7,8 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pintle_informer::{
-    DecodePolicy, EventObject, InformerConfig, ResourceEvent, ResourceEventHandler, SharedInformer, Subscription,
+    DecodePolicy, EventObject, InformerConfig, ResourceEvent, ResourceEventHandler, SharedInformer,
+    Subscription,
 };
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, ObjectMeta, Scope};
 use pintle_testing::{Break, Collection, CollectionConfig};
@@ -155,7 +156,25 @@ async fn metadata_of_events_is_read_without_decoding() {
     assert_eq!(decoded(4_001), 0);
     assert_eq!((old.number, new.number, again.number), (4_000, 4_001, 4_001));
     assert!(Arc::ptr_eq(new, again) && Arc::ptr_eq(new, &informer.lister().get(&key("a")).unwrap()));
-    assert_eq!((decoded(4_000), decoded(4_001)), (1, 1));
+    assert_eq!((decoded(4_000), decoded(4_001)), (2, 1), "nothing had read the addition, so it was dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_addition_is_dropped_with_its_event() {
+    let source = source();
+    ["a", "b"].iter().enumerate().for_each(|(number, name)| source.put_raw(object(name, 16_000 + number)));
+    let informer = started(&source, lazy(1 << 20)).await;
+    let mut events = informer.subscribe();
+    let mut added = taken(&mut events).await;
+    added.sort_by_key(ResourceEvent::key);
+    assert_eq!((decoded(16_000), decoded(16_001)), (1, 1), "the subscription has checked the additions");
+    let read = Arc::downgrade(added[0].object());
+    let copy = added[1].clone();
+    drop(added);
+    let lister = informer.lister();
+    assert!(Arc::ptr_eq(&read.upgrade().unwrap(), &lister.get(&key("a")).unwrap()), "the read object stays in memory");
+    assert_eq!((lister.get(&key("b")).unwrap().number, copy.object().number), (16_001, 16_001));
+    assert_eq!((decoded(16_000), decoded(16_001)), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
