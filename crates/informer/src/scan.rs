@@ -11,7 +11,7 @@ use pintle_meta::ObjectKey;
 
 use self::cursor::Cursor;
 use crate::Projection;
-use crate::stored::{Content, Record, Source};
+use crate::stored::{Content, HeadText, Record, Source};
 
 /// A scanner for the fields of a projection.
 #[derive(Debug)]
@@ -263,12 +263,7 @@ impl Outline {
     /// Creates the stored form of an object from its scanned bytes. Returns `None` if the object lacks the usual
     /// metadata. Only the decoder can then find out whether the object is valid.
     pub(crate) fn record<T>(&self, json: &[u8], source: &Arc<Source<T>>) -> Option<Record<T>> {
-        let name = self.text(json, Field::Name).filter(|name| !name.is_empty())?;
-        let text = |field: Field| match self.texts[field as usize] {
-            Some(_) => self.text(json, field),
-            None => Some(Cow::Borrowed("")),
-        };
-        let (namespace, uid, version) = (text(Field::Namespace)?, text(Field::Uid)?, text(Field::ResourceVersion)?);
+        self.texts[Field::Name as usize].as_ref().filter(|name| !name.is_empty())?;
         if self.is_odd {
             return None;
         }
@@ -277,7 +272,12 @@ impl Outline {
             None => 0,
         };
         let content = Content {
-            head: [&name, &namespace, &uid, &version],
+            head: [
+                self.head_text(json, Field::Name)?,
+                self.head_text(json, Field::Namespace)?,
+                self.head_text(json, Field::Uid)?,
+                self.head_text(json, Field::ResourceVersion)?,
+            ],
             generation,
             is_terminating: self.texts[Field::DeletionTimestamp as usize].is_some(),
             json: self.kept(json).collect(),
@@ -296,6 +296,15 @@ impl Outline {
     /// Returns the position that a byte has after the cuts.
     fn after_cuts(&self, at: usize) -> usize {
         at - self.cuts.iter().take_while(|cut| cut.end <= at).map(ExactSizeIterator::len).sum::<usize>()
+    }
+
+    /// Returns the text of a field in the JSON that is kept. Returns `None` if the text is invalid.
+    fn head_text(&self, json: &[u8], field: Field) -> Option<HeadText> {
+        let Some(at) = self.texts[field as usize].clone() else { return Some(HeadText::InJson(0..0)) };
+        Some(match unescaped(json, at.clone())? {
+            Cow::Borrowed(_) => HeadText::InJson(self.after_cuts(at.start)..self.after_cuts(at.end)),
+            Cow::Owned(text) => HeadText::Unescaped(text),
+        })
     }
 
     fn text<'a>(&self, json: &'a [u8], field: Field) -> Option<Cow<'a, str>> {

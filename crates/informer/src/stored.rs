@@ -13,7 +13,7 @@ use crate::catch_drop::CatchDrop;
 use crate::store::Value;
 
 pub(crate) use self::lease::Lease;
-pub(crate) use self::record::{Content, Record};
+pub(crate) use self::record::{Content, HeadText, Record};
 pub(crate) use self::source::{Found, Source};
 
 /// The result of checking whether a state can be read.

@@ -21,10 +21,11 @@ use crate::sync::{Condvar, Mutex};
 /// budget of the informer is exceeded. After that, the next read of the object decodes the object again.
 pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
-    /// The name, namespace, uid and resourceVersion, followed by the JSON. These parts share one allocation.
+    /// The JSON, followed by the texts of the identity that have escape sequences in the JSON.
     data: Box<[u8]>,
-    /// The end positions of the name, the namespace, the uid and the resourceVersion in `data`.
-    ends: [u32; 4],
+    json_len: u32,
+    /// The positions of the name, the namespace, the uid and the resourceVersion in `data`.
+    head: [Range<u32>; 4],
     /// The position of the metadata in the JSON.
     metadata_at: Range<u32>,
     generation: i64,
@@ -47,13 +48,21 @@ pub(crate) struct Record<T> {
 /// The identity and the JSON of an object, from which a record is created.
 pub(crate) struct Content<'a> {
     /// The name, namespace, uid and resourceVersion.
-    pub(crate) head: [&'a str; 4],
+    pub(crate) head: [HeadText; 4],
     pub(crate) generation: i64,
     pub(crate) is_terminating: bool,
     /// The JSON of the object, in parts that must be joined.
     pub(crate) json: Vec<&'a [u8]>,
     /// The position of the metadata in the joined JSON.
     pub(crate) metadata_at: Range<usize>,
+}
+
+/// A text of the identity of an object.
+pub(crate) enum HeadText {
+    /// The position of the text in the joined JSON.
+    InJson(Range<usize>),
+    /// The text without its escape sequences.
+    Unescaped(String),
 }
 
 enum Slot<T> {
@@ -85,21 +94,27 @@ thread_local! {
 impl<T> Record<T> {
     /// Creates a record. Returns `None` if the object is too large for a record.
     pub(crate) fn new(source: &Arc<Source<T>>, content: &Content<'_>) -> Option<Self> {
-        let size: usize = content.json.iter().map(|part| part.len()).sum();
-        let head: usize = content.head.iter().map(|text| text.len()).sum();
-        u32::try_from(head + size).ok()?;
-        let mut data = Vec::with_capacity(head + size);
-        let ends = content.head.map(|text| {
-            data.extend_from_slice(text.as_bytes());
-            data.len() as u32
-        });
+        let json_len: usize = content.json.iter().map(|part| part.len()).sum();
+        let more = |text: &HeadText| if let HeadText::Unescaped(text) = text { text.len() } else { 0 };
+        let size = json_len + content.head.iter().map(more).sum::<usize>();
+        u32::try_from(size).ok()?;
+        let mut data = Vec::with_capacity(size);
         content.json.iter().for_each(|part| data.extend_from_slice(part));
+        let head = content.head.each_ref().map(|text| match text {
+            HeadText::InJson(at) => at.start as u32..at.end as u32,
+            HeadText::Unescaped(text) => {
+                let start = data.len() as u32;
+                data.extend_from_slice(text.as_bytes());
+                start..data.len() as u32
+            }
+        });
         let metadata_at = content.metadata_at.start as u32..content.metadata_at.end as u32;
         source.adds_unknown();
         Some(Self {
             source: source.clone(),
             data: data.into(),
-            ends,
+            json_len: json_len as u32,
+            head,
             metadata_at,
             generation: content.generation,
             is_terminating: content.is_terminating,
@@ -280,13 +295,13 @@ impl<T> Record<T> {
     }
 
     fn json(&self) -> &[u8] {
-        &self.data[self.ends[3] as usize..]
+        &self.data[..self.json_len as usize]
     }
 
     fn head(&self, n: usize) -> &str {
-        let begin = n.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        // The texts were copied from strings, so they are valid UTF-8.
-        str::from_utf8(&self.data[begin..self.ends[n] as usize]).unwrap_or_default()
+        let at = &self.head[n];
+        // The scanner has validated the UTF-8 of these texts.
+        str::from_utf8(&self.data[at.start as usize..at.end as usize]).unwrap_or_default()
     }
 
     fn more(&self) -> &ObjectMeta {
