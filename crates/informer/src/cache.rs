@@ -19,9 +19,9 @@ use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
 use crate::panic::isolated;
-use crate::store::{self, Write};
+use crate::store::{self, Pages, Write};
 use crate::stored::{Source, Stored};
-use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
+use crate::{NotReached, Objects, Snapshot, Undecodable, UnknownIndex};
 
 use history::{Memory, Past, Step};
 use moved::Moved;
@@ -157,7 +157,7 @@ impl<T: Object> Cache<T> {
             }
         });
         self.moved.announce();
-        before.map(|before| before?.read())
+        before.map(|before| before?.into_read())
     }
 
     /// Deletes the object with this key. Does nothing if there is no such object.
@@ -171,7 +171,7 @@ impl<T: Object> Cache<T> {
         let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(noting);
         self.moved.announce();
-        before?.read()
+        before?.into_read()
     }
 
     /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, as client-go's `Transaction` does.
@@ -192,7 +192,7 @@ impl<T: Object> Cache<T> {
         let changes = changes.into_iter().map(|(key, object)| (key, object.map(Stored::from))).collect();
         let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
         let result = |written: WriteResult<T>| {
-            written.refused.map_or_else(|| Ok(written.before.and_then(|before| before.read())), Err)
+            written.refused.map_or_else(|| Ok(written.before.and_then(Stored::into_read)), Err)
         };
         written.map(result).collect()
     }
@@ -209,8 +209,8 @@ impl<T: Object> Cache<T> {
         let objects = last_of_each(objects.into_iter().map(Stored::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), &resource_version.into());
         let present =
-            present.into_iter().filter_map(|(_, old, new)| Some((old.and_then(|old| old.read()), new.read()?)));
-        let deleted = deleted.into_iter().filter_map(|(_, object)| object.read());
+            present.into_iter().filter_map(|(_, old, new)| Some((old.and_then(Stored::into_read), new.into_read()?)));
+        let deleted = deleted.into_iter().filter_map(|(_, object)| object.into_read());
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
@@ -222,16 +222,17 @@ impl<T: Object> Cache<T> {
 
     /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key)?.read()
+        self.store.get(key)?.into_read()
     }
 
-    /// Returns all objects, in no particular order.
-    pub fn list(&self) -> Vec<Arc<T>> {
-        let mut objects = Vec::new();
-        let (pin, ()) = self.store.pin(|_| ());
-        objects.reserve(pin.len());
-        pin.visit(|object| objects.extend(object.read()));
-        objects
+    /// Returns all objects, in no particular order. The result shares the pages of the cache, so this call copies no
+    /// objects. If objects are decoded when they are read, this call decodes each object for which no decodable state is
+    /// known. The result contains only objects that can be decoded.
+    pub fn list(&self) -> Objects<T> {
+        let pages = self.store.pin(|_| ()).0.pages();
+        let is_unknown = self.source.as_ref().is_some_and(|source| source.has_unknown());
+        let unreadable = if is_unknown { unreadable(&pages) } else { Vec::new() };
+        Objects::new(pages, unreadable)
     }
 
     /// Returns the keys of all objects, in no particular order.
@@ -260,7 +261,7 @@ impl<T: Object> Cache<T> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
         let found = pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(object.clone()));
-        Ok(found.iter().filter_map(Stored::read).collect())
+        Ok(found.into_iter().filter_map(Stored::into_read).collect())
     }
 
     /// Returns the keys of the objects that have `value` in the index `name`, in ascending order.
@@ -571,4 +572,15 @@ impl<T: Object> Cache<T> {
         version::advance(&mut resource_version, newest);
         self.memory.lock().forget(&resource_version)
     }
+}
+
+/// Returns the slots of the objects that cannot be decoded, in ascending order.
+fn unreadable<T>(pages: &Pages<Stored<T>>) -> Vec<usize> {
+    let (mut unreadable, mut slot) = (Vec::new(), 0);
+    while let Some(object) = pages.next(&mut slot) {
+        if !object.is_readable() && object.read().is_none() {
+            unreadable.push(slot - 1);
+        }
+    }
+    unreadable
 }

@@ -129,7 +129,8 @@
 //!
 //! | when | on which thread |
 //! |---|---|
-//! | a [`Lister`], [`Snapshot`] or [`Cache`] returns it | the caller's |
+//! | a [`Lister`], [`Snapshot`] or [`Cache`] returns it, or an iterator over [`Objects`] reaches it | the caller's |
+//! | a [list](Lister::list) is taken, and no decodable state of the object is known | the caller's |
 //! | a subscriber reads a field of an [`EventObject`] | the subscriber's |
 //! | a [`Subscription`] delivers its addition, and nothing has decoded it before | the subscriber's; at most 16 objects in one turn of its task |
 //! | a [`NewestSubscription`] or a method of a [`ResourceEventHandler`] other than `on_event` receives it | the subscriber's |
@@ -222,6 +223,7 @@ mod metrics;
 #[cfg(any(pintle_loom, pintle_shuttle))]
 pub mod model;
 mod namespaces;
+mod objects;
 mod on_error;
 mod overlay;
 mod panic;
@@ -254,6 +256,7 @@ pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
 pub use namespaces::Namespaces;
+pub use objects::Objects;
 pub use overlay::{Overlay, OverlayConfig, OwnWrites};
 pub use projection::Projection;
 pub use recorder::{Recorded, Recorder, Recording, Replayed};

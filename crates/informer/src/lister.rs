@@ -7,7 +7,7 @@ use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::store::NAMESPACES;
 use crate::user::User;
-use crate::{Cache, HistoryGuard, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
+use crate::{Cache, HistoryGuard, NotReached, Objects, Remembered, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. A lister is cheap to clone.
 ///
@@ -62,8 +62,9 @@ impl<T: Object> Lister<T> {
         self.cache().get(key)
     }
 
-    /// Returns all objects, in no particular order.
-    pub fn list(&self) -> Vec<Arc<T>> {
+    /// Returns all objects, in no particular order. The cost of this call is a few microseconds for 100,000 objects: see
+    /// [`Cache::list`].
+    pub fn list(&self) -> Objects<T> {
         self.cache().list()
     }
 

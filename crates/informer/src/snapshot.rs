@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::cache::{Index, find};
+use crate::objects::Listed;
 use crate::store::{Pin, Reading};
 use crate::stored::Stored;
 use crate::{NAMESPACE_INDEX, UnknownIndex};
@@ -76,7 +77,7 @@ impl<T> Snapshot<T> {
 
     /// Returns the object with this key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.pin.get(key)?.read()
+        self.pin.get(key)?.into_read()
     }
 
     /// Returns an iterator over the objects, in no particular order. The iterator reads objects from the cache a few at
@@ -86,9 +87,9 @@ impl<T> Snapshot<T> {
     }
 
     /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
-    /// way to read all objects, because it clones no `Arc`.
+    /// way to read all objects, because it clones no `Arc` of an object that is decoded.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
-        self.pin.visit(|object| _ = object.read().as_ref().map(&mut each));
+        self.pin.visit(|object| _ = object.look(&mut each));
     }
 
     /// Returns the number of objects.
@@ -130,7 +131,7 @@ impl<T> Snapshot<T> {
     /// snapshot does not have indices that were added after it was taken.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
-        Ok(found.iter().filter_map(Stored::read).collect())
+        Ok(found.into_iter().filter_map(Stored::into_read).collect())
     }
 
     /// Returns the keys of the objects that have `value` in the index `name`, in ascending order.
@@ -198,7 +199,7 @@ impl<T> IntoIterator for Snapshot<T> {
     type IntoIter = Iter<T>;
 
     fn into_iter(self) -> Iter<T> {
-        Iter { objects: Reading::new(self.pin) }
+        Iter { objects: Source::Snapshot(Reading::new(self.pin)) }
     }
 }
 
@@ -211,13 +212,40 @@ impl<T> IntoIterator for &Snapshot<T> {
     }
 }
 
-/// An iterator over the objects of a [`Snapshot`]. The iterator keeps the snapshot alive.
+/// An iterator over the objects of a [`Snapshot`] or of a [list](Objects). The iterator keeps the snapshot or the list
+/// alive.
 pub struct Iter<T> {
-    objects: Reading<Stored<T>, Stored<T>>,
+    objects: Source<T>,
+}
+
+enum Source<T> {
+    Snapshot(Reading<Stored<T>, Stored<T>>),
+    /// The objects of a list from a slot on.
+    List {
+        list: Arc<Listed<T>>,
+        slot: usize,
+    },
+}
+
+impl<T> Iter<T> {
+    pub(crate) fn of_list(list: Arc<Listed<T>>) -> Self {
+        Self { objects: Source::List { list, slot: 0 } }
+    }
+
+    fn next_stored(&mut self) -> Option<Stored<T>> {
+        match &mut self.objects {
+            Source::Snapshot(reading) => {
+                let next = reading.next(|_, object| Some(object.clone()));
+                drop(reading.take_read_pages());
+                next
+            }
+            Source::List { list, slot } => list.next(slot).cloned(),
+        }
+    }
 }
 
 fn difference<T>((key, old, new): (ObjectKey, Option<Stored<T>>, Option<Stored<T>>)) -> Difference<T> {
-    Difference { key, old: old.and_then(|old| old.read()), new: new.and_then(|new| new.read()) }
+    Difference { key, old: old.and_then(Stored::into_read), new: new.and_then(Stored::into_read) }
 }
 
 impl<T> Iterator for Iter<T> {
@@ -225,9 +253,7 @@ impl<T> Iterator for Iter<T> {
 
     fn next(&mut self) -> Option<Arc<T>> {
         loop {
-            let next = self.objects.next(|_, object| Some(object.clone()));
-            drop(self.objects.take_read_pages());
-            if let Some(object) = next?.read() {
+            if let Some(object) = self.next_stored()?.into_read() {
                 return Some(object);
             }
         }

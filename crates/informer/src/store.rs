@@ -16,6 +16,7 @@
 //!    [`View`](crate::View) holds the `now` locks of several stores.
 
 mod now;
+mod pages;
 mod pin;
 mod record;
 mod shard;
@@ -37,6 +38,7 @@ use crate::sync::{Mutex, MutexGuard, RwLock};
 use now::{Kept, Now};
 use shard::Shard;
 
+pub(crate) use pages::Pages;
 pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;

@@ -63,7 +63,7 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
     }
 
     fn list(&self) -> Vec<Arc<T>> {
-        self.list()
+        self.list().into_iter().collect()
     }
 
     fn list_keys(&self) -> Vec<ObjectKey> {

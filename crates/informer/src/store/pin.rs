@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pintle_meta::ObjectKey;
 
+use super::pages::Pages;
 use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
@@ -131,6 +132,27 @@ impl<V: Value> Pin<V> {
         values
     }
 
+    /// Returns the pages of all values. A page that is returned contains the versions that the pin sees, even after the
+    /// pin was dropped.
+    pub(crate) fn pages(&self) -> Pages<V> {
+        let mut pages = Vec::new();
+        for shard in &self.store.shards {
+            let mut from = 0;
+            loop {
+                let shard = shard.read();
+                let rest = shard.pages_from(from);
+                let section = &rest[..rest.len().min(PAGES_SECTION)];
+                pages.reserve(rest.len());
+                pages.extend(section.iter().cloned());
+                if section.len() == rest.len() {
+                    break;
+                }
+                from += section.len();
+            }
+        }
+        Pages::new(pages, self.stamp, self.len)
+    }
+
     /// Returns the keys whose version differs from the pin `since`, in no particular order.
     pub(crate) fn differences(&self, since: &Self) -> Vec<Difference<V>> {
         let mut differences = Vec::new();
@@ -163,6 +185,9 @@ impl<V: Value> Pin<V> {
         None
     }
 }
+
+/// The number of pages that are cloned in one critical section of a shard. This takes a few microseconds.
+const PAGES_SECTION: usize = 256;
 
 /// A read position in a store.
 #[derive(Default)]

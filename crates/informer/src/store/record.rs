@@ -173,4 +173,11 @@ impl<V> Page<V> {
     pub(super) fn versions(&self) -> usize {
         self.bodies.iter().flatten().map(|body| 1 + body.older.len()).sum()
     }
+
+    #[cfg(test)]
+    pub(super) fn each_version(&self, each: &mut impl FnMut(&V)) {
+        self.heads.iter().filter_map(|head| head.value.as_ref()).for_each(&mut *each);
+        let older = self.bodies.iter().flatten().flat_map(|body| &body.older);
+        older.filter_map(|older| older.version.value.as_ref()).for_each(each);
+    }
 }

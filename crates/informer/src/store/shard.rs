@@ -83,6 +83,11 @@ impl<V: Value> Shard<V> {
         self.pages.get(page)
     }
 
+    /// Returns the pages from the page `from` on.
+    pub(super) fn pages_from(&self, from: usize) -> &[Arc<Page<V>>] {
+        self.pages.get(from..).unwrap_or_default()
+    }
+
     /// Writes a version of a key. Returns `None` if the write is a deletion and the key does not exist.
     pub(super) fn put(
         &mut self,

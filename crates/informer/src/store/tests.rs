@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::shard::Shard;
-use super::{NAMESPACES, Pin, Store, Write};
+use super::{NAMESPACES, Pages, Pin, Store, Write};
 use crate::catch_drop::CatchDrop;
 
 const WORDS: u32 = 1;
@@ -45,6 +45,8 @@ enum Step {
     Pin,
     Clone(Index),
     Unpin(Index),
+    List,
+    DropList(Index),
 }
 
 fn key() -> impl Strategy<Value = ObjectKey> {
@@ -62,6 +64,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Pin),
         1 => any::<Index>().prop_map(Step::Clone),
         3 => any::<Index>().prop_map(Step::Unpin),
+        2 => Just(Step::List),
+        2 => any::<Index>().prop_map(Step::DropList),
     ]
 }
 
@@ -70,6 +74,7 @@ struct Model {
     alive: Arc<AtomicIsize>,
     state: State,
     pins: Vec<(Pin<Value>, State)>,
+    lists: Vec<(Pages<Value>, State)>,
 }
 
 impl Model {
@@ -123,16 +128,22 @@ impl Model {
                 self.pins.push((pin.clone(), state.clone()));
             }
             Step::Unpin(which) => drop(self.pins.swap_remove(which.index(self.pins.len()))),
+            Step::List => self.lists.push((self.store.pin(|_| ()).0.pages(), self.state.clone())),
+            Step::DropList(_) if self.lists.is_empty() => {}
+            Step::DropList(which) => drop(self.lists.swap_remove(which.index(self.lists.len()))),
         }
         Ok(())
     }
 
-    /// Checks that each pin shows the state at the time when the pin was created, and that no other values are in
-    /// memory.
+    /// Checks that each pin and each list shows the state at the time when it was created, and that no other values are
+    /// in memory, except in the pages of the lists.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
             check_pin(pin, state)?;
+        }
+        for (list, state) in &self.lists {
+            check_list(list, state)?;
         }
         for (pin, state) in &self.pins {
             let shown = now.0.differences(pin).into_iter().map(|(key, old, new)| {
@@ -151,6 +162,7 @@ impl Model {
         for (pin, _) in self.pins.iter().chain([&now]) {
             pin.visit(|value| _ = shown.insert(Arc::as_ptr(value)));
         }
+        self.lists.iter().for_each(|(list, _)| list.each_version(|value| _ = shown.insert(Arc::as_ptr(value))));
         prop_assert_eq!(self.alive.load(Ordering::Relaxed), shown.len() as isize, "number of values in memory");
         Ok(())
     }
@@ -170,6 +182,19 @@ fn check_pin(pin: &Pin<Value>, state: &State) -> Result<(), TestCaseError> {
     prop_assert!(pin.get(&ObjectKey::new("a", "none")).is_none());
     check_index(pin, WORDS, state, |_, words| words.split_whitespace().map(str::to_owned).collect())?;
     check_index(pin, NAMESPACES, state, |key, _| key.namespace().map(str::to_owned).into_iter().collect())
+}
+
+fn check_list(list: &Pages<Value>, state: &State) -> Result<(), TestCaseError> {
+    let (mut slot, mut seen) = (0, Vec::new());
+    while let Some(value) = list.next(&mut slot) {
+        prop_assert!(list.at(slot - 1).is_some_and(|at| Arc::ptr_eq(at, value)));
+        seen.push(value.text.clone());
+    }
+    seen.sort_unstable();
+    let mut expected: Vec<String> = state.values().cloned().collect();
+    expected.sort_unstable();
+    prop_assert_eq!((list.len(), seen), (state.len(), expected));
+    Ok(())
 }
 
 fn check_index(
@@ -207,12 +232,13 @@ proptest! {
         steps in prop::collection::vec(step(), 0..40),
     ) {
         let (store, alive) = (Arc::new(Store::new(shards)), Arc::default());
-        let mut model = Model { store, alive, state: State::new(), pins: Vec::new() };
+        let mut model = Model { store, alive, state: State::new(), pins: Vec::new(), lists: Vec::new() };
         for step in steps {
             model.take(step)?;
             model.check()?;
         }
         model.pins.clear();
+        model.lists.clear();
         model.check()?;
         // After the last pin is dropped, the store tracks no pins and no superseded versions.
         prop_assert!(model.store.now.lock().is_unpinned());
@@ -230,7 +256,7 @@ proptest! {
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
     let alive: Arc<AtomicIsize> = Arc::default();
-    let mut model = Model { store: store.clone(), alive, state: State::new(), pins: Vec::new() };
+    let mut model = Model { store: store.clone(), alive, state: State::new(), pins: Vec::new(), lists: Vec::new() };
     let all = |names: std::ops::Range<u32>, words: &str| -> Step {
         Step::Write(names.map(|name| (ObjectKey::new("a", &name.to_string()), Some(words.to_owned()))).collect())
     };

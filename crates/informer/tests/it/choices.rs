@@ -89,7 +89,7 @@ fn chosen(source: &Collection<Pod>, choice: &Choice, revision: u64) -> State {
 }
 
 fn held(informer: &SharedInformer<Pod>) -> State {
-    informer.lister().list().iter().map(|pod| (pod.key(), (**pod).clone())).collect()
+    informer.lister().list().iter().map(|pod| (pod.key(), (*pod).clone())).collect()
 }
 
 /// Checks that the cached objects of each namespace equal the objects of some revision. The revision of each namespace

@@ -141,7 +141,7 @@ async fn list_reuses_unchanged_cached_objects() {
         assert_eq!((decoded.len(), transformed.load(Ordering::Relaxed)), (2, 12));
         let after = informer.lister().list();
         assert!(after.len() == 10 && after.iter().all(|received| (1_000_000..2_000_000).contains(&received.number)));
-        let same = after.iter().filter(|pod| before.iter().any(|before| Arc::ptr_eq(before, pod))).count();
+        let same = after.iter().filter(|pod| before.iter().any(|before| Arc::ptr_eq(&before, pod))).count();
         assert_eq!(same, 8);
     }
 }

@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pintle_informer::{
-    DecodePolicy, EventObject, InformerConfig, ResourceEvent, ResourceEventHandler, SharedInformer,
+    DecodePolicy, EventObject, InformerConfig, Objects, ResourceEvent, ResourceEventHandler, SharedInformer,
     Subscription,
 };
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, ObjectMeta, Scope};
@@ -175,6 +175,34 @@ async fn unread_addition_is_dropped_with_its_event() {
     assert!(Arc::ptr_eq(&read.upgrade().unwrap(), &lister.get(&key("a")).unwrap()), "the read object stays in memory");
     assert_eq!((lister.get(&key("b")).unwrap().number, copy.object().number), (16_001, 16_001));
     assert_eq!((decoded(16_000), decoded(16_001)), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_omits_objects_that_cannot_be_decoded() {
+    let source = source();
+    ["a", "b", "c"].iter().enumerate().for_each(|(number, name)| source.put_raw(object(name, 17_000 + number)));
+    source.put_raw(object("d", "four"));
+    let informer = started(&source, lazy(1 << 20)).await;
+    let lister = informer.lister();
+    let list = lister.list();
+    assert_eq!((lister.len(), list.len(), list.get(3).is_none()), (4, 3, true));
+    let numbers = |list: &Objects<Noted>| {
+        let mut numbers: Vec<usize> = list.iter().map(|object| object.number).collect();
+        let by_index: Vec<usize> = (0..list.len()).map(|index| list[index].number).collect();
+        assert_eq!(by_index, numbers);
+        numbers.sort_unstable();
+        numbers
+    };
+    assert_eq!(numbers(&list), [17_000, 17_001, 17_002]);
+    checked().await;
+    source.put_raw(object("a", 17_003));
+    source.put_raw(object("b", "two"));
+    settle().await;
+    let decoded_before: usize = (17_000..17_004).map(decoded).sum();
+    let later = lister.list();
+    assert_eq!(later.len(), 3);
+    assert_eq!((17_000..17_004).map(decoded).sum::<usize>(), decoded_before, "the list decodes nothing");
+    assert_eq!((numbers(&later), numbers(&list)), (vec![17_001, 17_002, 17_003], vec![17_000, 17_001, 17_002]));
 }
 
 #[tokio::test(start_paused = true)]

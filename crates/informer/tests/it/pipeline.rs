@@ -119,7 +119,7 @@ async fn delta_fifo_with_indexer_follows_the_source() {
 
     fifo.resync().unwrap();
     assert_eq!(fifo.len(), 3);
-    let mut cached: Vec<Pod> = cache.list().iter().map(|pod| (**pod).clone()).collect();
+    let mut cached: Vec<Pod> = cache.list().iter().map(|pod| (*pod).clone()).collect();
     cached.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
     assert_eq!(cached, source.objects());
 }

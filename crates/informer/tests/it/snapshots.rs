@@ -91,11 +91,43 @@ fn s16_select_works_on_a_large_list() {
 }
 
 #[test]
+fn list_never_changes_and_is_read_like_a_slice() {
+    let cache = by_node();
+    (0..500).for_each(|at| put(&cache, &at.to_string(), "old"));
+    (0..100).for_each(|at| _ = cache.delete(&key(&(at * 5).to_string()), ""));
+    let list = cache.list();
+    (0..500).step_by(3).for_each(|at| put(&cache, &at.to_string(), "new"));
+    let names: Vec<String> = list.iter().map(|pod| pod.metadata.name.clone()).collect();
+    assert_eq!((list.len(), names.len(), cache.len(), list.is_empty()), (400, 400, 434, false));
+    assert!(names.iter().all(|name| name.parse::<usize>().unwrap() % 5 != 0));
+    assert!((0..400).all(|at| list[at].metadata.name == names[at] && list[at].node == "old"));
+    assert!(list.get(400).is_none() && std::panic::catch_unwind(|| list[400].node.len()).is_err());
+    let (mut seen, copy) = (0, list.clone());
+    list.for_each(|pod| seen += usize::from(pod.node == "old"));
+    let shared: Vec<Arc<Pod>> = list.into_iter().collect();
+    assert_eq!((seen, shared.len()), (400, 400));
+    assert!(copy.into_iter().zip(&shared).all(|(one, other)| Arc::ptr_eq(&one, other)));
+    assert!(Cache::<Pod>::new().list().is_empty());
+}
+
+#[test]
+fn list_keeps_its_objects_alive() {
+    let cache = by_node();
+    put(&cache, "a", "one");
+    let list = cache.list();
+    let known = Arc::downgrade(&list[0]);
+    put(&cache, "a", "two");
+    assert_eq!((list[0].node.as_str(), cache.list()[0].node.as_str()), ("one", "two"));
+    drop(list);
+    assert!(known.upgrade().is_none());
+}
+
+#[test]
 fn snapshot_keeps_its_objects_alive() {
     let cache = by_node();
     put(&cache, "a", "one");
     put(&cache, "b", "one");
-    let known: Vec<Weak<Pod>> = cache.list().iter().map(Arc::downgrade).collect();
+    let known: Vec<Weak<Pod>> = cache.list().iter().map(|pod| Arc::downgrade(&pod)).collect();
     let alive = || known.iter().filter(|pod| pod.strong_count() > 0).count();
     let first = cache.snapshot();
     put(&cache, "a", "two");

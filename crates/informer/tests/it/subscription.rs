@@ -314,7 +314,7 @@ async fn subscriber_during_a_write_receives_everything_once() {
             }
         }
         assert!(events.has_synced());
-        assert_eq!(known.into_values().collect::<Vec<_>>(), informer.lister().list());
+        assert_eq!(known.into_values().collect::<Vec<_>>(), informer.lister().list().iter().collect::<Vec<_>>());
     }
 }
 

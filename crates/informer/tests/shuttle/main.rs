@@ -126,7 +126,7 @@ fn concurrent_reads_of_a_key_never_go_back() {
 fn unpinned_versions_are_freed() {
     explore(|| {
         let pods = pods();
-        let old: Vec<Weak<PartialObject>> = pods.list().iter().map(Arc::downgrade).collect();
+        let old: Vec<Weak<PartialObject>> = pods.list().iter().map(|pod| Arc::downgrade(&pod)).collect();
         let held = pods.snapshot();
         let writer = spawn(&pods, |pods| {
             pods.transaction(batch(2), "2");

@@ -72,7 +72,7 @@ impl Watched {
     fn is_done(&mut self, server: &[ConfigMap]) -> bool {
         self.look(usize::MAX);
         let wanted: Held = server.iter().filter(|map| (self.is_wanted)(map)).map(entry).collect();
-        let held: Held = self.informer.lister().list().iter().map(|map| entry(map)).collect();
+        let held: Held = self.informer.lister().list().iter().map(|map| entry(&map)).collect();
         held == wanted && self.listeners.iter().all(|(_, known)| *known == held)
     }
 }

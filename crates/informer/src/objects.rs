@@ -1,0 +1,177 @@
+//! The objects of a cache at one moment.
+
+use std::fmt;
+use std::ops::Index;
+use std::sync::{Arc, OnceLock};
+
+use crate::Iter;
+use crate::store::Pages;
+use crate::stored::Stored;
+
+/// All objects of a cache at one moment, in no particular order: the result of [`Lister::list`](crate::Lister::list).
+///
+/// This value shares the pages of the cache. So the cost of creating or cloning it is a few microseconds for 100,000
+/// objects. It never changes, and reads of it take no lock. If objects are [decoded when they are
+/// read](crate#when-objects-are-decoded), the iterator decodes an object when it reaches the object.
+///
+/// The value keeps its objects in memory, even if the cache has replaced or deleted them. While the value exists, the
+/// first write to a page of 64 objects copies the references of that page. So use the value for one task and then drop
+/// it.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_informer::Cache;
+/// use pintle_meta::{Object, ObjectMeta, PartialObject};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let pods: Cache<PartialObject> = Cache::new();
+///     pods.upsert(Arc::new(PartialObject { metadata: ObjectMeta::new("team-a", "web"), ..PartialObject::default() }))?;
+///     let all = pods.list();
+///     assert_eq!((all.len(), all[0].metadata.name.as_str()), (1, "web"));
+///     for pod in &all {
+///         println!("{}", pod.key());
+///     }
+///     let shared: Vec<Arc<PartialObject>> = all.into_iter().collect();
+///     assert_eq!(shared.len(), 1);
+///     Ok(())
+/// }
+/// ```
+pub struct Objects<T>(Arc<Listed<T>>);
+
+pub(crate) struct Listed<T> {
+    pages: Pages<Stored<T>>,
+    /// The slots of the objects that cannot be decoded, in ascending order. The list does not contain these objects.
+    unreadable: Vec<usize>,
+    /// The slots of the objects, for reads by index. The first such read fills this field.
+    slots: OnceLock<Vec<u32>>,
+    /// The objects that were decoded for a read by index.
+    decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
+}
+
+impl<T> Objects<T> {
+    /// Creates a list. `unreadable` contains the slots of objects that the list omits, in ascending order.
+    pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
+        Self(Arc::new(Listed { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }))
+    }
+
+    /// Returns the number of objects.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns an iterator over the objects.
+    pub fn iter(&self) -> Iter<T> {
+        self.clone().into_iter()
+    }
+
+    /// Calls `each` with every object. This method is the fastest way to read all objects, because it clones no `Arc`
+    /// of an object that is decoded.
+    pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
+        let mut slot = 0;
+        while let Some(object) = self.0.next(&mut slot) {
+            object.look(&mut each);
+        }
+    }
+
+    /// Returns the object at a position. Returns `None` if the position is not below [`len`](Self::len).
+    ///
+    /// An object that is decoded by this call stays in memory as long as the list exists.
+    pub fn get(&self, index: usize) -> Option<&Arc<T>> {
+        self.0.get(index)
+    }
+}
+
+impl<T> Listed<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len() - self.unreadable.len()
+    }
+
+    /// Returns the first object at or after the slot `slot`, and sets `slot` to the slot after this object.
+    pub(crate) fn next(&self, slot: &mut usize) -> Option<&Stored<T>> {
+        loop {
+            let object = self.pages.next(slot)?;
+            if self.unreadable.is_empty() || self.unreadable.binary_search(&(*slot - 1)).is_err() {
+                return Some(object);
+            }
+        }
+    }
+
+    fn get(&self, index: usize) -> Option<&Arc<T>> {
+        let slot = *self.slots.get_or_init(|| self.slots()).get(index)?;
+        match self.pages.at(slot as usize)? {
+            Stored::Eager(object) => Some(object),
+            object @ Stored::Lazy(_) => {
+                let decoded = self.decoded.get_or_init(|| (0..self.len()).map(|_| OnceLock::new()).collect());
+                let place = decoded.get(index)?;
+                if place.get().is_none() {
+                    // Another thread may fill the place first. Both values are the same object.
+                    let _ = place.set(object.read()?);
+                }
+                place.get()
+            }
+        }
+    }
+
+    fn slots(&self) -> Vec<u32> {
+        let mut slots = Vec::with_capacity(self.len());
+        let mut slot = 0;
+        while self.next(&mut slot).is_some() {
+            slots.push(slot as u32 - 1);
+        }
+        slots
+    }
+}
+
+/// # Panics
+///
+/// Panics if the index is not below [`len`](Objects::len), as a slice does. Also panics if the object's `Deserialize`
+/// rejects a state that it has accepted before.
+impl<T> Index<usize> for Objects<T> {
+    type Output = Arc<T>;
+
+    fn index(&self, index: usize) -> &Arc<T> {
+        let len = self.len();
+        match self.get(index) {
+            Some(object) => object,
+            None => panic!("no object at index {index} of a list of {len} objects"),
+        }
+    }
+}
+
+impl<T> Clone for Objects<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Objects<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> IntoIterator for Objects<T> {
+    type Item = Arc<T>;
+    type IntoIter = Iter<T>;
+
+    fn into_iter(self) -> Iter<T> {
+        Iter::of_list(self.0)
+    }
+}
+
+impl<T> IntoIterator for &Objects<T> {
+    type Item = Arc<T>;
+    type IntoIter = Iter<T>;
+
+    fn into_iter(self) -> Iter<T> {
+        self.iter()
+    }
+}

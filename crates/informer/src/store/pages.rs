@@ -1,0 +1,48 @@
+//! The values of a store at one commit stamp, without a pin.
+
+use std::sync::Arc;
+
+use super::record::{PAGE, Page};
+
+/// The values of a store at one commit stamp. The value shares the pages of the store, so its creation copies no
+/// values. Unlike a [`Pin`](super::Pin), it does not make the store keep superseded versions. A later write to a shared
+/// page copies the page first.
+pub(crate) struct Pages<V> {
+    pages: Vec<Arc<Page<V>>>,
+    stamp: u64,
+    len: usize,
+}
+
+impl<V> Pages<V> {
+    pub(super) fn new(pages: Vec<Arc<Page<V>>>, stamp: u64, len: usize) -> Self {
+        Self { pages, stamp, len }
+    }
+
+    /// Returns the number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the first value at or after the slot `slot`, and sets `slot` to the slot after this value.
+    pub(crate) fn next(&self, slot: &mut usize) -> Option<&V> {
+        loop {
+            let page = self.pages.get(*slot / PAGE)?;
+            let value = page.value_at(*slot % PAGE, self.stamp);
+            *slot += 1;
+            if let Some((_, value)) = value {
+                return Some(value);
+            }
+        }
+    }
+
+    /// Returns the value in a slot.
+    pub(crate) fn at(&self, slot: usize) -> Option<&V> {
+        self.pages.get(slot / PAGE)?.value_at(slot % PAGE, self.stamp).map(|(_, value)| value)
+    }
+
+    /// Calls `each` with every value that the pages contain, at any stamp.
+    #[cfg(test)]
+    pub(super) fn each_version(&self, mut each: impl FnMut(&V)) {
+        self.pages.iter().for_each(|page| page.each_version(&mut each));
+    }
+}
