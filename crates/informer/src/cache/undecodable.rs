@@ -16,8 +16,9 @@ impl<T: Object> Cache<T> {
     /// can already see. So the call may wait until the undecodable objects of the last commit are recorded. An object
     /// that is [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        self.wait_for_notes();
+        // An object that was found is either still current here, or the notes of the commit that replaced it contain it.
         let found = self.found();
+        self.wait_for_notes();
         if found.is_empty() {
             return self.lock_undecodable().values().cloned().collect();
         }

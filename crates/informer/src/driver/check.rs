@@ -81,8 +81,10 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
 
 /// Restores the last decodable states of the objects that were found to be undecodable.
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
-    let found = source.take_found();
-    if !found.is_empty() {
+    // The objects stay listed as undecodable until they are handled. Only this task handles them.
+    let found = source.found();
+    let count = found.len();
+    if count > 0 {
         let turn = publisher.turn().await;
         let publisher = publisher.clone();
         off_the_runtime(move || {
@@ -90,5 +92,6 @@ async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>)
             drop(turn);
         })
         .await;
+        source.forget_found(count);
     }
 }

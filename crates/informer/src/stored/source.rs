@@ -64,14 +64,18 @@ impl<T> Source<T> {
         self.changed.notify_one();
     }
 
+    /// Returns the objects that were found to be undecodable, and that the informer has not handled yet, oldest first.
     pub(crate) fn found(&self) -> Vec<Found<T>> {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let cloned = |found: &Found<T>| Found { record: found.record.clone(), entry: found.entry.clone() };
         found.iter().map(cloned).collect()
     }
 
-    pub(crate) fn take_found(&self) -> Vec<Found<T>> {
-        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Removes the `count` oldest objects that were found to be undecodable, because the informer has handled them.
+    pub(crate) fn forget_found(&self, count: usize) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = count.min(found.len());
+        found.drain(..count);
     }
 
     /// Records that an object was stored without being decoded.
