@@ -74,8 +74,8 @@ impl<T> Stored<T> {
     }
 
     /// Returns whether [`read`](Self::read) returns an object. Decodes the state if it is not known yet whether the
-    /// state can be decoded. The decoded object is dropped together with the lease in the result, unless somebody has
-    /// read the object.
+    /// state can be decoded. The decoded object is dropped together with the lease in the result, unless it was read
+    /// meanwhile.
     pub(crate) fn check(&self) -> Readability<T> {
         match self {
             Self::Lazy(record) if !self.is_readable() => {

@@ -197,7 +197,7 @@ fn eviction_beside_readers_drops_no_held_object() {
 
 /// A lease ends while another thread reads the object.
 #[test]
-fn read_beside_the_end_of_a_lease_returns_the_object() {
+fn read_beside_end_of_lease_returns_object() {
     let _turn = TURN.lock();
     explore(|_| {
         DECODED.store(0, Ordering::Relaxed);
