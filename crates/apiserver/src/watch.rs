@@ -452,7 +452,7 @@ impl Watcher {
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
-                is_checked = !offload::is_long(self.selection.search_weight(stored));
+                is_checked = self.conversions.is_none() && !offload::is_long(self.selection.search_weight(stored));
                 !is_checked || self.selection.matches(stored)
             });
             drop(run);

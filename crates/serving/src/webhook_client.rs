@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 /// The longest response that the server reads, in bytes.
-const LONGEST_RESPONSE: usize = 16 << 20;
+const LONGEST_RESPONSE: usize = 64 << 20;
 
 /// The maximum number of redirects that the server follows, as in Go.
 const MAX_REDIRECTS: usize = 10;
@@ -58,12 +58,15 @@ pub async fn send(
     tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let answer = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-            runtime.block_on(async {
+            let answer = runtime.block_on(async {
                 tokio::select! {
                     answer = exchange(&target, review, address, timeout) => answer,
                     () = sender.closed() => Err("the request was cancelled".into()),
                 }
-            })
+            });
+            // A look-up of a name can still block a thread of this runtime.
+            runtime.shutdown_background();
+            answer
         });
         // The receiver is dropped if the request was cancelled. The answer is then unused.
         drop(sender.send(answer));
@@ -98,14 +101,16 @@ async fn follow(
     body: Bytes,
     address: Option<SocketAddr>,
 ) -> Result<(StatusCode, String, Bytes), String> {
-    let (mut uri, mut method) = (parse(url)?, Method::POST);
+    let (mut uri, mut method, mut address) = (parse(url)?, Method::POST, address);
     for _ in 0..=MAX_REDIRECTS {
         let sent = if method == Method::POST { body.clone() } else { Bytes::new() };
         let (connection, response) = request(target, &uri, method.clone(), sent, address).await?;
         let status = response.status();
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        if let (true, Some(location)) = (status.is_redirection(), location) {
-            uri = redirected(&uri, &location)?;
+        if let (301 | 302 | 303 | 307 | 308, Some(location)) = (status.as_u16(), location) {
+            let to = redirected(&uri, &location)?;
+            let from = std::mem::replace(&mut uri, to);
+            address = address.filter(|_| uri.authority() == from.authority());
             if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
                 method = Method::GET;
             }

@@ -38,14 +38,22 @@ pub fn read_admission_response(
     let response = &review["response"];
     check_types(response).map_err(|why| call_failed(&why))?;
     check(version, uid, &review, mutating).map_err(|why| format!("received invalid webhook response: {why}"))?;
-    let patch_type = match (response.get("patchType").and_then(Json::as_str), version) {
-        (Some(kind), _) => kind,
-        (None, _) => "JSONPatch",
+    // As in kube-apiserver, reviews of the old version have only JSON patches, and only those of mutating webhooks count.
+    let patch_type = match version {
+        ReviewVersion::V1 => response.text("/patchType"),
+        ReviewVersion::V1beta1 => "JSONPatch",
     };
     let patch = patch_of(response).map_err(|why| call_failed(&why))?;
+    let patch = if mutating { patch } else { Vec::new() };
     let status = match response.get("status").filter(|status| !status.is_null()) {
         None => None,
-        Some(status) => Some(serde_json::from_str(&status.to_string()).map_err(|why| call_failed(&why.to_string()))?),
+        Some(status) => {
+            let mut status = status.clone();
+            if let Some(code) = status.integer("/code") {
+                status.set("code", code.clamp(0, u16::MAX.into()));
+            }
+            Some(serde_json::from_str(&status.to_string()).map_err(|why| call_failed(&why.to_string()))?)
+        }
     };
     Ok(AdmissionVerdict {
         is_allowed: response["allowed"].as_bool() == Some(true),
@@ -96,6 +104,9 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
     let has_type = response.get("patchType").is_some_and(|kind| !kind.is_null());
     match (mutating, has_patch, has_type) {
         (true, true, false) => Err("webhook returned response.patch but not response.patchType".into()),
+        (true, true, true) if response.text("/patchType").is_empty() => {
+            Err("webhook returned invalid response.patchType of \"\"".into())
+        }
         (true, false, true) => Err("webhook returned response.patchType but not response.patch".into()),
         (false, true, _) => Err("validating webhook may not return response.patch".into()),
         (false, false, true) => Err("validating webhook may not return response.patchType".into()),

@@ -47,13 +47,19 @@ pub fn read_conversion_response(
         return Err(returned(&format!("invalid object at index {at}: {why}")));
     }
     let restored = objects.into_iter().zip(sent).map(|(object, sent)| restored(object, sent));
-    restored.collect::<Result<_, _>>().map_err(|why| returned(&format!("invalid object: {why}")))
+    restored.collect::<Result<_, _>>().map_err(|why| returned(&why))
 }
 
 fn objects(webhook: &ConversionWebhook, uid: &str, review: &Json) -> Result<Vec<Json>, String> {
     let response = &review["response"];
     if response.is_null() {
         return Err("no response provided".into());
+    }
+    let (found_version, kind) = (review.text("/apiVersion"), review.text("/kind"));
+    if webhook.is_v1 && (found_version, kind) != ("apiextensions.k8s.io/v1", "ConversionReview") {
+        let shown = if found_version.contains('/') { found_version.to_owned() } else { format!("/{found_version}") };
+        let expected = "apiextensions.k8s.io/v1, Kind=ConversionReview";
+        return Err(format!("expected webhook response of {expected}, got {shown}, Kind={kind}"));
     }
     let found = response.text("/uid");
     if webhook.is_v1 && found != uid {
@@ -73,14 +79,19 @@ fn restored(mut object: Json, sent: &Json) -> Result<Json, String> {
         let path = format!("/metadata/{field}");
         let (sent, found) = (sent.text(&path), object.text(&path));
         if sent != found {
-            return Err(format!("must have the same {name}: {sent} != {found}"));
+            return Err(format!("invalid object: must have the same {name}: {sent} != {found}"));
         }
     }
     let mut metadata = sent["metadata"].clone();
     for field in ["labels", "annotations"] {
-        match object["metadata"].get(field).filter(|value| value.is_object() && !value.is_empty()) {
-            Some(changed) => metadata.set(field, changed.clone()),
-            None => metadata.unset(field),
+        let changed = &object["metadata"][field];
+        if let Some((key, _)) = changed.members("").find(|(_, value)| !value.is_string()) {
+            return Err(format!("invalid metadata: metadata.{field}[{key}] must be a string"));
+        }
+        match changed {
+            Json::Object(members) if !members.is_empty() => metadata.set(field, changed.clone()),
+            Json::Object(_) | Json::Null => metadata.unset(field),
+            _ => return Err(format!("invalid metadata: invalid metadata.{field} in converted object")),
         }
     }
     *metadata_mut(&mut object) = metadata;

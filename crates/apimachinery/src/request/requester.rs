@@ -26,8 +26,9 @@ pub struct Requester {
     notes: Arc<Mutex<Notes>>,
 }
 
-#[derive(Debug, Default)]
-struct Notes {
+/// The warnings and the annotations of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
     warnings: Vec<String>,
     known: HashSet<String>,
     annotations: BTreeMap<String, String>,
@@ -47,6 +48,18 @@ impl Requester {
     /// retry by the client rarely conflicts with the first attempt.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
+    }
+
+    /// Returns the warnings and annotations before an attempt that a webhook can interrupt.
+    pub fn notes_before_attempt(&self) -> Option<Notes> {
+        self.webhooks.as_ref().map(|_| self.notes().clone())
+    }
+
+    /// Removes the warnings and annotations of an attempt that was interrupted.
+    pub fn restore_notes(&self, before: Option<Notes>) {
+        if let Some(before) = before {
+            *self.notes() = before;
+        }
     }
 
     /// Returns an error if the attempt needs a conversion that a webhook has not done yet, or that has failed. Such an attempt must not

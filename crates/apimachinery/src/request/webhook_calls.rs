@@ -16,6 +16,8 @@ use pintle_json::Json;
 /// A call to a webhook. This type does not implement `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
+    /// Identifies the webhook and the run of admission. Two webhooks can have the same URL.
+    pub id: String,
     pub client: Arc<WebhookClient>,
     /// The review as JSON. Its uid is empty, because the server generates the uid when it performs the call.
     pub review: String,
@@ -223,7 +225,7 @@ mod tests {
             ca_bundle: Vec::new(),
             timeout_seconds: 1,
         };
-        WebhookCall { client: Arc::new(client), review: review.into() }
+        WebhookCall { id: String::new(), client: Arc::new(client), review: review.into() }
     }
 
     #[test]

@@ -28,10 +28,12 @@ pub(super) async fn serve(
     verb: Option<Verb>,
     request_body: RequestBody,
 ) -> Outcome<Reply> {
-    let target = with_conversions(call, route(registry, call, path)?);
+    let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
-    if !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
+    // A WebSocket connection starts with a GET request, but webhooks are asked as for a POST request.
+    let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
+    if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
         if registry.has_webhooks() {
             call.requester.webhooks.get_or_insert_default();
@@ -90,7 +92,11 @@ pub(super) async fn serve(
 }
 
 /// Binds the kind to this request, if a webhook converts its objects.
-fn with_conversions(call: &mut Call, mut target: RequestTarget) -> RequestTarget {
+fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
+    // A plan calls no webhooks, because the webhooks belong to the live cluster.
+    if registry.db.is_mirror() {
+        return target;
+    }
     let calls = WebhookCalls::default();
     if let Some(strategy) = target.kind.strategy.with_conversions(&calls) {
         target.kind = Arc::new(Kind { strategy, ..Kind::clone(&target.kind) });

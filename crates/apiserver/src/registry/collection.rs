@@ -26,7 +26,14 @@ impl Registry {
         options: &DeleteOptions,
         by: &Requester,
     ) -> Outcome<ListReply> {
-        let listed = self.list(selection, &versioned(list), None).await?;
+        let listed = loop {
+            let listed = self.list(selection, &versioned(list), None).await?;
+            // A selector can read fields that a webhook must convert.
+            if !self.settle(by).await? {
+                break listed;
+            }
+        };
+        self.settle_list(&selection.kind, &listed, by).await?;
         let mut left = listed.objects.clone();
         let requested = |namespace: &str| RequestTarget::new(selection.kind.clone(), namespace, "");
         while let Some(item) = left.scan_next() {

@@ -57,7 +57,9 @@ impl Registry {
                 new: None,
                 options: AdmissionOptions::Delete(options),
                 by,
-            })
+            })?;
+            // A policy or a webhook can need a further conversion. Its verdict is then not valid.
+            by.check_conversions()
         })
     }
 

@@ -27,10 +27,14 @@ impl Registry {
             let old = stored.decode();
             let mut new = old.clone();
             change(&mut new)?;
+            let differs = metadata::differ(&new, &old);
+            if !stored.version().is_empty() {
+                new.set("apiVersion", stored.version());
+            }
             let written = match () {
                 () if dry_run => return Ok(None),
                 () if delete::is_removable(&target.kind, &new) => self.db.remove(&resource, &key, stored.revision()),
-                () if !metadata::differ(&new, &old) => return Ok(None),
+                () if !differs => return Ok(None),
                 () => self.commit(target, Expect::At(stored.revision()), How::Patch, new, Vec::new(), |_| true)?,
             };
             if let Ok(change) = written {

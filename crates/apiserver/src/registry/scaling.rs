@@ -16,6 +16,10 @@ impl Registry {
     /// Returns the scale of an object.
     pub(crate) fn scale(&self, target: &RequestTarget) -> Outcome<Served> {
         let object = self.get(target)?;
+        let object = match object.unconverted() {
+            Some(stored) => Served::stored(&target.kind, &stored),
+            None => object,
+        };
         Ok(served(of(target)?.read(&object.typed())?))
     }
 

@@ -9,8 +9,8 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::options::How;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
-use pintle_kinds::RequestTarget;
 use pintle_kinds::writer::Writer;
+use pintle_kinds::{Kind, Origin, RequestTarget};
 use pintle_serving::offload;
 use pintle_storage::{Expect, Refused, Stored};
 
@@ -200,11 +200,18 @@ impl Registry {
         let kind = &target.kind;
         by.requester().check_conversions()?;
         let settles = stored.is_first() && kind.strategy.stores_defaults_late(old);
-        if !settles && !metadata::differ(&new, old) {
+        if !settles && !is_of_old_version(kind, stored) && !metadata::differ(&new, old) {
             return Ok(Ok(Served::of_result(kind, stored)));
         }
+        let is_custom = kind.origin() != Origin::BuiltIn;
         if by.options.dry_run {
-            return Ok(Ok(Served::value(kind, new)));
+            if !is_custom || kind.strategy.conversion().is_none() {
+                return Ok(Ok(Served::value(kind, new)));
+            }
+            // As in kube-apiserver, a dry run also converts the object to the storage version and back.
+            let shown = kind.shown(&Arc::new(kind.strategy.to_stored(new)));
+            by.requester().check_conversions()?;
+            return Ok(Ok(Served::value(kind, Arc::unwrap_or_clone(shown))));
         }
         by.requester().check_time()?;
         if super::delete::is_removable(kind, &new) {
@@ -219,12 +226,19 @@ impl Registry {
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);
         by.requester().check_conversions()?;
-        if kind.splits_status() && kind.strategy.conversion().is_some() {
+        if !is_custom && kind.splits_status() && kind.strategy.conversion().is_some() {
             keep_other_part(target.subresource, &mut new, &stored.decode());
         }
         let written = self.commit(target, expect, how, new, charges, |_| true)?;
         Ok(written.map(|change| Served::of_result(kind, &change.new)))
     }
+}
+
+/// Returns whether a custom resource is stored in another version than the current storage version. Each update then stores the object, even if
+/// the update changes nothing. Migrations of the storage version rely on this.
+fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
+    let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
+    !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())
 }
 
 /// Restores the fields that a write cannot change. The conversion to another version and back may have changed these

@@ -9,12 +9,13 @@ use pintle_admission::webhook::{conversion_review, read_conversion_response, wit
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::Requester;
 use pintle_kinds::Kind;
+use pintle_serving::offload;
 use pintle_serving::webhook_client::{self, WebhookTarget};
 use tokio::time::Instant;
 
+use super::Registry;
 use super::list::ListReply;
 use super::served::Served;
-use super::{Registry, SCAN_BATCH};
 use pintle_apimachinery::request::webhook_calls::{
     WantedConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
 };
@@ -22,10 +23,15 @@ use pintle_apimachinery::request::webhook_calls::{
 /// The maximum number of attempts that need the answer of a further webhook.
 const MAX_ROUNDS: usize = 256;
 
+/// The size in bytes of the objects that one review asks a webhook to convert. A review has more if a single object is larger.
+const LARGEST_BATCH: usize = 1 << 20;
+
 impl Registry {
     /// Returns whether a webhook configuration is stored.
     pub(crate) fn has_webhooks(&self) -> bool {
-        !self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty()
+        // A plan calls no webhooks, because the webhooks belong to the live cluster.
+        !self.db.is_mirror()
+            && (!self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty())
     }
 
     /// Calls `attempt` until it needs no further answer of a webhook. Calls the missing webhooks between two attempts.
@@ -35,6 +41,7 @@ impl Registry {
     /// If the future is dropped, the calls are cancelled, and no further attempt starts.
     pub(crate) async fn with_webhooks<T>(&self, by: &Requester, mut attempt: impl FnMut() -> Outcome<T>) -> Outcome<T> {
         for _ in 0..MAX_ROUNDS {
+            let notes = by.notes_before_attempt();
             let failure = match attempt() {
                 Ok(result) => return Ok(result),
                 Err(failure) => failure,
@@ -42,6 +49,8 @@ impl Registry {
             if !self.settle(by).await? {
                 return Err(failure);
             }
+            // The next attempt adds the warnings again. This attempt may have seen objects that were not converted yet.
+            by.restore_notes(notes);
         }
         Err(too_many_rounds())
     }
@@ -83,9 +92,9 @@ impl Registry {
             tokio::task::yield_now().await;
             if let Some(stored) = found.filter(|stored| kind.strategy.needs_webhook(stored.version())) {
                 drop(kind.converted(&stored));
-                batch += 1;
+                batch += stored.weight();
             }
-            if batch == SCAN_BATCH {
+            if batch > LARGEST_BATCH {
                 self.settle(by).await?;
                 batch = 0;
             }
@@ -94,6 +103,7 @@ impl Registry {
         // The results are known now, and they may be failures.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
+            tokio::task::yield_now().await;
             if let Some(stored) = found.filter(|stored| kind.strategy.needs_webhook(stored.version())) {
                 drop(kind.converted(&stored));
             }
@@ -119,23 +129,22 @@ impl Registry {
         if !wanted.is_empty() {
             // The attempt has passed objects to the other webhooks that have not been converted yet. The next attempt makes the right calls.
             drop(calls.take_missing());
-            return self.convert(calls, wanted, by.deadline).await;
+            self.convert(calls, wanted).await;
+            offload::work_on(offload::ALWAYS).await;
+            return Ok(());
         }
         let answers =
             calls.take_missing().into_iter().map(async |call| (call.clone(), self.call(call, by.deadline).await));
         for (call, answer) in join_all(answers).await {
             calls.add(call, answer);
         }
+        // The next attempt is as long as the first one.
+        offload::work_on(offload::ALWAYS).await;
         Ok(())
     }
 
     /// Asks the webhooks for conversions. Objects with the same versions are converted by one call.
-    async fn convert(
-        &self,
-        calls: &WebhookCalls,
-        mut wanted: Vec<WantedConversion>,
-        deadline: Option<Instant>,
-    ) -> Outcome<()> {
+    async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<WantedConversion>) {
         let mut seen = HashSet::new();
         wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
         while let Some(first) = wanted.first().cloned() {
@@ -146,8 +155,9 @@ impl Registry {
             wanted = others;
             let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
             let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
-            let call = WebhookCall { client: first.webhook.client.clone(), review };
-            let answer = self.call(call, deadline).await;
+            let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
+            // As in kube-apiserver, the time of a conversion does not depend on the request.
+            let answer = self.call(call, None).await;
             let versions = (first.from.as_str(), first.to.as_str());
             match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
                 Ok(converted) => group
@@ -157,7 +167,6 @@ impl Registry {
                 Err(why) => group.iter().for_each(|wanted| calls.add_conversion(wanted, Err(why.clone()))),
             }
         }
-        Ok(())
     }
 
     async fn call(&self, call: WebhookCall, deadline: Option<Instant>) -> WebhookAnswer {

@@ -254,3 +254,134 @@ async fn webhook_that_accepts_no_connection_fails_within_its_timeout() {
     let message = failed.body["message"].as_str().expect("a message");
     assert!(failed.code == 500 && message.ends_with("context deadline exceeded"), "{message}");
 }
+
+#[tokio::test]
+async fn two_webhooks_with_one_url_are_both_called() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": true})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    register(&server, MUTATING, webhook.client_config(), Json::Null).await;
+    register(&server, VALIDATING, webhook.client_config(), Json::Null).await;
+    support::create_map(&server, "a", json!({})).await;
+    support::patch_map(&server, "a", json!({"metadata": {"labels": {"changed": "1"}}})).await;
+    assert_eq!(webhook.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn get_request_that_connects_is_reviewed() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": false})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(support::call(&server, Method::POST, pods, pod).await.code, 201);
+    let rules =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["pods/exec"]}]);
+    register(&server, VALIDATING, webhook.client_config(), json!({"rules": rules})).await;
+    let denied = support::get(&server, &format!("{pods}/p/exec?command=ls&stdout=true")).await;
+    assert_eq!(denied.code, 400, "{:?}", denied.body);
+    assert_eq!(webhook.requests()[0]["operation"], "CONNECT");
+}
+
+/// Creates a definition whose version v1 has `spec.size` and whose version v2 has `spec.count`. A webhook converts them.
+async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
+    let version = |name: &str, field: &str, storage: bool| {
+        let spec = json!({"type": "object", "properties": {field: {"type": "integer"}}});
+        let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}}});
+        let scale = json!({"specReplicasPath": format!(".spec.{field}"), "statusReplicasPath": ".status.replicas"});
+        json!({
+            "name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}},
+            "subresources": {"status": {}, "scale": scale},
+        })
+    };
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1", "size", true), version("v2", "count", false)],
+            "conversion": {
+                "strategy": "Webhook",
+                "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": webhook.client_config()},
+            },
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = support::call(server, Method::POST, definitions, definition).await;
+    assert_eq!(answer.code, 201, "{:?}", answer.body);
+    let served = eventually(PATIENCE, async || support::get(server, &widgets("v2")).await.code == 200).await;
+    assert!(served);
+}
+
+fn widgets(version: &str) -> String {
+    format!("/apis/example.com/{version}/namespaces/default/widgets")
+}
+
+/// Renames `spec.size` and `spec.count`.
+fn renamed(request: &Json) -> Json {
+    let to = request.text("/desiredAPIVersion");
+    let [old, new] = if to.ends_with("/v2") { ["size", "count"] } else { ["count", "size"] };
+    let converted = request.list("/objects").map(|object| {
+        let mut object = object.clone();
+        object.set("apiVersion", to);
+        if let Some(value) = object["spec"].get(old).cloned() {
+            object["spec"].unset(old);
+            object["spec"].set(new, value);
+        }
+        object
+    });
+    json!({"result": {"status": "Success"}, "convertedObjects": converted.collect::<Json>()})
+}
+
+#[tokio::test]
+async fn scale_of_a_converted_object_has_its_replicas() {
+    let webhook = Webhook::start(&["127.0.0.1"], renamed).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    define_widgets(&server, &webhook).await;
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}});
+    assert_eq!(support::call(&server, Method::POST, &widgets("v1"), widget).await.code, 201);
+    let scale = support::get(&server, &format!("{}/w/scale", widgets("v2"))).await;
+    assert_eq!((scale.code, &scale.body["spec"]["replicas"]), (200, &json!(3)), "{:?}", scale.body);
+}
+
+#[tokio::test]
+async fn status_write_keeps_the_spec_of_a_moved_version() {
+    let webhook = Webhook::start(&["127.0.0.1"], renamed).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    define_widgets(&server, &webhook).await;
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}});
+    assert_eq!(support::call(&server, Method::POST, &widgets("v1"), widget).await.code, 201);
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+    let mut moved = support::get(&server, definition).await.body;
+    moved["spec"]["versions"][0].set("storage", false);
+    moved["spec"]["versions"][1].set("storage", true);
+    assert_eq!(support::call(&server, Method::PUT, definition, moved).await.code, 200);
+    let stored = eventually(PATIENCE, async || {
+        let stored = support::get(&server, definition).await.body;
+        stored["status"]["storedVersions"] == json!(["v1", "v2"])
+    });
+    assert!(stored.await);
+    let status = json!({"status": {"ready": true}});
+    let path = format!("{}/w/status", widgets("v1"));
+    let written = support::call(&server, Method::PATCH, &path, status).await;
+    assert_eq!((written.code, &written.body["spec"]["size"]), (200, &json!(3)), "{:?}", written.body);
+    for (version, field) in [("v1", "size"), ("v2", "count")] {
+        let read = support::get(&server, &format!("{}/w", widgets(version))).await.body;
+        assert_eq!((&read["spec"][field], &read["status"]["ready"]), (&json!(3), &json!(true)), "{version}");
+    }
+}
+
+/// A failed conversion must not let a policy judge an object without its fields.
+#[tokio::test]
+async fn failed_conversion_prevents_the_deletion() {
+    let webhook =
+        Webhook::start(&["127.0.0.1"], |_| json!({"result": {"status": "Failure", "message": "broken"}})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    define_widgets(&server, &webhook).await;
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}});
+    assert_eq!(support::call(&server, Method::POST, &widgets("v1"), widget).await.code, 201);
+    assert_eq!(support::delete(&server, &format!("{}/w", widgets("v2"))).await.code, 500);
+    assert_eq!(support::delete(&server, &widgets("v2")).await.code, 500);
+    assert_eq!(support::get(&server, &format!("{}/w", widgets("v1"))).await.code, 200);
+}

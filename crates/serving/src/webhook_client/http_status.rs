@@ -17,7 +17,13 @@ pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Optio
         let message = sent["message"].as_str().unwrap_or_default();
         return Some(if message.is_empty() { "unknown".into() } else { message.to_owned() });
     }
-    Some(generic(code, body.trim()))
+    let is_text = content_type.is_empty() || content_type.starts_with("text/");
+    Some(generic(code, if is_text { shortened(body.trim()) } else { "" }))
+}
+
+/// Returns the start of a body. client-go also shows only the start.
+fn shortened(body: &str) -> &str {
+    &body[..body.floor_char_boundary(2048)]
 }
 
 /// Returns the text for a response without a Status.

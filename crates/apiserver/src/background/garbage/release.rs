@@ -7,6 +7,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Requester;
 use pintle_apimachinery::request::user::User;
+use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_json::Json;
 use pintle_kinds::RequestTarget;
 use pintle_kinds::writer::Writer;
@@ -76,6 +77,20 @@ fn patch(
         change(&mut new["metadata"]);
         Ok(new)
     };
+    if target.kind.strategy.with_conversions(&WebhookCalls::default()).is_some() {
+        // The collector calls no webhooks, so it changes the stored form of the object.
+        let change = |object: &mut Json| {
+            if metadata::uid(object) != uid {
+                return Err(Failure::not_found(&target.kind.resource(), &target.name));
+            }
+            change(&mut object["metadata"]);
+            Ok(())
+        };
+        return match registry.rewrite(target, false, change) {
+            Err(failure) if !failure.is_not_found() => Err(failure),
+            _ => Ok(()),
+        };
+    }
     let options = options();
     let manager = Writer::new(&options, COLLECTOR, registry.clock.now_text()).with_requester(requester());
     match registry.update(target, &UpdateSource::Patch(&make), &manager) {

@@ -69,6 +69,11 @@ impl<K: Ord> Reinvocation<K> {
         !self.is_second || self.outdated.contains(key)
     }
 
+    /// Returns the name of the current run.
+    pub(super) fn name(&self) -> &'static str {
+        if self.is_second { "mutating again" } else { "mutating" }
+    }
+
     /// Records that a reinvocable policy or webhook was invoked.
     pub(super) fn invoked(&mut self, key: K) {
         self.invoked.insert(key);

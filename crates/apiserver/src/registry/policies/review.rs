@@ -52,6 +52,10 @@ impl<'a> Review<'a> {
         let is_other =
             |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
         let others = all.kinds().filter(is_other);
+        // A version without the subresource cannot match a request for it.
+        let subresource = request.target.subresource;
+        let is_checked = matches!(subresource, Subresource::Status | Subresource::Scale);
+        let others = others.filter(|kind| !is_checked || kind.subresource(subresource).is_some());
         let kinds = std::iter::once(own).chain(others).cloned().collect();
         let namespace = match request.target.namespace.as_str() {
             "" => None,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pintle_meta::Status;
 use pintle_schema::patch::{PatchBody, PatchError};
 
-use super::is_exempt;
 use super::mutating::{Reinvocation, check_identity, complete, schema, set_object};
 use super::review::Review;
 use crate::registry::Registry;
@@ -28,12 +27,12 @@ pub(in crate::registry) fn call_mutating(
 ) -> Outcome<()> {
     let webhooks = registry.webhooks.mutating(&registry.db);
     let Some(calls) = request.by.webhooks.clone() else { return Ok(()) };
-    if webhooks.is_empty() || is_exempt(&request.target.kind) {
+    if webhooks.is_empty() || is_configuration(&request.target.kind) {
         return Ok(());
     }
     runs.begin(request.new.as_deref());
     for webhook in webhooks.iter() {
-        let Some((kind, call)) = matched(registry, request, webhook)? else { continue };
+        let Some((kind, call)) = matched(registry, request, webhook, runs.name())? else { continue };
         if !runs.invokes(&webhook.id) {
             continue;
         }
@@ -64,16 +63,18 @@ impl Plugin for ValidatingWebhooks {
     fn validate(&self, registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         let webhooks = registry.webhooks.validating(&registry.db);
         let Some(calls) = request.by.webhooks.as_ref() else { return Ok(Vec::new()) };
-        if webhooks.is_empty() || is_exempt(&request.target.kind) {
+        if webhooks.is_empty() || is_configuration(&request.target.kind) {
             return Ok(Vec::new());
         }
-        let mut verdicts = Vec::new();
+        let mut matching = Vec::new();
         for webhook in webhooks.iter() {
-            if let Some((_, call)) = matched(registry, request, webhook)? {
-                verdicts.push((webhook, ask(calls, call, webhook, false)));
+            if let Some((_, call)) = matched(registry, request, webhook, "validating")? {
+                matching.push((webhook, call));
             }
         }
         // All webhooks are asked before the first denial ends the request, because kube-apiserver calls them at once.
+        let verdicts: Vec<_> =
+            matching.into_iter().map(|(webhook, call)| (webhook, ask(calls, call, webhook, false))).collect();
         let outcomes = verdicts.into_iter().map(|(webhook, verdict)| accepted(request, webhook, verdict?));
         let outcomes: Vec<_> = outcomes.collect();
         let waits = outcomes.iter().find_map(|outcome| outcome.as_ref().err().filter(|failure| failure.is_waiting()));
@@ -84,11 +85,17 @@ impl Plugin for ValidatingWebhooks {
     }
 }
 
+/// Returns whether webhooks are never asked about the kind. They could otherwise block their own deletion.
+fn is_configuration(kind: &Kind) -> bool {
+    kind.group == "admissionregistration.k8s.io" && kind.strategy.openapi().is_none()
+}
+
 /// Returns the call to the webhook, with the kind in the version that the webhook matches. Returns `None` if the webhook does not match.
 fn matched(
     registry: &Registry,
     request: &AdmissionRequest<'_>,
     webhook: &AdmissionWebhook,
+    run: &str,
 ) -> Outcome<Option<(Arc<Kind>, WebhookCall)>> {
     let review = Review::new(registry, request);
     let Some(kind) = webhook.constraints.as_ref().and_then(|constraints| review.matched_kind(constraints)) else {
@@ -101,7 +108,9 @@ fn matched(
         Err(why) => return Err(Failure::forbidden(&request.target.kind.resource(), &review.name(), &why)),
     }
     let review = admission_review(webhook.review_version, &variables.admission_request());
-    Ok(Some((kind, WebhookCall { client: webhook.client.clone(), review })))
+    let (configuration, at) = &webhook.id;
+    let id = format!("{run}/{configuration}/{at}");
+    Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 
 /// Returns the verdict of the webhook, or the reason why the webhook gave none. Returns a failure that
