@@ -84,7 +84,6 @@ mod crd_checker;
 pub mod faults;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod health;
 mod http;
 mod live;
 mod metrics;

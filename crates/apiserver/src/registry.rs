@@ -51,8 +51,8 @@ pub(crate) use update::{Make, UpdateSource};
 use crate::audit::AuditLog;
 use crate::config::ApiServerConfig;
 use crate::faults::Faults;
-use crate::health::Health;
 use crate::metrics::Metrics;
+use pintle_storage::health::Health;
 
 /// The maximum time for which a request waits until the store reaches the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);

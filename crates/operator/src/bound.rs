@@ -97,7 +97,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
         let stored = match self.api().metadata_only().get(&request.key).await {
             Ok(stored) => stored,
-            Err(error) if error.is_not_found() => return self.gone(request).await,
+            Err(error) if error.is_object_not_found() => return self.gone(request).await,
             Err(error) => return Err(error.into()),
         };
         self.shared.applied().remove(&request.key);
@@ -110,7 +110,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
         match self.api().get(&request.key).await {
             Ok(object) => self.clean_up(Arc::new(object), request).await,
-            Err(error) if error.is_not_found() => self.gone(request).await,
+            Err(error) if error.is_object_not_found() => self.gone(request).await,
             Err(error) => Err(error.into()),
         }
     }

@@ -64,7 +64,7 @@ async fn apply_or_keep(
         let attempt = async {
             let installed = match definitions.get(name.as_str()).await {
                 Ok(installed) => installed,
-                Err(error) if error.is_not_found() => {
+                Err(error) if error.is_object_not_found() => {
                     return definitions.apply(definition, &WriteOptions::apply(field_manager)).await.map(Ok);
                 }
                 Err(error) => return Err(error),

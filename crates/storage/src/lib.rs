@@ -32,6 +32,7 @@ mod cluster;
 pub mod committed;
 pub mod continue_token;
 mod db;
+pub mod health;
 
 pub use db::{Changes, Charge, Db, Feed, FeedEnd, FeedScope, Lagged, LocalWrite, UpstreamObject};
 pub use pintle_store::{

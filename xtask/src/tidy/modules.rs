@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
     (
         "apiserver",
         &[
-            &["audit", "config", "faults", "health", "metrics", "wait"],
+            &["audit", "config", "faults", "metrics", "wait"],
             &["registry"],
             &["background", "watch"],
             &["http"],
@@ -43,7 +43,7 @@ const LAYERS: &[(&str, &[&[&str]])] = &[
             &["streams"],
         ],
     ),
-    ("storage", &[&["committed", "continue_token"], &["db"], &["cluster"]]),
+    ("storage", &[&["committed", "continue_token"], &["db"], &["cluster", "health"]]),
 ];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {

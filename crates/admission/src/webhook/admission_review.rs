@@ -38,7 +38,7 @@ pub fn read_admission_response(
     let response = &review["response"];
     check_types(response).map_err(|why| call_failed(&why))?;
     check(version, uid, &review, mutating).map_err(|why| format!("received invalid webhook response: {why}"))?;
-    // As in kube-apiserver, reviews of the old version have only JSON patches, and only those of mutating webhooks count.
+    // As in kube-apiserver, reviews of the old version have only JSON patches, and only patches of mutating webhooks count.
     let patch_type = match version {
         ReviewVersion::V1 => response.text("/patchType"),
         ReviewVersion::V1beta1 => "JSONPatch",

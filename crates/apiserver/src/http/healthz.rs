@@ -4,8 +4,8 @@ use pintle_json::json;
 
 use super::Call;
 use super::encode::Reply;
-use crate::health::Endpoint;
 use crate::registry::Registry;
+use pintle_storage::health::Endpoint;
 
 /// Serves a health endpoint. Returns `None` for other paths.
 pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {

@@ -93,7 +93,7 @@ impl<K: Resource + Serialize> Context<K> {
     pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
         let object = match self.read_raw::<K>(self.key()).await {
             Ok(object) => object,
-            Err(error) if error.is_not_found() => return Err(self.gone()),
+            Err(error) if error.is_object_not_found() => return Err(self.gone()),
             Err(error) => return Err(error.into()),
         };
         let own = own_conditions::types_of_manager(&object, self.field_manager());

@@ -130,7 +130,7 @@ impl<K: Resource> Context<K> {
         match self.cluster().api::<K>().metadata_only().get(self.key()).await {
             Ok(stored) if stored.metadata.uid == owner.uid => Ok(()),
             Ok(_) => Err(self.gone()),
-            Err(error) if error.is_not_found() => Err(self.gone()),
+            Err(error) if error.is_object_not_found() => Err(self.gone()),
             Err(error) => Err(error.into()),
         }
     }
@@ -338,7 +338,7 @@ impl<K: Resource> Context<K> {
                 K::KIND,
                 self.key()
             )),
-            Err(error) if !error.is_not_found() => error.into(),
+            Err(error) if !error.is_object_not_found() => error.into(),
             _ => self.gone(),
         }
     }
@@ -409,5 +409,5 @@ fn is_not_found(error: &ReconcileError) -> bool {
 /// Returns whether the error of a deletion means that the object no longer exists. Either no object has the name of the
 /// deleted object, or an object with another uid has it.
 fn is_gone(error: &ReconcileError) -> bool {
-    error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_not_found() || error.is_conflict())
+    error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_object_not_found() || error.is_conflict())
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use pintle_storage::Db;
+use crate::Db;
 
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub enum Endpoint {
     /// The endpoints `/healthz` and `/livez`. The endpoints `/healthz` and `/livez` report whether the server process
     /// works.
     Alive,
@@ -72,7 +72,7 @@ const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
 
 /// The state that the health checks test.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
+pub struct Health {
     /// The number of controllers that have been started.
     controllers: AtomicUsize,
     /// The number of controllers that are running.
@@ -83,7 +83,7 @@ pub(crate) struct Health {
 
 impl Health {
     /// Returns the names and results of all checks that the endpoint has.
-    pub(crate) fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
+    pub fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
         // If another thread blocks the store's lock forever, this read blocks, and the request times out.
@@ -100,18 +100,18 @@ impl Health {
     }
 
     /// Records that a controller is being started.
-    pub(crate) fn controller_starts(&self) {
+    pub fn controller_starts(&self) {
         self.controllers.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records that a controller is running, until the guard is dropped.
-    pub(crate) fn controller_runs(&self) -> Running<'_> {
+    pub fn controller_runs(&self) -> Running<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Running(self)
     }
 
     /// If `fails` is true, the check fails. A guard that counts a controller as running until the guard is dropped.
-    pub(crate) fn fail(&self, check: &str, fails: bool) {
+    pub fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {
             failing.insert(check.to_owned());
@@ -123,7 +123,7 @@ impl Health {
 
 /// A guard that counts a running controller until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Running<'a>(&'a Health);
+pub struct Running<'a>(&'a Health);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
