@@ -100,9 +100,9 @@ impl Credentials {
             Self::None => Ok(Login::default()),
             Self::Fixed(header) => Ok(header.clone().into()),
             Self::TokenFile(file) => file.header().await.map(Login::from),
-            Self::Exec(plugin) => plugin.login().await,
+            Self::Exec(plugin) => Box::pin(plugin.login()).await,
             #[cfg(feature = "oidc")]
-            Self::Oidc(oidc) => oidc.login().await,
+            Self::Oidc(oidc) => Box::pin(oidc.login()).await,
         }
     }
 

@@ -25,7 +25,7 @@ const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenrevi
 impl Request {
     /// Logs the body of a request if body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
-        if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.body) {
+        if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
             let body = self.shown(body, most);
             tracing::trace!(target: "pintle_restreq::body", request = %line, %body, "sent");
         }
@@ -40,7 +40,10 @@ impl Request {
     }
 
     fn logged(&self) -> Option<usize> {
-        self.client.logged_body().filter(|_| tracing::enabled!(target: "pintle_restreq::body", tracing::Level::TRACE))
+        self.parts
+            .client
+            .logged_body()
+            .filter(|_| tracing::enabled!(target: "pintle_restreq::body", tracing::Level::TRACE))
     }
 
     fn shown(&self, body: &[u8], most: usize) -> String {

@@ -472,15 +472,15 @@ impl RestClient {
         &self.shared.transport
     }
 
-    /// Sends a request and waits for the response headers.
+    /// Sends a request and waits for the response headers. Takes the body out of the request.
     pub(crate) async fn round_trip(
         &self,
-        request: http::Request<HttpBody>,
+        request: &mut http::Request<HttpBody>,
         options: ExchangeOptions,
     ) -> Result<http::Response<ResponseBody>, Failure> {
         #[cfg(feature = "tower")]
         if let Some(layered) = &self.shared.layered {
-            return layered.round_trip(request, options).await;
+            return Box::pin(layered.round_trip(request, options, self.shared.timeouts.connect)).await;
         }
         self.shared.transport.round_trip(request, options).await
     }

@@ -1,6 +1,7 @@
 //! The code that sends a [`Request`]: attempts, deadlines and responses.
 
 mod reading;
+mod retrying;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,18 +10,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::uri::PathAndQuery;
-use http::{Method, StatusCode, Uri};
+use http::{StatusCode, Uri};
 use pintle_meta::RequestLine;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 pub(crate) use self::reading::BodyFault;
-use self::reading::{drain, read, read_some};
+use self::reading::{read, read_some};
+use self::retrying::Retrying;
 use crate::auth::Login;
+use crate::backoff::ServerBackoff;
 use crate::error::{self, AuthError, Phase};
 use crate::metrics::Timer;
-use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
 #[cfg(feature = "ws")]
@@ -50,6 +52,16 @@ impl Mode {
         return self == Self::Upgrade;
         #[cfg(not(feature = "ws"))]
         false
+    }
+
+    /// Returns whether a response with this status is successful.
+    fn accepts(self, status: StatusCode) -> bool {
+        match self {
+            Self::Unary | Self::Stream => status::is_success(status),
+            Self::Watch => status == StatusCode::OK,
+            #[cfg(feature = "ws")]
+            Self::Upgrade => status == StatusCode::SWITCHING_PROTOCOLS,
+        }
     }
 }
 
@@ -91,12 +103,14 @@ impl Request {
             let exchange = pin!(async {
                 let answer = self.open(line, Mode::Unary, deadline, span).await?;
                 let (head, body) = answer.into_parts();
-                let idle = self.idle_timeout.or(self.client.timeouts().idle);
-                let limit = self.max_body.unwrap_or(self.client.max_body());
-                let body = read(body, limit, idle).await.map_err(|error| error.into_error(line))?;
+                let idle = self.parts.idle_timeout.or(self.parts.client.timeouts().idle);
+                let limit = self.parts.max_body.unwrap_or(self.parts.client.max_body());
+                let body = read(self.parts.client.transport().timers(), body, limit, idle)
+                    .await
+                    .map_err(|error| error.into_error(line))?;
                 self.log_received(line, &body);
-                if let Some(metrics) = self.client.metrics() {
-                    metrics.received(&self.method, body.len());
+                if let Some(metrics) = self.parts.client.metrics() {
+                    metrics.received(&self.parts.method, body.len());
                 }
                 let warnings = warning::parse_all(&head.headers);
                 Ok(Response { request: line.clone(), status: head.status, headers: head.headers, body, warnings })
@@ -149,7 +163,7 @@ impl Request {
         self.preflight()?;
         let line = self.line();
         let answer = self.begin(&line, Mode::Stream).await?;
-        Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
+        Ok(ByteStream::new(answer.into_body(), line, self.parts.idle_timeout))
     }
 
     /// Sends the request and returns the response with its body as a stream.
@@ -158,7 +172,7 @@ impl Request {
         self.preflight()?;
         let line = self.line();
         let answer = self.begin(&line, Mode::Stream).await?;
-        Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
+        Ok(answer.map(|body| ByteStream::new(body, line, self.parts.idle_timeout)))
     }
 
     /// Sends the request and returns a stream of the items of a list. The stream keeps only one item in memory at any
@@ -188,7 +202,7 @@ impl Request {
         };
         let (answer, deadline) = self.in_span(&line, open).await?;
         is_json("a list", &line, &answer)?;
-        let idle = self.idle_timeout.or(self.client.timeouts().idle);
+        let idle = self.parts.idle_timeout.or(self.parts.client.timeouts().idle);
         let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
         Ok(ListStream::new(bytes, self.max_object()))
     }
@@ -222,7 +236,7 @@ impl Request {
         let line = self.line();
         let answer = self.begin(&line, Mode::Watch).await?;
         is_json("a watch", &line, &answer)?;
-        let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
+        let bytes = ByteStream::new(answer.into_body(), line, self.parts.idle_timeout);
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
@@ -261,31 +275,32 @@ impl Request {
 
     /// Returns the deadline for the whole request, together with the remaining time.
     fn deadline(&self) -> Option<(Instant, Duration)> {
-        self.timeout.and_then(from_now)
+        self.parts.timeout.and_then(from_now)
     }
 
     /// Returns the maximum size of a list item or a watch frame.
     fn max_object(&self) -> usize {
-        self.max_body.unwrap_or(self.client.max_object())
+        self.parts.max_body.unwrap_or(self.parts.client.max_object())
     }
 
     fn timer(&self) -> Option<Timer<'_>> {
-        self.client.metrics().map(|metrics| metrics.time(self.method.clone()))
+        self.parts.client.metrics().map(|metrics| metrics.time(self.parts.method.clone()))
     }
 
     async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
-        if !self.throttled && self.limiter.is_none() {
+        if !self.parts.throttled && self.parts.limiter.is_none() {
             return Ok(());
         }
-        let metrics = self.client.metrics().map(|metrics| (metrics, Instant::now()));
-        let turn = self.client.throttle().wait(self.limiter.as_ref(), line).await;
+        let metrics = self.parts.client.metrics().map(|metrics| (metrics, Instant::now()));
+        let turn = self.parts.client.throttle().wait(self.parts.limiter.as_ref(), line).await;
         if let Some((metrics, start)) = metrics {
-            metrics.throttled(&self.method, start.elapsed());
+            metrics.throttled(&self.parts.method, start.elapsed());
         }
         turn
     }
 
-    /// Sends the request until an attempt succeeds or the failure must not be retried.
+    /// Sends the request until an attempt succeeds or the failure must not be retried. Most requests need one attempt, so
+    /// only the first attempt is part of this future. The others are allocated when they are needed.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -293,103 +308,48 @@ impl Request {
         deadline: Option<(Instant, Duration)>,
         span: &tracing::Span,
     ) -> Result<http::Response<ResponseBody>, Error> {
-        let is_write = mode.has_effect() || !matches!(self.method, Method::GET | Method::HEAD);
-        let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
-        self.client.retries().deposit();
-        // For a write, this variable contains the error of the last failed attempt that the server may have processed.
-        let mut doubt = None;
-        let backoff = self.backoff.as_deref().or(self.client.backoff());
-        let mut renewed = None;
-        let mut may_renew = true;
-        let mut resent = 0;
-        loop {
-            if let Some(backoff) = backoff.filter(|_| self.throttled || self.backoff.is_some()) {
-                let wait = backoff.wait(Instant::now());
-                if !wait.is_zero() {
-                    tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
-                    tokio::time::sleep(wait).await;
-                }
-            }
-            let mut used = Used::default();
-            let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
-            let code = outcome.as_ref().ok().map(http::Response::status);
-            span::attempted(span, code, resent);
-            if let (Some(backoff), Some(code)) = (backoff, code) {
-                backoff.answered(code, Instant::now());
-            }
-            if let Some(metrics) = self.client.metrics() {
-                metrics.attempted(&self.method, code, resent > 0);
-                self.body.size().into_iter().for_each(|size| metrics.sent(&self.method, size));
-            }
-            resent += 1;
-            if let Ok(answer) = &outcome {
-                self.hand_warnings_over(answer);
-                if may_renew && answer.status() == StatusCode::UNAUTHORIZED {
-                    may_renew = false;
-                    let fresh = self.renew(line, &used.login).await;
-                    if !retry.may_replay() {
-                        // Return the server's response. Only the next attempt can use the new credentials.
-                        fresh.err().inspect(|error| tracing::warn!("{error}"));
-                    } else if let Some(fresh) = fresh.map_err(|last| in_doubt(doubt.clone(), last))? {
-                        renewed = Some(fresh);
-                        if let Ok(answer) = outcome {
-                            drain(answer.into_body()).await;
-                        }
-                        continue;
-                    }
-                }
-            }
-            let outcome_told = match &outcome {
-                Ok(answer) if self.returns_429 && answer.status() == StatusCode::TOO_MANY_REQUESTS => Outcome::Final,
-                Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
-                Err(_) if used.is_stale => Outcome::Stale,
-                Err(error) => Outcome::of_failure(error),
-            };
-            let wait = retry.step(outcome_told, || match mode {
-                _ if mode.has_effect() => Repetition::Another,
-                // A streamed request is retried only if its connection was lost while it was idle. If the connection
-                // was lost in another way, the request returns the error.
-                Mode::Stream if !is_write && outcome_told != Outcome::Stale => Repetition::Unsafe,
-                _ => Repetition::of(&self.method, &self.headers, &self.body),
-            });
-            let wait =
-                wait.filter(|_| !retry.is_costly(outcome_told) || self.client.retries().withdraw(Instant::now()));
-            let is_in_time = |wait: &Duration| match deadline {
-                Some((at, _)) => Instant::now() + *wait < at,
-                None => !retry.is_overlong(),
-            };
-            match wait.filter(is_in_time) {
-                Some(wait) => {
-                    match outcome {
-                        Ok(answer) => {
-                            tracing::debug!(request = %line, status = %answer.status(), ?wait, "waiting for Retry-After");
-                            if is_write && status::may_have_acted(answer.status()) {
-                                doubt = self.judge(line, mode, answer).await.err();
-                            } else {
-                                drain(answer.into_body()).await;
-                            }
-                        }
-                        Err(error) => {
-                            tracing::debug!(?wait, "retrying: {error}");
-                            if is_write && matches!(error, Error::Transport { .. }) {
-                                doubt = Some(error);
-                            }
-                        }
-                    }
-                    if !wait.is_zero() {
-                        tokio::time::sleep(wait).await;
-                    }
-                    self.throttle(line).await.map_err(|last| in_doubt(doubt.clone(), last))?;
-                }
-                None => {
-                    let last = match outcome {
-                        Ok(answer) => self.judge(line, mode, answer).await,
-                        Err(error) => Err(error),
-                    };
-                    return last.map_err(|last| in_doubt(doubt, last));
-                }
+        self.parts.client.retries().deposit();
+        let mut used = Used::default();
+        self.wait_for_backoff(line).await;
+        let outcome = self.attempt(line, mode, None, &mut used).await;
+        self.note_attempt(span, 0, &outcome);
+        match outcome {
+            Ok(answer) if mode.accepts(answer.status()) => Ok(answer),
+            outcome => Box::pin(Retrying::new(self, line, mode, deadline, span).run(outcome, used)).await,
+        }
+    }
+
+    /// Waits for the back-off of the request or of the client.
+    async fn wait_for_backoff(&self, line: &Arc<RequestLine>) {
+        if let Some(backoff) = self.any_backoff().filter(|_| self.parts.throttled || self.parts.backoff.is_some()) {
+            let wait = backoff.wait(Instant::now());
+            if !wait.is_zero() {
+                tracing::debug!(?wait, request = %line, "waiting for the back-off after a server failure");
+                Box::pin(tokio::time::sleep(wait)).await;
             }
         }
+    }
+
+    /// Reports an attempt to the span, the back-off, the metrics and the handler of warnings. `resent` is the number of
+    /// earlier attempts.
+    fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Result<http::Response<ResponseBody>, Error>) {
+        let code = outcome.as_ref().ok().map(http::Response::status);
+        span::attempted(span, code, resent);
+        if let (Some(backoff), Some(code)) = (self.any_backoff(), code) {
+            backoff.answered(code, Instant::now());
+        }
+        if let Some(metrics) = self.parts.client.metrics() {
+            metrics.attempted(&self.parts.method, code, resent > 0);
+            self.parts.body.size().into_iter().for_each(|size| metrics.sent(&self.parts.method, size));
+        }
+        if let Ok(answer) = outcome {
+            self.hand_warnings_over(answer);
+        }
+    }
+
+    /// Returns the back-off of the request or of the client.
+    fn any_backoff(&self) -> Option<&ServerBackoff> {
+        self.parts.backoff.as_deref().or(self.parts.client.backoff())
     }
 
     /// Sends the request once and waits for the response headers.
@@ -402,15 +362,15 @@ impl Request {
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_stale } = used;
         // Get the credentials before taking the body, because a stream can be taken only once.
-        if !self.headers.contains_key(AUTHORIZATION) {
+        if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *login = match renewed {
                 Some(login) => login,
-                None => self.client.credentials().login().await.map_err(unavailable)?,
+                None => self.parts.client.credentials().login().await.map_err(unavailable)?,
             };
             if login.run > 0 {
                 let shown = PluginCertificate { run: login.run, pair: login.pair.as_deref() };
-                let shown = self.client.transport().show(shown).await;
+                let shown = Box::pin(self.parts.client.transport().show(shown)).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
@@ -419,60 +379,46 @@ impl Request {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
         #[cfg(feature = "gzip")]
-        let is_gzip_asked = self.client.takes_gzip()
+        let is_gzip_asked = self.parts.client.takes_gzip()
             && mode == Mode::Unary
-            && crate::compression::ask(&self.method, request.headers_mut());
+            && crate::compression::ask(&self.parts.method, request.headers_mut());
         let usage = match mode {
             Mode::Unary => ConnectionUse::Short,
             Mode::Stream | Mode::Watch => ConnectionUse::Long,
             #[cfg(feature = "ws")]
             Mode::Upgrade => ConnectionUse::Upgrade,
         };
-        let timeouts = *self.client.timeouts();
+        let timeouts = *self.parts.client.timeouts();
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
-        // The transport starts the timer for this deadline as soon as it has a connection. The code checks the deadline
-        // here too, because a layer may replace the transport and ignore the deadline.
-        let max_wait =
-            headers.and_then(|headers| Some((from_now(headers.saturating_add(timeouts.connect))?.0, headers)));
-        let exchange = pin!(self.client.round_trip(request, ExchangeOptions { usage, headers }));
-        match within(max_wait, exchange).await {
+        let answer = self.parts.client.round_trip(&mut request, ExchangeOptions { usage, headers }).await;
+        match answer {
             #[cfg(feature = "gzip")]
-            Ok(Ok(answer)) if is_gzip_asked => Ok(crate::compression::undo(answer)),
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(failure)) => {
+            Ok(answer) if is_gzip_asked => Ok(crate::compression::undo(answer)),
+            Ok(answer) => Ok(answer),
+            Err(failure) => {
                 *is_stale = matches!(failure, Failure::Exchange { is_stale: true, .. });
                 Err(failure.into_error(line, timeouts.connect))
             }
-            Err(after) => Err(late(line, Phase::Headers, after)),
         }
     }
 
     fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<crate::request::HttpBody>, Error> {
         let invalid = |source| Error::Invalid { request: line.clone(), source };
-        let mut request = http::Request::new(self.body.to_http().map_err(invalid)?);
-        *request.method_mut() = self.method.clone();
+        let mut request = http::Request::new(self.parts.body.to_http().map_err(invalid)?);
+        *request.method_mut() = self.parts.method.clone();
         let target = PathAndQuery::from_maybe_shared(Bytes::from(self.target(line)));
         *request.uri_mut() = target
             .map(Uri::from)
             .map_err(|error| invalid(InvalidRequest::Uri { uri: line.url.to_string(), message: error.to_string() }))?;
         let headers = request.headers_mut();
-        headers.reserve(self.headers.len() + USUAL_HEADERS);
-        for (name, value) in &self.headers {
+        headers.reserve(self.parts.headers.len() + USUAL_HEADERS);
+        for (name, value) in &self.parts.headers {
             headers.append(name, value.clone());
         }
-        headers.entry(ACCEPT).or_insert_with(|| self.client.accept().clone());
-        headers.entry(USER_AGENT).or_insert_with(|| self.client.user_agent().clone());
-        self.client.impersonation().apply(headers);
+        headers.entry(ACCEPT).or_insert_with(|| self.parts.client.accept().clone());
+        headers.entry(USER_AGENT).or_insert_with(|| self.parts.client.user_agent().clone());
+        self.parts.client.impersonation().apply(headers);
         Ok(request)
-    }
-
-    async fn renew(&self, line: &Arc<RequestLine>, used: &Login) -> Result<Option<Login>, Error> {
-        // If the caller set the `Authorization` header itself, the server has not rejected the client's credentials.
-        if self.headers.contains_key(AUTHORIZATION) {
-            return Ok(None);
-        }
-        let renewed = self.client.credentials().after_refusal(used).await;
-        renewed.map_err(|source| Error::Auth { request: line.clone(), source })
     }
 
     /// Returns a successful response. Converts an unsuccessful response to an error.
@@ -482,13 +428,7 @@ impl Request {
         mode: Mode,
         answer: http::Response<ResponseBody>,
     ) -> Result<http::Response<ResponseBody>, Error> {
-        let good = match mode {
-            Mode::Unary | Mode::Stream => status::is_success(answer.status()),
-            Mode::Watch => answer.status() == StatusCode::OK,
-            #[cfg(feature = "ws")]
-            Mode::Upgrade => answer.status() == StatusCode::SWITCHING_PROTOCOLS,
-        };
-        if good {
+        if mode.accepts(answer.status()) {
             return Ok(answer);
         }
         #[cfg(feature = "ws")]
@@ -503,11 +443,11 @@ impl Request {
         // If the client cannot read the body of a failed response, report the failure without the body.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
-        let resource = self.resource.as_deref().unwrap_or_default();
+        let resource = self.parts.resource.as_deref().unwrap_or_default();
         let group = self.group();
         let resource = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
-        let name = self.name.as_deref().unwrap_or_default();
-        let subject = Subject { method: &self.method, resource: &resource, name };
+        let name = self.parts.name.as_deref().unwrap_or_default();
+        let subject = Subject { method: &self.parts.method, resource: &resource, name };
         let status = status::failure(head.status, &head.headers, &body, &subject);
         let flow = Flow::of(&head.headers).map(Arc::new);
         let audit_id = error::audit_id(&head.headers);
@@ -515,7 +455,7 @@ impl Request {
     }
 
     fn hand_warnings_over(&self, answer: &http::Response<ResponseBody>) {
-        let handler = self.warnings.as_ref().unwrap_or(self.client.warnings());
+        let handler = self.parts.warnings.as_ref().unwrap_or(self.parts.client.warnings());
         for warning in warning::parse_all(answer.headers()) {
             handler.warn(&warning);
         }
@@ -528,14 +468,6 @@ struct Used {
     login: Login,
     /// Whether the request was sent over a reused connection and that connection was lost.
     is_stale: bool,
-}
-
-/// Combines the last failure with the error of an earlier attempt that the server may have processed.
-fn in_doubt(earlier: Option<Error>, last: Error) -> Error {
-    match earlier {
-        Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },
-        None => last,
-    }
 }
 
 impl Failure {

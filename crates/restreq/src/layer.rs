@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -153,14 +154,25 @@ pub(crate) struct LayeredTransport {
 }
 
 impl LayeredTransport {
+    /// Sends a request through the layer. A layer can replace the transport and ignore the deadline for the headers of
+    /// the response. So this method limits the time, too.
     pub(crate) async fn round_trip(
         &self,
-        mut request: Request<HttpBody>,
+        request: &mut Request<HttpBody>,
         options: ExchangeOptions,
+        connect: Duration,
     ) -> Result<Response<ResponseBody>, Failure> {
+        let mut request = std::mem::take(request);
         self.transport.make_whole(&mut request);
         request.extensions_mut().insert(options);
-        let answer = (self.exchange)(request.map(TransportBody::new)).await;
+        let exchange = (self.exchange)(request.map(TransportBody::new));
+        let answer = match options.headers {
+            None => exchange.await,
+            Some(headers) => {
+                let answer = tokio::time::timeout(headers.saturating_add(connect), exchange).await;
+                answer.map_err(|_| Failure::HeadersTimeout(headers))?
+            }
+        };
         answer.map_err(|error| {
             let failure = causes(&*error).find_map(|cause| cause.downcast_ref::<Failure>()).cloned();
             failure.unwrap_or_else(|| Failure::Exchange { is_stale: false, source: error.into() })
@@ -183,7 +195,7 @@ impl Service<Request<TransportBody>> for TransportService {
         let options = request.extensions().get().copied();
         let options = options.unwrap_or(ExchangeOptions { usage: ConnectionUse::Short, headers: None });
         Box::pin(async move {
-            let answer = transport.round_trip(request.map(HttpBody::of_layer), options).await?;
+            let answer = transport.round_trip(&mut request.map(HttpBody::of_layer), options).await?;
             Ok(answer.map(TransportBody::new))
         })
     }
@@ -219,7 +231,7 @@ impl Service<Request<Bytes>> for RestClient {
         let (head, body) = request.into_parts();
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let mut request = self.verb(head.method).request_uri(target);
-        request.headers = head.headers;
+        request.parts.headers = head.headers;
         if !body.is_empty() {
             request = request.body(body);
         }

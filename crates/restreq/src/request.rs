@@ -57,6 +57,13 @@ use crate::{Error, RestClient};
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
+    /// The parts of the request. They are boxed, because each setter moves the request.
+    pub(crate) parts: Box<Parts>,
+}
+
+/// The parts of a [`Request`].
+#[derive(Clone)]
+pub(crate) struct Parts {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
     /// The first part of the path, such as `/apis/apps/v1`. This part includes the path prefix of the server's URL.
@@ -92,7 +99,7 @@ const MAX_RETRIES: u32 = 10;
 
 impl Request {
     pub(crate) fn new(client: RestClient, method: Method) -> Self {
-        Self {
+        let parts = Parts {
             method,
             prefix: client.root().clone(),
             subpath: String::new(),
@@ -114,20 +121,21 @@ impl Request {
             body: Body::Empty,
             fault: None,
             client,
-        }
+        };
+        Self { parts: Box::new(parts) }
     }
 
     /// Sets the HTTP method. This setter takes effect even if an earlier setter stored an error.
     pub fn verb(mut self, method: Method) -> Self {
-        self.method = method;
+        self.parts.method = method;
         self
     }
 
     /// Appends segments to the first part of the path, in front of the resource. The method joins and normalizes the
     /// segments, but does not validate them.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
-        if self.fault.is_none() {
-            self.prefix = join_all(&self.prefix, segments).into();
+        if self.parts.fault.is_none() {
+            self.parts.prefix = join_all(&self.parts.prefix, segments).into();
         }
         self
     }
@@ -135,8 +143,8 @@ impl Request {
     /// Appends segments to the end of the path, after the name and the subresource. The method joins and normalizes the
     /// segments, but does not validate them.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
-        if self.fault.is_none() {
-            self.subpath = join_all(&self.subpath, segments);
+        if self.parts.fault.is_none() {
+            self.parts.subpath = join_all(&self.parts.subpath, segments);
         }
         self
     }
@@ -144,9 +152,9 @@ impl Request {
     /// Sets the first part of the path, relative to the path prefix of the server's URL. If there is only one segment,
     /// the method keeps its trailing slash.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
-        if self.fault.is_none() {
+        if self.parts.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
-            let base = self.client.base().path.clone();
+            let base = self.parts.client.base().path.clone();
             let mut prefix = join_all(&format!("{base}/"), &segments);
             if let [only] = &segments[..] {
                 let only = only.as_ref();
@@ -154,7 +162,7 @@ impl Request {
                     prefix.push('/');
                 }
             }
-            self.prefix = prefix.into();
+            self.parts.prefix = prefix.into();
         }
         self
     }
@@ -162,7 +170,7 @@ impl Request {
     /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. The method removes
     /// all parameters that were set earlier.
     pub fn request_uri(mut self, uri: &str) -> Self {
-        if self.fault.is_some() {
+        if self.parts.fault.is_some() {
             return self;
         }
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -172,9 +180,9 @@ impl Request {
         };
         match percent_encoding::percent_decode_str(path).decode_utf8() {
             Ok(path) => {
-                self.params.clear();
+                self.parts.params.clear();
                 for (key, value) in path::decode_query(query) {
-                    self.params.entry(key).or_default().push(value);
+                    self.parts.params.entry(key).or_default().push(value);
                 }
                 self.abs_path([path])
             }
@@ -185,13 +193,13 @@ impl Request {
     /// Sets the resource of the request. The argument is the plural name of the resource. The resource of a request can
     /// be set only once.
     pub fn resource(self, resource: impl Into<String>) -> Self {
-        self.set_once("resource", resource.into(), |request| &mut request.resource)
+        self.set_once("resource", resource.into(), |request| &mut request.parts.resource)
     }
 
     /// Sets the namespace. The namespace of a request can be set only once. For a list, an empty namespace means all
     /// namespaces. For a create request or a request with a name, an empty namespace is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
-        self.set_once("namespace", namespace.into(), |request| &mut request.namespace)
+        self.set_once("namespace", namespace.into(), |request| &mut request.parts.namespace)
     }
 
     /// Sets the namespace if `scoped` is true, and otherwise does nothing.
@@ -202,22 +210,22 @@ impl Request {
     /// Sets the object's name. The name of a request can be set only once, and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
-        if name.is_empty() && self.fault.is_none() {
+        if name.is_empty() && self.parts.fault.is_none() {
             return self.keep(InvalidRequest::Segment { part: "name", value: name, why: "it may not be empty" });
         }
-        self.set_once("name", name, |request| &mut request.name)
+        self.set_once("name", name, |request| &mut request.parts.name)
     }
 
     /// Sets the subresource, such as `status`, as one or more path segments. The subresource of a request can be set
     /// only once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
-        if self.fault.is_some() {
+        if self.parts.fault.is_some() {
             return self;
         }
         let segments: Vec<S> = segments.into_iter().collect();
         let joined = join_all("", &segments);
-        if let Some(first) = &self.subresource {
+        if let Some(first) = &self.parts.subresource {
             let first = first.clone();
             return self.keep(InvalidRequest::AlreadySet { part: PART, first, second: joined });
         }
@@ -227,14 +235,14 @@ impl Request {
                 return self.keep(InvalidRequest::Segment { part: PART, value, why });
             }
         }
-        self.subresource = Some(joined);
+        self.parts.subresource = Some(joined);
         self
     }
 
     /// Adds a query parameter. If a key is added several times, the request contains all of its values.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        if self.fault.is_none() {
-            self.params.entry(key.into()).or_default().push(value.into());
+        if self.parts.fault.is_none() {
+            self.parts.params.entry(key.into()).or_default().push(value.into());
         }
         self
     }
@@ -242,13 +250,13 @@ impl Request {
     /// Adds the fields of an options struct as query parameters. A field can be a string, a number, a boolean, or a
     /// list of such values. Each element of a list is added as a separate parameter. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
-        if self.fault.is_some() {
+        if self.parts.fault.is_some() {
             return self;
         }
         match url::option_pairs(options) {
             Ok(pairs) => {
                 for (key, value) in pairs {
-                    self.params.entry(key).or_default().push(value);
+                    self.parts.params.entry(key).or_default().push(value);
                 }
                 self
             }
@@ -263,7 +271,7 @@ impl Request {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
                 value.set_sensitive([AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, SET_COOKIE].contains(&name));
-                self.headers.insert(name, value);
+                self.parts.headers.insert(name, value);
                 self
             }
             _ => self.keep(InvalidRequest::Header { name: name.into() }),
@@ -275,8 +283,8 @@ impl Request {
     /// server, as the parameter `timeout`. The timeout of a watch or stream is enforced only by the server, and not by
     /// the client.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        if self.fault.is_none() {
-            self.timeout = (!timeout.is_zero()).then_some(timeout);
+        if self.parts.fault.is_none() {
+            self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
         }
         self
     }
@@ -284,7 +292,7 @@ impl Request {
     /// Sets the maximum time that the client waits for more data of the response body. By default, the client's setting
     /// applies.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = Some(timeout);
+        self.parts.idle_timeout = Some(timeout);
         self
     }
 
@@ -296,14 +304,14 @@ impl Request {
     /// client's retry budget is empty. The budget is at most 500 retries. The budget grows by a fifth of a retry with
     /// each request, and by 50 retries per second.
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.max_retries = retries;
+        self.parts.max_retries = retries;
         self
     }
 
     /// Sets the maximum size of the response, in bytes. If a list is read item by item, the maximum applies to each
     /// item. For a watch, the maximum applies to each frame. By default, the client's setting applies.
     pub fn max_body(mut self, bytes: usize) -> Self {
-        self.max_body = Some(bytes);
+        self.parts.max_body = Some(bytes);
         self
     }
 
@@ -326,7 +334,7 @@ impl Request {
     /// # let _ = (slow, limiter);
     /// ```
     pub fn limiter(mut self, limiter: Throttle<TokioClock>) -> Self {
-        self.limiter = Some(limiter);
+        self.parts.limiter = Some(limiter);
         self
     }
 
@@ -352,13 +360,13 @@ impl Request {
     /// }
     /// ```
     pub fn backoff(mut self, config: ItemBackoffConfig) -> Self {
-        self.backoff = Some(Arc::new(ServerBackoff::new(config)));
+        self.parts.backoff = Some(Arc::new(ServerBackoff::new(config)));
         self
     }
 
     /// Returns a response with status 429 to the caller without a retry, even if the server requests a retry.
     pub(crate) fn returning_429(mut self) -> Self {
-        self.returns_429 = true;
+        self.parts.returns_429 = true;
         self
     }
 
@@ -366,28 +374,28 @@ impl Request {
     /// an error. The setter disables the client's rate limiter and back-off. The setter also disables a rate limiter or
     /// back-off that was set on this request earlier. Use this setter for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
-        (self.throttled, self.limiter, self.backoff) = (false, None, None);
+        (self.parts.throttled, self.parts.limiter, self.parts.backoff) = (false, None, None);
         self
     }
 
     /// Sets the handler for warnings in the responses to this request. The given handler replaces the client's handler.
     /// This setter takes effect even if an earlier setter stored an error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
-        self.warnings = Some(handler);
+        self.parts.warnings = Some(handler);
         self
     }
 
     /// Sets the request body to the given bytes. Does not set `Content-Type`.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
-        if self.fault.is_none() {
-            self.body = Body::Bytes(bytes.into());
+        if self.parts.fault.is_none() {
+            self.parts.body = Body::Bytes(bytes.into());
         }
         self
     }
 
     /// Reads a file and uses its content as the request body. Does not set `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
-        if self.fault.is_some() {
+        if self.parts.fault.is_some() {
             return self;
         }
         match std::fs::read(&path) {
@@ -399,8 +407,8 @@ impl Request {
     /// Sets the request body to a stream of chunks. A stream can be sent only once, so the client never retries a
     /// request with a stream. If the stream panics, the request fails. Does not set `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
-        if self.fault.is_none() {
-            self.body = Body::stream(chunks);
+        if self.parts.fault.is_none() {
+            self.parts.body = Body::stream(chunks);
         }
         self
     }
@@ -408,14 +416,14 @@ impl Request {
     /// Serializes an object to JSON and sets it as the request body. The setter adds the header `Content-Type` if the
     /// request does not have it. If the object serializes to `null`, the request has no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
-        if self.fault.is_some() {
+        if self.parts.fault.is_some() {
             return self;
         }
         match serde_json::to_vec(object) {
             Ok(text) if text == b"null" => self,
             Ok(text) => {
-                self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-                self.body = Body::Bytes(text.into());
+                self.parts.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+                self.parts.body = Body::Bytes(text.into());
                 self
             }
             Err(error) => self.keep(InvalidRequest::Encode { what: "the body", message: error.to_string() }),
@@ -424,28 +432,30 @@ impl Request {
 
     /// Returns the first error that a setter detected. Sending the request would return this error.
     pub fn error(&self) -> Option<&InvalidRequest> {
-        self.fault.as_ref()
+        self.parts.fault.as_ref()
     }
 
     /// Returns the API group that the request's path contains. The group is an empty string for the core group and for
     /// paths outside of the API.
     pub(crate) fn group(&self) -> &str {
-        let path = self.prefix.strip_prefix(&self.client.base().path).unwrap_or_default();
+        let path = self.parts.prefix.strip_prefix(&self.parts.client.base().path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
     /// Stores an error, unless an earlier error is stored already.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
-        self.fault.get_or_insert(fault);
+        self.parts.fault.get_or_insert(fault);
         self
     }
 
     /// Returns an error if the request cannot be sent. This method does no I/O.
     pub(crate) fn preflight(&self) -> Result<(), Error> {
-        let fault = match &self.fault {
+        let fault = match &self.parts.fault {
             Some(fault) => fault.clone(),
-            None if self.namespace.as_deref() == Some("") && (self.method == Method::POST || self.name.is_some()) => {
+            None if self.parts.namespace.as_deref() == Some("")
+                && (self.parts.method == Method::POST || self.parts.name.is_some()) =>
+            {
                 InvalidRequest::EmptyNamespace
             }
             None => return Ok(()),
@@ -454,7 +464,7 @@ impl Request {
     }
 
     fn set_once(mut self, part: &'static str, value: String, slot: fn(&mut Self) -> &mut Option<String>) -> Self {
-        if self.fault.is_some() {
+        if self.parts.fault.is_some() {
             return self;
         }
         if let Some(first) = slot(&mut self).clone() {
@@ -472,8 +482,8 @@ impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("line", &format_args!("{}", self.line()))
-            .field("body", &self.body)
-            .field("fault", &self.fault)
+            .field("body", &self.parts.body)
+            .field("fault", &self.parts.fault)
             .finish_non_exhaustive()
     }
 }

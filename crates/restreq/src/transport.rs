@@ -1,12 +1,14 @@
-//! The transport of requests: connections, TLS and HTTP. Only this module uses hyper's client and h2.
+//! The transport of requests: connections, TLS and HTTP.
 
 mod body;
 pub(crate) mod connect;
 mod connection_group;
 mod eyeballs;
+mod http1;
 mod pool;
 pub(crate) mod proxy;
 mod reads;
+mod timers;
 mod tls;
 pub(crate) mod tunnel;
 #[cfg(feature = "ws")]
@@ -15,19 +17,21 @@ pub(crate) mod upgrade;
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::header::{HOST, PROXY_AUTHORIZATION};
-use http::{HeaderValue, Request, Response, Uri, uri};
+use http::{HeaderValue, Method, Request, Response, Uri, uri};
 use pintle_meta::{ClientConfig, TlsClientConfig, redacted_url};
 
 pub(crate) use self::body::ResponseBody;
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::body::inflated;
 use self::connect::Connector;
-use self::connection_group::{ConnectionGroup, SendError};
+use self::connection_group::ConnectionGroup;
 use self::proxy::Proxy;
+pub(crate) use self::timers::Timers;
 use self::tls::TlsSource;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::tls::pem_faults;
@@ -51,6 +55,7 @@ pub(crate) struct Transport {
     /// The connections that use the current TLS settings. When the TLS settings change, the next requests use new
     /// connections. Requests in progress finish on the old connections.
     groups: RwLock<Arc<ConnectionGroups>>,
+    timers: Timers,
 }
 
 /// Watches and streams use separate connections. On shared connections, watches and streams would occupy HTTP/2 streams
@@ -101,6 +106,19 @@ pub(crate) enum Failure {
     },
 }
 
+/// The error of a request that got no response.
+struct SendError {
+    source: BoxError,
+    /// Whether no byte of the request was sent. The caller can then send the request over another connection.
+    is_unsent: bool,
+}
+
+/// Returns whether a request with this method usually has a body. Such a request contains a `Content-Length` even if
+/// its body is empty.
+fn has_body(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH].contains(method)
+}
+
 impl Transport {
     /// Creates the transport. If `drop_connection_on_cancel` is true, cancelling a request also drops its connection.
     pub(crate) fn new(
@@ -147,13 +165,18 @@ impl Transport {
         let authority = base.authority.parse().map_err(|_| unusable("its host is not \"host\" or \"host:port\""))?;
         let origin = (scheme, authority);
         let groups = RwLock::new(Arc::new(ConnectionGroups::new(connector, drop_connection_on_cancel)));
-        Ok(Self { tls, proxy_tls, host, origin, drop_connection_on_cancel, groups })
+        Ok(Self { tls, proxy_tls, host, origin, drop_connection_on_cancel, groups, timers: Timers::default() })
+    }
+
+    /// Returns the timers for the deadlines of requests.
+    pub(crate) fn timers(&self) -> &Timers {
+        &self.timers
     }
 
     /// Sends a request and waits for the response headers. The URI of the request must consist of a path and a query.
     pub(crate) async fn round_trip(
         &self,
-        mut request: Request<HttpBody>,
+        request: &mut Request<HttpBody>,
         options: ExchangeOptions,
     ) -> Result<Response<ResponseBody>, Failure> {
         if let Some(tls) = &self.tls {
@@ -168,30 +191,36 @@ impl Transport {
             ConnectionUse::Long => &groups.long,
             #[cfg(feature = "ws")]
             ConnectionUse::Upgrade => {
-                self.address(&mut request, true, groups.connector.proxy.as_ref());
-                return upgrade::round_trip(&groups.connector, request).await;
+                self.address(request, true, groups.connector.proxy.as_ref());
+                let exchange = Box::pin(upgrade::round_trip(&groups.connector, request));
+                let Some(headers) = options.headers else { return exchange.await };
+                let limit = headers.saturating_add(groups.connector.timeout);
+                let answer = self.timers.within(limit, pin!(exchange)).await;
+                return answer.unwrap_or(Err(Failure::HeadersTimeout(headers)));
             }
         };
         loop {
             let mut connection = group.acquire().await?;
             let is_fresh = !connection.has_served();
-            self.address(&mut request, connection.is_http1(), groups.connector.proxy.as_ref());
-            let sent = match options.headers {
-                None => Ok(connection.send(request).await),
-                Some(headers) => tokio::time::timeout(headers, connection.send(request)).await.map_err(|_| headers),
+            self.address(request, connection.is_http1(), groups.connector.proxy.as_ref());
+            let sent = {
+                let sending = pin!(connection.send(request));
+                match options.headers {
+                    None => Ok(sending.await),
+                    Some(headers) => self.timers.within(headers, sending).await.ok_or(headers),
+                }
             };
-            let SendError { source, unsent } = match sent.map_err(Failure::HeadersTimeout)? {
+            let SendError { source, is_unsent } = match sent.map_err(Failure::HeadersTimeout)? {
                 Some(Ok(answer)) => return Ok(answer.map(|incoming| ResponseBody::new(incoming, connection))),
                 Some(Err(error)) => error,
                 None => return Err(Failure::interrupted()),
             };
-            if unsent.is_some() || !is_of_stream(&*source) {
+            if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            match unsent {
-                // A reused connection may have died while it was idle, or the server may have shut down the connection.
-                Some(unsent) if !is_fresh => request = *unsent,
-                unsent => return Err(Failure::of_exchange(source, unsent.is_some(), is_fresh)),
+            // A reused connection may have died while it was idle, or the server may have shut down the connection.
+            if !is_unsent || is_fresh {
+                return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }
         }
     }
@@ -199,9 +228,10 @@ impl Transport {
     /// Sets the URI and the `Host` header in the form that the connection requires. The request may still contain the values that an
     /// earlier attempt set for another connection.
     fn address(&self, request: &mut Request<HttpBody>, is_http1: bool, proxy: Option<&Proxy>) {
-        request.headers_mut().remove(HOST);
         let mut is_whole = !is_http1;
-        if is_http1 {
+        if !is_http1 {
+            request.headers_mut().remove(HOST);
+        } else {
             request.headers_mut().insert(HOST, self.host.clone());
             // A forwarding proxy needs an absolute URI and the credentials for the proxy.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {

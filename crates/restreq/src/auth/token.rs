@@ -40,15 +40,17 @@ impl TokenFile {
     }
 
     pub(crate) async fn header(&self) -> Result<HeaderValue, AuthError> {
-        let present = {
-            let state = self.lock();
-            let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
-            state.header.clone().filter(|_| is_fresh)
-        };
-        match present {
+        match self.present() {
             Some(header) => Ok(header),
-            None => self.note(self.reader.read(self.reading()).await),
+            None => Box::pin(async { self.note(self.reader.read(self.reading()).await) }).await,
         }
+    }
+
+    /// Returns the header if the file was read recently.
+    fn present(&self) -> Option<HeaderValue> {
+        let state = self.lock();
+        let is_fresh = state.read_at.is_some_and(|at| at.elapsed() < PERIOD);
+        state.header.clone().filter(|_| is_fresh)
     }
 
     /// Reads the file now, even if it was read recently.

@@ -1,5 +1,6 @@
 //! Reading response bodies.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{from_now, late, within};
 use crate::Error;
 use crate::error::Phase;
 use crate::request::BoxError;
-use crate::transport::{ResponseBody, in_one_line};
+use crate::transport::{ResponseBody, Timers, in_one_line};
 
 /// The maximum buffer capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
@@ -43,20 +44,30 @@ impl BodyFault {
     }
 }
 
-pub(super) async fn read(mut body: ResponseBody, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
+/// Reads a whole response body of at most `limit` bytes. Waits at most for `idle` for each part of the body.
+pub(super) async fn read(
+    timers: &Timers,
+    mut body: ResponseBody,
+    limit: usize,
+    idle: Option<Duration>,
+) -> Result<Bytes, BodyFault> {
     let expected = body.size_hint().exact().unwrap_or(0);
     if expected > limit as u64 {
         return Err(BodyFault::TooLarge(limit));
     }
-    let Some(first) = chunk(&mut body, idle).await? else { return Ok(Bytes::new()) };
-    let Some(second) = chunk(&mut body, idle).await? else {
+    let mut next = async || match idle {
+        None => chunk(&mut body).await,
+        Some(idle) => timers.within(idle, pin!(chunk(&mut body))).await.unwrap_or(Err(BodyFault::Idle(idle))),
+    };
+    let Some(first) = next().await? else { return Ok(Bytes::new()) };
+    let Some(second) = next().await? else {
         return if first.len() > limit { Err(BodyFault::TooLarge(limit)) } else { Ok(first) };
     };
     let mut whole = BytesMut::with_capacity(room(first.len() + second.len(), expected));
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&second);
     while whole.len() <= limit {
-        match chunk(&mut body, idle).await? {
+        match next().await? {
             Some(chunk) => whole.extend_from_slice(&chunk),
             None => return Ok(whole.freeze()),
         }
@@ -76,7 +87,7 @@ pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Du
     let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();
     while whole.len() < limit
-        && let Ok(Ok(Some(chunk))) = within(deadline, chunk(&mut body, None)).await
+        && let Ok(Ok(Some(chunk))) = within(deadline, chunk(&mut body)).await
     {
         whole.extend_from_slice(&chunk);
     }
@@ -84,10 +95,9 @@ pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Du
     whole.freeze()
 }
 
-async fn chunk(body: &mut ResponseBody, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
-    let idle = idle.and_then(from_now);
+async fn chunk(body: &mut ResponseBody) -> Result<Option<Bytes>, BodyFault> {
     loop {
-        match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
+        match body.frame().await {
             None => return Ok(None),
             Some(Err(error)) => return Err(BodyFault::Transport(error)),
             Some(Ok(frame)) => match frame.into_data() {

@@ -104,6 +104,13 @@ impl Pieces {
     }
 }
 
+impl Default for HttpBody {
+    /// Returns an empty body.
+    fn default() -> Self {
+        Self::new(Pieces::Whole(None))
+    }
+}
+
 impl HttpBody {
     fn new(pieces: Pieces) -> Self {
         Self { pieces, over: None }

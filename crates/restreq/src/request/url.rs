@@ -53,7 +53,7 @@ impl Request {
     /// namespace if the namespace is empty. The resource name is in lower case, and the parameters are sorted by key.
     /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
-        let base = self.client.base();
+        let base = self.parts.client.base();
         let target = self.with_query(path::encode_path(self.path()));
         [base.scheme(), "://", &base.authority, &target].concat()
     }
@@ -61,14 +61,14 @@ impl Request {
     /// Returns the URL without the scheme and the host. `line` must be the request line of this request, because this
     /// method reuses the path in `line`.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
-        let base = self.client.base();
+        let base = self.parts.client.base();
         let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
     /// Appends the query to a path that is already escaped.
     fn with_query(&self, mut text: String) -> String {
-        let timeout = self.timeout.map(path::duration_text);
+        let timeout = self.parts.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
         if !query.is_empty() {
             text.push('?');
@@ -79,8 +79,8 @@ impl Request {
 
     /// Returns the method and the URL of the request in the form that errors and logs show.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
-        let base = self.client.base();
-        let timeout = self.timeout.map(path::duration_text);
+        let base = self.parts.client.base();
+        let timeout = self.parts.timeout.map(path::duration_text);
         let mut target = path::encode_path(self.path());
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
@@ -92,7 +92,7 @@ impl Request {
             target.extend(utf8_percent_encode(value, CONTROLS));
         }
         let url = [base.scheme(), "://", &base.authority, &target].concat();
-        Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
+        Arc::new(RequestLine { method: self.parts.method.as_str().into(), url: url.into() })
     }
 
     /// Returns the URL template of the request, in client-go's format. A program uses only few distinct templates. The
@@ -101,7 +101,7 @@ impl Request {
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
-        let (path, base) = (self.path(), &*self.client.base().path);
+        let (path, base) = (self.path(), &*self.parts.client.base().path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
         // The index of the path segment that contains the resource name. In the path, the resource name follows the
@@ -125,7 +125,7 @@ impl Request {
             }
             _ => {}
         }
-        let timeout = self.timeout.map(|_| "");
+        let timeout = self.parts.timeout.map(|_| "");
         let mut keys: Vec<&str> = self.pairs(timeout).map(|(key, _)| key).collect();
         keys.dedup();
         let query: Vec<String> = keys.iter().map(|key| format!("{key}={{value}}")).collect();
@@ -134,28 +134,32 @@ impl Request {
     }
 
     pub(crate) fn path(&self) -> String {
-        let resource = self.resource.as_deref().unwrap_or_default();
+        let resource = self.parts.resource.as_deref().unwrap_or_default();
         let is_lower = resource.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
         let resource = if is_lower { Cow::Borrowed(resource) } else { Cow::Owned(resource.to_lowercase()) };
-        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let namespace = self.parts.namespace.as_deref().unwrap_or_default();
         let parts = [
             if namespace.is_empty() { "" } else { "namespaces" },
             namespace,
             &resource,
-            self.name.as_deref().unwrap_or_default(),
-            self.subresource.as_deref().unwrap_or_default(),
-            &self.subpath,
+            self.parts.name.as_deref().unwrap_or_default(),
+            self.parts.subresource.as_deref().unwrap_or_default(),
+            &self.parts.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
             // Keep the trailing slash of the path prefix only if the path ends with the prefix.
-            return if self.prefix.starts_with('/') { self.prefix.to_string() } else { format!("/{}", self.prefix) };
+            return if self.parts.prefix.starts_with('/') {
+                self.parts.prefix.to_string()
+            } else {
+                format!("/{}", self.parts.prefix)
+            };
         }
-        path::join(["/", &*self.prefix].into_iter().chain(parts))
+        path::join(["/", &*self.parts.prefix].into_iter().chain(parts))
     }
 
     fn pairs<'a>(&'a self, timeout: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a str)> {
         const TIMEOUT: &str = "timeout";
-        let given = self.params.iter().filter(move |(key, _)| timeout.is_none() || *key != TIMEOUT);
+        let given = self.parts.params.iter().filter(move |(key, _)| timeout.is_none() || *key != TIMEOUT);
         let given = given.flat_map(|(key, values)| values.iter().map(move |value| (key.as_str(), value.as_str())));
         let mut pairs: Vec<_> = given.chain(timeout.map(|text| (TIMEOUT, text))).collect();
         pairs.sort_by_key(|(key, _)| *key);

@@ -77,10 +77,9 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
             Source::Connection { incoming, connection } => {
-                let frame = ready!(match connection {
-                    Some(connection) => connection.poll_frame(incoming, cx),
-                    None => incoming.poll_frame(cx),
-                });
+                // A connection is released when its response is over.
+                let Some(active) = connection else { return Poll::Ready(None) };
+                let frame = ready!(active.poll_frame(incoming, cx));
                 match &frame {
                     Some(Ok(_)) => self.0.end_if_over(),
                     Some(Err(_)) => {}

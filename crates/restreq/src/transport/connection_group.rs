@@ -1,8 +1,6 @@
 //! The connections that a group of requests shares. All short requests form one group, and all watches and streams form
 //! another group. This module executes the actions that the [`Pool`] returns.
 
-mod gate;
-mod http1;
 mod http2;
 
 use std::collections::HashMap;
@@ -15,18 +13,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use self::http1::{Http1, IdleSignal};
 use self::http2::{Http2, KeepAlive};
-use super::Failure;
 use super::connect::{Conn, Connector};
+use super::http1::{self, Http1, IdleSignal};
 use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticket};
 use super::reads::Reads;
+use super::{Failure, SendError};
 use crate::Http2Config;
 use crate::request::{BoxError, HttpBody};
 
@@ -70,8 +68,6 @@ enum Sender {
     Http2(Http2),
 }
 
-/// The maximum time that a connection may take to finish the previous request.
-const READY_WITHIN: Duration = Duration::from_secs(1);
 /// The maximum time that a request waits for a new connection, in addition to the connect timeout. The request needs
 /// its own limit because the timer of the dial stops if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
@@ -86,7 +82,7 @@ impl ConnectionGroup {
         loop {
             let mut connection = match self.ask() {
                 Ok(connection) => connection,
-                Err(waiting) => self.wait(waiting).await?,
+                Err(waiting) => Box::pin(self.wait(waiting)).await?,
             };
             if connection.is_ready().await {
                 return Ok(connection);
@@ -321,30 +317,16 @@ impl Drop for DialGuard {
     }
 }
 
-/// The error of a request that got no response.
-pub(super) struct SendError {
-    pub(super) source: BoxError,
-    /// The request itself, if no byte of it was sent. The caller can then send the request over another connection.
-    pub(super) unsent: Option<Box<Request<HttpBody>>>,
-}
-
 /// The body of a response, without the connection that receives it.
 pub(super) enum Incoming {
-    Http1(hyper::body::Incoming),
+    Http1(http1::ResponseBody),
     Http2(http2::ResponseBody),
 }
 
 impl Incoming {
-    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self {
-            Self::Http1(incoming) => Pin::new(incoming).poll_frame(cx).map_err(BoxError::from),
-            Self::Http2(incoming) => incoming.poll_frame(cx),
-        }
-    }
-
     pub(super) fn is_end_stream(&self) -> bool {
         match self {
-            Self::Http1(incoming) => incoming.is_end_stream(),
+            Self::Http1(incoming) => incoming.is_over(),
             Self::Http2(incoming) => incoming.is_end_stream(),
         }
     }
@@ -372,15 +354,15 @@ async fn open(connector: Connector) -> Result<Opened, Failure> {
     if conn.is_http2 {
         http2(conn, connector.http2).await.map_err(|error| Failure::connecting(error.into()))
     } else {
-        http1(conn).await.map_err(|error| Failure::connecting(error.into()))
+        Ok(http1(conn))
     }
 }
 
-async fn http1(conn: Conn) -> hyper::Result<Opened> {
-    let http1 = Http1::over(conn).await?;
+fn http1(conn: Conn) -> Opened {
+    let http1 = Http1::new(conn);
     let idle_signal = http1.idle_signal();
     let watch = |group, conn| -> Driver { Box::pin(watch_idle(group, conn, idle_signal)) };
-    Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(Box::new(http1)), drive: Box::new(watch) })
+    Opened { protocol: Protocol::Http1, sender: Sender::Http1(Box::new(http1)), drive: Box::new(watch) }
 }
 
 async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
@@ -482,9 +464,7 @@ impl PooledConnection {
         match self.link.as_mut().map(|link| &mut link.sender) {
             None => false,
             Some(Sender::Http2(http2)) => http2.is_ready().await,
-            Some(Sender::Http1(http1)) => {
-                http1.is_ready() || tokio::time::timeout(READY_WITHIN, http1.ready()).await.unwrap_or(false)
-            }
+            Some(Sender::Http1(http1)) => http1.is_ready(),
         }
     }
 
@@ -496,22 +476,15 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request.
+    /// Sends a request. If the error says that no byte was sent, the request is unchanged.
     pub(super) async fn send(
         &mut self,
-        mut request: Request<HttpBody>,
+        request: &mut Request<HttpBody>,
     ) -> Option<Result<Response<Incoming>, SendError>> {
         self.is_used = true;
         self.upload = request.body_mut().cancel_guard();
-        let link = self.link.as_mut()?;
-        Some(match &mut link.sender {
-            Sender::Http1(http1) => {
-                let sent = http1.send(request).await;
-                sent.map(|response| response.map(Incoming::Http1)).map_err(|mut error| {
-                    let unsent = error.take_message().map(Box::new);
-                    SendError { source: error.into_error().into(), unsent }
-                })
-            }
+        Some(match &mut self.link.as_mut()?.sender {
+            Sender::Http1(http1) => http1.send(request).await.map(|response| response.map(Incoming::Http1)),
             Sender::Http2(http2) => http2.send(request).await.map(|response| response.map(Incoming::Http2)),
         })
     }
@@ -524,9 +497,11 @@ impl PooledConnection {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match (self.link.as_mut().map(|link| &mut link.sender), incoming) {
             (Some(Sender::Http1(http1)), Incoming::Http1(incoming)) => {
-                http1.poll_frame(incoming, cx).map_err(BoxError::from)
+                http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
-            (_, incoming) => incoming.poll_frame(cx),
+            (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
+            // A connection is replaced only when its response is over.
+            (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }
 

@@ -123,7 +123,16 @@ impl TlsSource {
     /// The lock on the certificates is held while `replace` runs, as in [`show`](Self::show). Newer settings can
     /// therefore replace these settings only after `replace` has returned.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
-        let Some(files) = self.files.as_ref().filter(|_| self.is_due()) else { return };
+        if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
+            Box::pin(self.reload(files, replace)).await;
+        }
+    }
+
+    async fn reload(
+        &self,
+        files: &FileReader<Result<Arc<Material>, ConfigError>>,
+        replace: impl FnOnce(Arc<TlsSettings>),
+    ) {
         let config = self.config.clone();
         let Ok(read) = files.read(move || Material::read(&config).map(Arc::new)).await else { return };
         let mut state = self.state.lock().await;

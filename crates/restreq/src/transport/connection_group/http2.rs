@@ -14,17 +14,17 @@ use bytes::Bytes;
 use h2::client::{self, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use tokio::runtime::Handle;
 
 pub(super) use self::keep_alive::KeepAlive;
-use super::SendError;
 use crate::Http2Config;
 use crate::request::{BoxError, HttpBody};
 use crate::transport::connect::Conn;
 use crate::transport::pool::MAX_STREAMS;
 use crate::transport::reads::Reads;
+use crate::transport::{SendError, has_body};
 
 /// The maximum size of unread data in one response, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -84,15 +84,15 @@ impl Http2 {
     }
 
     /// Sends a request and waits for the headers of its response.
-    pub(super) async fn send(&mut self, request: Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
+    pub(super) async fn send(&mut self, request: &mut Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
         if let Err(source) = poll_fn(|cx| self.sender.poll_ready(cx)).await {
-            return Err(SendError { source: failure(source, &self.reads), unsent: Some(Box::new(request)) });
+            return Err(SendError { source: failure(source, &self.reads), is_unsent: true });
         }
-        let answer = match self.start(request) {
+        let answer = match self.start(std::mem::take(request)) {
             Ok(answer) => answer.await,
             Err(error) => Err(error),
         };
-        let answer = answer.map_err(|error| SendError { source: failure(error, &self.reads), unsent: None })?;
+        let answer = answer.map_err(|error| SendError { source: failure(error, &self.reads), is_unsent: false })?;
         Ok(ResponseBody::new(answer, self.reads.clone()))
     }
 
@@ -127,12 +127,6 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
 ];
-
-/// Returns whether a request with this method usually has a body. Such a request contains a `Content-Length` even if
-/// its body is empty.
-fn has_body(method: &Method) -> bool {
-    [Method::POST, Method::PUT, Method::PATCH].contains(method)
-}
 
 /// Converts an error of h2. If the connection was closed because the server did not answer a ping, the function returns [`PingTimeout`],
 /// because h2 does not know this reason.

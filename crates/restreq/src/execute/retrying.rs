@@ -1,0 +1,176 @@
+//! What happens after the first attempt of a request, unless it succeeded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::AUTHORIZATION;
+use http::{Method, Response, StatusCode};
+use pintle_meta::RequestLine;
+use tokio::time::Instant;
+use tracing::Span;
+
+use super::reading::drain;
+use super::{Mode, Used};
+use crate::auth::Login;
+use crate::retry::{Outcome, Repetition, Retry};
+use crate::transport::ResponseBody;
+use crate::{Error, Request, status};
+
+type Answer = Result<Response<ResponseBody>, Error>;
+
+/// The state of a request that may need more than one attempt.
+pub(super) struct Retrying<'a> {
+    request: &'a Request,
+    line: &'a Arc<RequestLine>,
+    mode: Mode,
+    deadline: Option<(Instant, Duration)>,
+    span: &'a Span,
+    retry: Retry,
+    /// For a write, the error of the last failed attempt that the server may have processed.
+    doubt: Option<Error>,
+    /// Whether the client may ask for new credentials.
+    may_renew: bool,
+    /// The number of attempts that have ended.
+    attempts: u32,
+}
+
+/// How a request continues after an attempt.
+enum Next {
+    /// Another attempt, with these credentials if they are set.
+    Attempt(Option<Login>),
+    End(Answer),
+}
+
+impl<'a> Retrying<'a> {
+    pub(super) fn new(
+        request: &'a Request,
+        line: &'a Arc<RequestLine>,
+        mode: Mode,
+        deadline: Option<(Instant, Duration)>,
+        span: &'a Span,
+    ) -> Self {
+        let retry = Retry::new(request.parts.max_retries, request.parts.body.is_replayable()).with_jitter();
+        Self { request, line, mode, deadline, span, retry, doubt: None, may_renew: true, attempts: 1 }
+    }
+
+    /// Sends the request again until an attempt succeeds or the failure must not be retried. `outcome` is the outcome of
+    /// the first attempt.
+    pub(super) async fn run(mut self, mut outcome: Answer, mut used: Used) -> Answer {
+        loop {
+            let renewed = match self.next(outcome, &used).await {
+                Next::Attempt(renewed) => renewed,
+                Next::End(answer) => return answer,
+            };
+            used = Used::default();
+            self.request.wait_for_backoff(self.line).await;
+            outcome = self.request.attempt(self.line, self.mode, renewed, &mut used).await;
+            self.request.note_attempt(self.span, self.attempts, &outcome);
+            self.attempts += 1;
+        }
+    }
+
+    async fn next(&mut self, outcome: Answer, used: &Used) -> Next {
+        if self.may_renew && outcome.as_ref().is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED) {
+            self.may_renew = false;
+            match self.renew(&used.login).await {
+                Ok(None) => {}
+                Ok(Some(login)) => {
+                    if let Ok(answer) = outcome {
+                        drain(answer.into_body()).await;
+                    }
+                    return Next::Attempt(Some(login));
+                }
+                Err(last) => return Next::End(Err(self.in_doubt(last))),
+            }
+        }
+        let Some(wait) = self.wait(&outcome, used.is_stale) else {
+            let last = match outcome {
+                Ok(answer) => self.request.judge(self.line, self.mode, answer).await,
+                Err(error) => Err(error),
+            };
+            return Next::End(last.map_err(|last| self.in_doubt(last)));
+        };
+        self.give_up_attempt(outcome, wait).await;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        match self.request.throttle(self.line).await {
+            Ok(()) => Next::Attempt(None),
+            Err(last) => Next::End(Err(self.in_doubt(last))),
+        }
+    }
+
+    /// Returns new credentials after the server rejected those of the request. Returns `None` if there are none, or if
+    /// the request cannot be sent again.
+    async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
+        // If the caller set the `Authorization` header itself, the server has not rejected the client's credentials.
+        if self.request.parts.headers.contains_key(AUTHORIZATION) {
+            return Ok(None);
+        }
+        let renewed = self.request.parts.client.credentials().after_refusal(rejected).await;
+        let renewed = renewed.map_err(|source| Error::Auth { request: self.line.clone(), source });
+        if self.retry.may_replay() {
+            return renewed;
+        }
+        // Return the server's response. Only the next request can use the new credentials.
+        renewed.err().inspect(|error| tracing::warn!("{error}"));
+        Ok(None)
+    }
+
+    /// Returns how long to wait before the next attempt, or `None` if the request must not be sent again.
+    fn wait(&mut self, outcome: &Answer, is_stale: bool) -> Option<Duration> {
+        let parts = &*self.request.parts;
+        let outcome = match outcome {
+            Ok(answer) if parts.returns_429 && answer.status() == StatusCode::TOO_MANY_REQUESTS => Outcome::Final,
+            Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
+            Err(_) if is_stale => Outcome::Stale,
+            Err(error) => Outcome::of_failure(error),
+        };
+        let (mode, is_write) = (self.mode, self.is_write());
+        let wait = self.retry.step(outcome, || match mode {
+            _ if mode.has_effect() => Repetition::Another,
+            // A streamed request is retried only if its connection was lost while it was idle. If the connection was
+            // lost in another way, the request returns the error.
+            Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
+            _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
+        })?;
+        let may_wait = !self.retry.is_costly(outcome) || parts.client.retries().withdraw(Instant::now());
+        let is_in_time = match self.deadline {
+            Some((at, _)) => Instant::now() + wait < at,
+            None => !self.retry.is_overlong(),
+        };
+        Some(wait).filter(|_| may_wait && is_in_time)
+    }
+
+    /// Ends an attempt that is followed by another one. Keeps its error if the server may have processed it.
+    async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
+        match outcome {
+            Ok(answer) => {
+                tracing::debug!(request = %self.line, status = %answer.status(), ?wait, "waiting for Retry-After");
+                if self.is_write() && status::may_have_acted(answer.status()) {
+                    self.doubt = self.request.judge(self.line, self.mode, answer).await.err();
+                } else {
+                    drain(answer.into_body()).await;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(?wait, "retrying: {error}");
+                if self.is_write() && matches!(error, Error::Transport { .. }) {
+                    self.doubt = Some(error);
+                }
+            }
+        }
+    }
+
+    fn is_write(&self) -> bool {
+        self.mode.has_effect() || !matches!(self.request.parts.method, Method::GET | Method::HEAD)
+    }
+
+    /// Combines the last failure with the error of an earlier attempt that the server may have processed.
+    fn in_doubt(&mut self, last: Error) -> Error {
+        match self.doubt.take() {
+            Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },
+            None => last,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! An HTTP/1.1 connection. The request in progress reads and writes the connection itself, so no separate task is
+//! needed.
+
+mod body;
+mod head;
+mod upload;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response};
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::Notify;
+
+pub(super) use self::body::ResponseBody;
+use self::head::{Asked, Head};
+use self::upload::Upload;
+use super::SendError;
+use super::connect::Conn;
+use crate::request::{BoxError, HttpBody};
+
+/// One HTTP/1.1 connection.
+///
+/// Only one request uses the connection at any time, and this request polls the socket. If there were a separate task,
+/// the request and the task would wake each other, often across CPUs. While the connection is idle, a watcher task is
+/// notified when the peer sends data or closes the connection.
+pub(super) struct Http1 {
+    conn: Conn,
+    /// Data that was read from the socket and is not part of a returned response yet.
+    buf: BytesMut,
+    /// The number of bytes to read at once.
+    room: usize,
+    upload: Upload,
+    /// Whether a request was sent and its response has not ended.
+    is_busy: bool,
+    /// Whether another request may use the connection after the current response.
+    is_reusable: bool,
+    idle: Idle,
+}
+
+/// The number of bytes that a connection reads at once. For long responses, the number grows to `MAX_ROOM`.
+const MIN_ROOM: usize = 8 << 10;
+const MAX_ROOM: usize = 64 << 10;
+/// If the buffer has less free space than this, the connection makes room for `MIN_ROOM` bytes before it reads.
+const LEAST_ROOM: usize = 1 << 10;
+
+/// A violation of HTTP/1.1 by the server.
+#[derive(Debug)]
+pub(super) enum Malformed {
+    /// The server closed the connection before it sent the headers of a response.
+    Closed,
+    /// The server closed the connection before the end of the response body.
+    Truncated,
+    /// The server sent data without a request.
+    Unrequested,
+    /// The headers are larger than the limit in bytes.
+    HeadTooLarge(usize),
+    /// The description of invalid headers.
+    Head(&'static str),
+    /// The headers contain an invalid character or too many headers.
+    Syntax(httparse::Error),
+    /// The description of an invalid chunk.
+    Chunk(&'static str),
+}
+
+impl Http1 {
+    pub(super) fn new(conn: Conn) -> Self {
+        Self {
+            conn,
+            buf: BytesMut::new(),
+            room: MIN_ROOM,
+            upload: Upload::default(),
+            is_busy: false,
+            is_reusable: true,
+            idle: Idle(Arc::default()),
+        }
+    }
+
+    /// Returns the signal that notifies the watcher of the idle connection.
+    pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
+        self.idle.0.clone()
+    }
+
+    /// Returns whether another request can use the connection.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_reusable && !self.is_busy && self.buf.is_empty() && self.upload.is_done()
+    }
+
+    /// Sends a request and waits for the headers of its response. After an error, the connection must not be used.
+    pub(super) async fn send(&mut self, request: &mut Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
+        self.exchange(request, false).await
+    }
+
+    /// Sends a request that asks the server to change the protocol. If the status of the response is 101, the
+    /// connection uses the new protocol.
+    #[cfg(feature = "ws")]
+    pub(super) async fn upgrade(
+        &mut self,
+        request: &mut Request<HttpBody>,
+    ) -> Result<Response<ResponseBody>, SendError> {
+        self.exchange(request, true).await
+    }
+
+    async fn exchange(
+        &mut self,
+        request: &mut Request<HttpBody>,
+        upgrades: bool,
+    ) -> Result<Response<ResponseBody>, SendError> {
+        let unused = poll_fn(|cx| Poll::Ready(self.poll_unrequested(cx))).await;
+        match unused {
+            Poll::Pending => {}
+            Poll::Ready(source) => return Err(SendError { source, is_unsent: true }),
+        }
+        self.is_busy = true;
+        self.is_reusable = false;
+        let asked = Asked { is_head: *request.method() == Method::HEAD, upgrades };
+        self.upload.start(request);
+        // The check for unrequested data has registered the waker for the first data of the response.
+        let mut is_registered = true;
+        let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
+        let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
+        self.is_busy = !body.is_over();
+        self.is_reusable = keeps_alive;
+        Ok(response.map(|()| body))
+    }
+
+    /// Polls the next piece of the response body. Continues to send the body of the request.
+    pub(super) fn poll_frame(
+        &mut self,
+        body: &mut ResponseBody,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BoxError>>> {
+        if !self.upload.is_over() {
+            // If the upload fails, the response can still be complete, and the connection is not used again.
+            let _ = self.upload.poll(&mut self.conn, cx);
+        }
+        let piece = ready!(self.poll_piece(body, cx));
+        match &piece {
+            Some(Err(_)) => self.is_reusable = false,
+            _ => self.is_busy = !body.is_over(),
+        }
+        Poll::Ready(piece)
+    }
+
+    /// Returns the socket, and the data that the peer sent after the response.
+    #[cfg(feature = "ws")]
+    pub(super) fn into_parts(self) -> (Conn, Bytes) {
+        (self.conn, self.buf.freeze())
+    }
+
+    /// Passes the connection to the watcher of idle connections. Returns whether the connection is still open.
+    pub(super) fn hand_to_watcher(&mut self) -> bool {
+        let signal = self.idle.0.clone();
+        signal.is_set.store(false, Ordering::Release);
+        if self.buf.is_empty() && self.room > MIN_ROOM {
+            (self.buf, self.room) = (BytesMut::new(), MIN_ROOM);
+        }
+        let is_open = self.poll_unrequested(&mut Context::from_waker(&Waker::from(signal))).is_pending();
+        self.is_reusable &= is_open;
+        is_open
+    }
+
+    /// Sends the request and polls the headers of the response. If `is_registered` is true, the waker is registered
+    /// already, and the method does not read.
+    fn poll_head(&mut self, asked: Asked, is_registered: bool, cx: &mut Context<'_>) -> Poll<Result<Head, BoxError>> {
+        let failed = match self.upload.poll(&mut self.conn, cx) {
+            Poll::Ready(Err(error)) => Some(error),
+            _ if is_registered => return Poll::Pending,
+            _ => None,
+        };
+        // The server can reject a request before it has read all of it, and then close the connection. So the upload can
+        // fail although there is a response.
+        loop {
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(failed.unwrap_or_else(|| Malformed::Closed.into()))),
+                Poll::Ready(Ok(_)) => {
+                    if let Some(head) = head::take(&mut self.buf, asked)? {
+                        return Poll::Ready(Ok(head));
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => return failed.map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
+            }
+        }
+    }
+
+    fn poll_piece(&mut self, body: &mut ResponseBody, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BoxError>>> {
+        loop {
+            match body.take(&mut self.buf) {
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(data))),
+                Ok(None) if body.is_over() => return Poll::Ready(None),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(0) => return Poll::Ready(body.end().err().map(|error| Err(error.into()))),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            }
+        }
+    }
+
+    /// Returns `Ready` if the peer has closed the connection or has sent data although there is no request.
+    fn poll_unrequested(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
+        Poll::Ready(match ready!(self.poll_read(cx)) {
+            Ok(0) => Malformed::Closed.into(),
+            Ok(_) => Malformed::Unrequested.into(),
+            Err(error) => error.into(),
+        })
+    }
+
+    /// Reads from the socket. Returns the number of bytes that were read, which is 0 at the end.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.buf.capacity() - self.buf.len() < LEAST_ROOM {
+            self.buf.reserve(self.room);
+        }
+        let free = self.buf.capacity() - self.buf.len();
+        let read = ready!(pin!(self.conn.read_buf(&mut self.buf)).poll(cx))?;
+        if read == free {
+            self.room = (2 * self.room).min(MAX_ROOM);
+        }
+        Poll::Ready(Ok(read))
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the server closed the connection without a response"),
+            Self::Truncated => f.write_str("the server closed the connection before the end of the response"),
+            Self::Unrequested => f.write_str("the server sent data before the request"),
+            Self::HeadTooLarge(most) => write!(f, "the headers of the response are larger than {most} bytes"),
+            Self::Head(why) => write!(f, "the headers of the response are invalid: {why}"),
+            Self::Syntax(error) => write!(f, "the headers of the response are invalid: {error}"),
+            Self::Chunk(why) => write!(f, "a chunk of the response is invalid: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Ends the watcher when the connection is dropped.
+struct Idle(Arc<IdleSignal>);
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+        self.0.notify.notify_one();
+    }
+}
+
+/// Notifies the watcher of an idle connection that the peer has sent data or closed the connection.
+#[derive(Default)]
+pub(super) struct IdleSignal {
+    notify: Notify,
+    is_set: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl IdleSignal {
+    /// Waits for a notification. Returns `false` if the connection no longer exists.
+    pub(super) async fn notified(&self) -> bool {
+        self.notify.notified().await;
+        !self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Repeats a notification that arrived while the watcher took over the connection. The watcher may have missed that
+    /// notification.
+    pub(super) fn repeat(&self) {
+        if self.is_set.load(Ordering::Acquire) {
+            self.notify.notify_one();
+        }
+    }
+}
+
+impl Wake for IdleSignal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_set.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+}

@@ -1,0 +1,235 @@
+//! Writes a request.
+
+use std::io::{self, IoSlice};
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use http::Request;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http_body::Body as _;
+use tokio::io::AsyncWrite;
+
+use crate::request::{BoxError, HttpBody};
+use crate::transport::has_body;
+
+/// A request that is being written.
+#[derive(Default)]
+pub(super) struct Upload {
+    /// The headers, or the lines around a chunk. They are written before `data`.
+    framing: Vec<u8>,
+    /// The number of bytes of `framing` that were written.
+    written: usize,
+    data: Bytes,
+    /// Whether `data` is a chunk, so that an empty line follows it.
+    is_chunk: bool,
+    stream: Option<BodyStream>,
+    needs_flush: bool,
+    has_failed: bool,
+}
+
+/// A request body that is not completely in memory.
+struct BodyStream {
+    body: HttpBody,
+    /// The announced number of bytes that were not read yet. `None` for a body that is sent in chunks.
+    left: Option<u64>,
+}
+
+impl Upload {
+    /// Starts with the given request. Takes the body out of the request.
+    pub(super) fn start(&mut self, request: &mut Request<HttpBody>) {
+        let mut body = mem::take(request.body_mut());
+        let framing = mem::take(&mut self.framing);
+        *self = Self { framing, ..Self::default() };
+        let (whole, length) = (body.take_whole(), announced(request, &body));
+        let out = &mut self.framing;
+        out.clear();
+        render(request, out);
+        match whole {
+            Some(data) => {
+                if !data.is_empty() || has_body(request.method()) {
+                    write_length(out, data.len() as u64);
+                }
+                self.data = data;
+            }
+            None if body.is_end_stream() => {
+                if has_body(request.method()) {
+                    write_length(out, 0);
+                }
+            }
+            None => {
+                match length {
+                    Some(length) => write_length(out, length),
+                    None => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+                }
+                self.stream = Some(BodyStream { body, left: length });
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Returns whether the whole request was written.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_over() && !self.has_failed
+    }
+
+    /// Returns whether the whole request was written or writing it has failed.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
+    }
+
+    /// Writes as much as possible.
+    pub(super) fn poll(
+        &mut self,
+        conn: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BoxError>> {
+        if self.is_over() {
+            return Poll::Ready(Ok(()));
+        }
+        let result = ready!(self.poll_all(Pin::new(conn), cx));
+        if result.is_err() {
+            *self = Self { has_failed: true, ..Self::default() };
+        }
+        Poll::Ready(result)
+    }
+
+    fn poll_all<W: AsyncWrite>(&mut self, mut conn: Pin<&mut W>, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        loop {
+            ready!(self.poll_write(conn.as_mut(), cx))?;
+            let Some(stream) = &mut self.stream else { break };
+            match stream.poll_data(cx) {
+                Poll::Pending => {
+                    ready!(self.poll_flush(conn.as_mut(), cx))?;
+                    return Poll::Pending;
+                }
+                Poll::Ready(next) => self.queue(next?),
+            }
+        }
+        self.poll_flush(conn, cx).map_err(BoxError::from)
+    }
+
+    /// Queues the next data of a stream, or its end.
+    fn queue(&mut self, data: Option<Bytes>) {
+        let is_chunk = self.stream.as_ref().is_some_and(|stream| stream.left.is_none());
+        match data {
+            Some(data) => {
+                if is_chunk {
+                    self.set_framing(format_args!("{:x}\r\n", data.len()));
+                }
+                (self.data, self.is_chunk) = (data, is_chunk);
+            }
+            None => {
+                if is_chunk {
+                    self.set_framing(format_args!("0\r\n\r\n"));
+                }
+                self.stream = None;
+            }
+        }
+    }
+
+    fn set_framing(&mut self, text: std::fmt::Arguments<'_>) {
+        self.framing.clear();
+        self.framing.extend_from_slice(text.to_string().as_bytes());
+        self.written = 0;
+    }
+
+    fn is_written(&self) -> bool {
+        self.written == self.framing.len() && self.data.is_empty()
+    }
+
+    fn poll_write<W: AsyncWrite>(&mut self, mut conn: Pin<&mut W>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while !self.is_written() {
+                let framing = &self.framing[self.written..];
+                let written = if self.data.is_empty() {
+                    ready!(conn.as_mut().poll_write(cx, framing))?
+                } else {
+                    let slices = [IoSlice::new(framing), IoSlice::new(&self.data)];
+                    let slices = if framing.is_empty() { &slices[1..] } else { &slices[..] };
+                    ready!(conn.as_mut().poll_write_vectored(cx, slices))?
+                };
+                if written == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
+                let of_framing = written.min(framing.len());
+                self.written += of_framing;
+                self.data.advance(written - of_framing);
+                self.needs_flush = true;
+            }
+            if !mem::take(&mut self.is_chunk) {
+                return Poll::Ready(Ok(()));
+            }
+            self.set_framing(format_args!("\r\n"));
+        }
+    }
+
+    fn poll_flush<W: AsyncWrite>(&mut self, conn: Pin<&mut W>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.needs_flush {
+            ready!(conn.poll_flush(cx))?;
+            self.needs_flush = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl BodyStream {
+    /// Polls the next data that is not empty. Returns an error if the stream has another length than it announced.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
+        loop {
+            let data = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                None => {
+                    return Poll::Ready(match self.left {
+                        None | Some(0) => Ok(None),
+                        Some(left) => Err(format!("the request body ended {left} bytes before its length").into()),
+                    });
+                }
+                Some(frame) => frame?.into_data().unwrap_or_default(),
+            };
+            if let Some(left) = &mut self.left {
+                let rest = left.checked_sub(data.len() as u64);
+                *left = rest.ok_or("the request body is longer than its length")?;
+            }
+            if !data.is_empty() {
+                return Poll::Ready(Ok(Some(data)));
+            }
+        }
+    }
+}
+
+/// Returns the length of a streamed body, if the body or the caller knows it.
+fn announced(request: &Request<HttpBody>, body: &HttpBody) -> Option<u64> {
+    let given = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    body.size_hint().exact().or_else(given)
+}
+
+/// Writes the request line and the headers, except the headers that depend on the length of the body.
+fn render(request: &Request<HttpBody>, out: &mut Vec<u8>) {
+    let uri = request.uri();
+    out.extend_from_slice(request.method().as_str().as_bytes());
+    out.push(b' ');
+    match (uri.scheme_str(), uri.authority(), uri.path_and_query()) {
+        (Some(scheme), Some(authority), target) => {
+            // Only a proxy gets an absolute URI.
+            let target = target.map_or("/", |target| target.as_str());
+            for part in [scheme, "://", authority.as_str(), target] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        (_, _, target) => out.extend_from_slice(target.map_or("/", |target| target.as_str()).as_bytes()),
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    for (name, value) in request.headers() {
+        if *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
+            out.extend_from_slice(name.as_str().as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+fn write_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(format!("content-length: {length}\r\n").as_bytes());
+}

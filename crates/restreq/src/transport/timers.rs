@@ -1,0 +1,198 @@
+//! Timers for the deadlines of requests. Requests use the timers one after another.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Id};
+use tokio::task::unconstrained;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The timers of the requests of one group of connections.
+///
+/// Starting and cancelling a timer of tokio takes a lock of the runtime, and can wake another thread. Most requests end
+/// long before their deadline. So the group keeps a timer that a request does not need any more. The timer stays started
+/// with the deadline of an earlier request, and the next request moves the deadline only when the timer fires.
+#[derive(Default)]
+pub(crate) struct Timers(Mutex<Vec<Timer>>);
+
+/// The maximum number of unused timers.
+const MAX_UNUSED: usize = 256;
+
+struct Timer {
+    /// The runtime that the timer belongs to.
+    runtime: Id,
+    /// The time of this timer is never later than the deadline of the request that uses the timer.
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Timers {
+    /// Polls a future until it completes or until `limit` has passed since the first poll. Returns `None` if the limit
+    /// has passed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the future does not complete in its first poll and there is no tokio runtime with timers.
+    pub(crate) async fn within<F: Future>(&self, limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
+        let mut running: Option<(Timer, Instant)> = None;
+        let output = poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            if running.is_none() {
+                // A limit that the clock cannot represent needs no timer.
+                running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
+            }
+            match &mut running {
+                Some((timer, deadline)) => timer.poll(*deadline, cx).map(|()| None),
+                None => Poll::Pending,
+            }
+        })
+        .await;
+        if let Some((timer, _)) = running {
+            self.put_back(timer);
+        }
+        output
+    }
+
+    fn take(&self, deadline: Instant) -> Timer {
+        let runtime = Handle::current().id();
+        let mut unused = self.lock();
+        let found = unused.iter().rposition(|timer| timer.runtime == runtime);
+        let found = found.map(|at| unused.swap_remove(at));
+        drop(unused);
+        let mut timer = found.unwrap_or_else(|| Timer { runtime, sleep: Box::pin(sleep_until(deadline)) });
+        if timer.sleep.deadline() > deadline {
+            timer.sleep.as_mut().reset(deadline);
+        }
+        timer
+    }
+
+    /// Keeps a timer for another request.
+    fn put_back(&self, mut timer: Timer) {
+        // Outside of its runtime, a timer panics if the runtime has ended.
+        if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
+            // Release the waker of the request. Otherwise, the timer would keep the memory of the request's task.
+            let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
+            let mut unused = self.lock();
+            if unused.len() < MAX_UNUSED {
+                unused.push(timer);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Timer>> {
+        // If a panic has poisoned this lock, its data is still consistent and can be used.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Timer {
+    /// Returns `Ready` when the deadline has passed.
+    fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.poll_once(cx));
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            self.sleep.as_mut().reset(deadline);
+        }
+    }
+
+    /// Polls the timer without tokio's cooperative budget. Otherwise, a future that uses up the budget would have no
+    /// deadline.
+    fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        pin!(unconstrained(self.sleep.as_mut())).poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use tokio::runtime::Builder;
+    use tokio::task::yield_now;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn reused_timer_fires_at_the_deadline_of_its_request() {
+        let timers = Timers::default();
+        for (after, limit) in [(0, 10), (4, 10), (9, 3), (4, 20), (1, 1), (9, 9)] {
+            assert!(timers.within(10 * SECOND, pin!(sleep(after * SECOND))).await.is_some());
+            let started = Instant::now();
+            assert!(timers.within(limit * SECOND, pin!(pending::<()>())).await.is_none());
+            // A timer of tokio can fire up to a millisecond late.
+            let late = started.elapsed().checked_sub(limit * SECOND);
+            assert!(late.is_some_and(|late| late <= Duration::from_millis(2)), "{after} {limit}: {late:?}");
+            assert_eq!(timers.lock().len(), 1, "one timer serves all requests");
+        }
+    }
+
+    #[tokio::test]
+    async fn unused_timer_keeps_no_waker() {
+        struct Nothing;
+        impl Wake for Nothing {
+            fn wake(self: Arc<Self>) {}
+        }
+        let (timers, nothing) = (Timers::default(), Arc::new(Nothing));
+        let waker = Waker::from(nothing.clone());
+        let mut ended = false;
+        {
+            let request =
+                pin!(poll_fn(|_| if std::mem::replace(&mut ended, true) { Poll::Ready(()) } else { Poll::Pending }));
+            let mut request = pin!(timers.within(SECOND, request));
+            let cx = &mut Context::from_waker(&waker);
+            assert!(request.as_mut().poll(cx).is_pending());
+            assert!(Arc::strong_count(&nothing) > 2, "the timer has a waker");
+            assert!(request.as_mut().poll(cx).is_ready());
+        }
+        assert_eq!((timers.lock().len(), Arc::strong_count(&nothing)), (1, 2));
+    }
+
+    #[test]
+    fn timer_of_another_runtime_is_not_used() {
+        let timers = Timers::default();
+        for _ in 0..2 {
+            let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(async {
+                assert!(timers.within(SECOND, pin!(yield_now())).await.is_some());
+                assert!(timers.within(SECOND, pin!(pending::<()>())).await.is_none());
+            });
+        }
+        assert_eq!(timers.lock().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn endless_limit_needs_no_timer() {
+        let timers = Timers::default();
+        assert!(timers.within(Duration::MAX, pin!(yield_now())).await.is_some());
+        assert!(timers.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn future_that_uses_up_the_task_budget_is_limited() {
+        let timers = Timers::default();
+        let greedy = pin!(async {
+            loop {
+                tokio::task::consume_budget().await;
+            }
+        });
+        let clock = async {
+            loop {
+                tokio::time::advance(SECOND).await;
+            }
+        };
+        tokio::select! {
+            output = timers.within(3 * SECOND, greedy) => assert!(output.is_none()),
+            () = clock => unreachable!("the clock has no end"),
+        }
+    }
+}
