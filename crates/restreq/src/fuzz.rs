@@ -22,7 +22,7 @@ use crate::mapper;
 use crate::retry::{Outcome, Repetition, Retry, retry_after};
 use crate::status::{self, Subject};
 use crate::transport::proxy::bypass::bypasses;
-use crate::transport::{pem_faults, tunnel};
+use crate::transport::{http1_read, pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
@@ -202,6 +202,25 @@ fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("the future is pending"),
+    }
+}
+
+/// Checks a response over HTTP/1.1. The result does not depend on the boundaries of the reads, and the client reads
+/// nothing after the end of the response.
+pub fn http1_response(bytes: &[u8]) {
+    for is_head in [false, true] {
+        let whole = http1_read(bytes, bytes.len().max(1), is_head);
+        for step in [1, 7] {
+            assert_eq!(http1_read(bytes, step, is_head), whole, "reads of {step} bytes");
+        }
+        let Ok((status, body, left)) = whole else { continue };
+        assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
+        assert!(!is_head || body.is_empty());
+        // The response is complete, so other data after it does not change it.
+        if left > 0 {
+            let end = bytes.len() - left;
+            assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));
+        }
     }
 }
 
@@ -388,6 +407,11 @@ mod tests {
     #[test]
     fn proxy_response_is_parsed_without_being_quoted() {
         replay("proxy_answer", proxy_answer);
+    }
+
+    #[test]
+    fn any_http1_response_has_one_end() {
+        replay("http1_response", http1_response);
     }
 
     #[test]

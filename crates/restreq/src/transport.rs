@@ -30,6 +30,8 @@ pub(crate) use self::body::ResponseBody;
 pub(crate) use self::body::inflated;
 use self::connect::Connector;
 use self::connection_group::ConnectionGroup;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::http1::http1_read;
 use self::proxy::Proxy;
 pub(crate) use self::timers::Timers;
 use self::tls::TlsSource;

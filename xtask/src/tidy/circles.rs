@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use super::modules::{paths_from, without_comments};
-use super::words::{SERVER, without_tests};
+use super::words::without_tests;
 use super::{Finding, Source};
 
 /// The exceptions: groups of modules that may use each other, with the reasons.
@@ -16,15 +16,20 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
 ];
 
+/// The crates whose files may still import items through the root of their crate. To be cleaned.
+const ROOT_IMPORTS: &[&str] = &["apiserver", "informer", "operator"];
+
 /// The path of a module: the name of its crate, the names of the modules that contain it, and its own name.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    let names = sources.iter().filter_map(|source| source.path.strip_prefix("crates").ok()?.iter().next()?.to_str());
     let mut modules = BTreeMap::new();
-    for source in SERVER.iter().flat_map(|name| super::code_of(name, sources)) {
+    for source in names.collect::<BTreeSet<_>>().into_iter().flat_map(|name| super::code_of(name, sources)) {
         modules.insert(module(&source.path), (source.path.as_path(), without_comments(without_tests(&source.text))));
     }
     findings.extend(circles(&modules, CIRCLES));
+    findings.extend(imports_through_root(&modules, ROOT_IMPORTS));
 }
 
 /// Returns `a::b::c` for `crates/a/src/b/c.rs`.
@@ -34,7 +39,9 @@ fn module(file: &Path) -> Module {
     names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
 }
 
-fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &str)]) -> Vec<Finding> {
+/// Returns the items that the modules import, by the path under which each module knows them. The value is the path in
+/// the import.
+fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
         for statement in code.split("\nuse ").skip(1).chain(code.split(" use ").skip(1)) {
@@ -44,6 +51,31 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
             }
         }
     }
+    known_as
+}
+
+/// Reports the files that import an item through the root of their crate although a module defines it.
+fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[&str]) -> Vec<Finding> {
+    let known_as = imports(modules);
+    let mut findings = Vec::new();
+    for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
+        if allowed.contains(&&*module[0]) {
+            continue;
+        }
+        for (line, path) in used(module, code, modules) {
+            let item = &path[..path.len().min(2)];
+            if path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item) {
+                let owner = owner(item.to_vec(), modules, &known_as)[1..].join("::");
+                let what = format!("imports {} through the root: import it from crate::{owner}", item[1..].join("::"));
+                findings.push(Finding::new(file, line, what));
+            }
+        }
+    }
+    findings
+}
+
+fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &str)]) -> Vec<Finding> {
+    let known_as = imports(modules);
     let mut uses: BTreeMap<String, BTreeMap<String, (&Path, usize)>> = BTreeMap::new();
     for (module, (file, code)) in modules {
         for (line, path) in used(module, code, modules) {

@@ -245,6 +245,35 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
+/// Reads a response that arrives in pieces of `step` bytes. Returns its status, its body, and the number of bytes after
+/// the response. The server closes the connection after the last piece.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn http1_read(
+    bytes: &[u8],
+    step: usize,
+    is_head: bool,
+) -> Result<(http::StatusCode, Vec<u8>, usize), String> {
+    let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), bytes.len());
+    let mut found: Option<Head> = None;
+    for piece in bytes.chunks(step) {
+        if found.as_ref().is_some_and(|head| head.body.is_over()) {
+            break;
+        }
+        buf.extend_from_slice(piece);
+        left -= piece.len();
+        if found.is_none() {
+            found = head::take(&mut buf, Asked { is_head, upgrades: false }).map_err(|error| error.to_string())?;
+        }
+        let Some(head) = &mut found else { continue };
+        while let Some(piece) = head.body.take(&mut buf).map_err(|error| error.to_string())? {
+            data.extend_from_slice(&piece);
+        }
+    }
+    let mut head = found.ok_or_else(|| Malformed::Closed.to_string())?;
+    head.body.end().map_err(|error| error.to_string())?;
+    Ok((head.response.status(), data, left + buf.len()))
+}
+
 /// Ends the watcher when the connection is dropped.
 struct Idle(Arc<IdleSignal>);
 

@@ -160,3 +160,87 @@ fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
         _ => Err(Malformed::Chunk("the trailers are too large")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a body that arrives in pieces of `step` bytes. Returns the data, and how the body ends if the server then
+    /// closes the connection. The last value is the data after the end of the body.
+    fn read(mut body: ResponseBody, text: &[u8], step: usize) -> (String, Result<(), String>, usize) {
+        let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), text.len());
+        for piece in text.chunks(step) {
+            if body.is_over() {
+                break;
+            }
+            buf.extend_from_slice(piece);
+            left -= piece.len();
+            loop {
+                match body.take(&mut buf) {
+                    Ok(Some(piece)) => data.extend_from_slice(&piece),
+                    Ok(None) => break,
+                    Err(error) => return (String::from_utf8(data).unwrap(), Err(error.to_string()), 0),
+                }
+            }
+        }
+        let end = body.end().map_err(|error| error.to_string());
+        (String::from_utf8(data).unwrap(), end, left + buf.len())
+    }
+
+    #[test]
+    fn chunks_are_decoded_at_any_boundary() {
+        for (text, data, rest) in [
+            ("2\r\n{}\r\n0\r\n\r\n", "{}", 0),
+            ("1\r\na\r\nA;x=\"y\"\r\n0123456789\r\n000\r\n\r\nHTTP", "a0123456789", 4),
+            ("1 \r\na\r\n0\r\nTrailer: x\r\nb: c\r\n\r\n", "a", 0),
+            ("0\r\n\r\n", "", 0),
+        ] {
+            for step in 1..text.len() {
+                assert_eq!(
+                    read(ResponseBody::chunked(), text.as_bytes(), step),
+                    (data.into(), Ok(()), rest),
+                    "{text:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn invalid_chunks_are_rejected() {
+        let error = |text: &str, step| read(ResponseBody::chunked(), text.as_bytes(), step).1.unwrap_err();
+        for (text, expected) in [
+            ("x\r\n", "its size is not a hexadecimal number"),
+            ("\r\n", "its size is not a hexadecimal number"),
+            ("+1\r\na\r\n", "its size is not a hexadecimal number"),
+            ("-1\r\na\r\n", "its size is not a hexadecimal number"),
+            ("0x1\r\na\r\n", "its size is not a hexadecimal number"),
+            (" 1\r\na\r\n", "its size is not a hexadecimal number"),
+            ("10000000000000000\r\n", "its size is not a hexadecimal number"),
+            ("1\na\n", "a line does not end with CR and LF"),
+            ("1;a\rb\r\na", "a line contains CR"),
+            ("1\r\nab\r\n", "its data is longer than its size"),
+            ("1\r\na\n\n0\r\n\r\n", "its data is longer than its size"),
+        ] {
+            for step in [1, text.len()] {
+                assert_eq!(error(text, step), format!("a chunk of the response is invalid: {expected}"), "{text:?}");
+            }
+        }
+        for text in ["", "1", "1\r\n", "5\r\nab", "1\r\na", "1\r\na\r\n", "0\r\n", "0\r\na: b\r\n"] {
+            assert_eq!(error(text, 1), "the server closed the connection before the end of the response", "{text:?}");
+        }
+        let (line, trailers) = (format!("1;{}", "x".repeat(MAX_SIZE_LINE)), "a: b\r\n".repeat(200));
+        assert!(error(&line, 1000).contains("its first line is too long"));
+        assert!(error(&format!("0\r\n{trailers}\r\n"), 1000).contains("too many headers"));
+        assert!(error(&format!("0\r\na: {}", "x".repeat(MAX_TRAILERS)), 1000).contains("the trailers are too large"));
+        assert!(error("0\r\na b\r\n\r\n", 1000).contains("invalid header name"));
+    }
+
+    #[test]
+    fn body_ends_at_its_length_or_with_the_connection() {
+        let of_length = || ResponseBody::of_length(3);
+        assert_eq!(read(of_length(), b"abcHTTP", 7), ("abc".into(), Ok(()), 4));
+        assert_eq!(read(of_length(), b"abc", 1), ("abc".into(), Ok(()), 0));
+        assert!(read(of_length(), b"ab", 1).1.is_err());
+        assert_eq!(read(ResponseBody::until_close(), b"ab", 1), ("ab".into(), Ok(()), 0));
+    }
+}

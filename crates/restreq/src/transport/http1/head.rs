@@ -156,3 +156,112 @@ fn decimal(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: Asked = Asked { is_head: false, upgrades: false };
+
+    /// Returns the status, the body and whether the connection stays open, or the error.
+    fn taken(text: &str, asked: Asked) -> String {
+        let mut buf = BytesMut::from(text);
+        match take(&mut buf, asked) {
+            Ok(None) => "incomplete".into(),
+            Ok(Some(head)) => {
+                let alive = if head.keeps_alive { "open" } else { "closed" };
+                format!("{} {:?} {alive} {buf:?}", head.response.status().as_u16(), head.body)
+            }
+            Err(error) => error.to_string().replace("the headers of the response are invalid: ", ""),
+        }
+    }
+
+    #[test]
+    fn end_of_the_body_follows_from_the_headers() {
+        for (text, expected) in [
+            ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", r#"200 ResponseBody(Length(2)) open b"{}""#),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 7, 7\r\n\r\n", r#"200 ResponseBody(Length(7)) open b"""#),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", r#"200 ResponseBody(Over) open b"""#),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked \r\n\r\n", r#"200 ResponseBody(Size) open b"""#),
+            ("HTTP/1.1 200 OK\r\n\r\nx", r#"200 ResponseBody(UntilClose) closed b"x""#),
+            ("HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n", r#"204 ResponseBody(Over) open b"""#),
+            ("HTTP/1.1 304 Not Modified\r\n\r\n", r#"304 ResponseBody(Over) open b"""#),
+            ("HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\n", r#"200 ResponseBody(Length(1)) closed b"""#),
+            (
+                "HTTP/1.0 200 OK\r\ncontent-length: 1\r\nconnection: Keep-Alive\r\n\r\n",
+                r#"200 ResponseBody(Length(1)) open b"""#,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 1\r\nconnection: te, Close\r\n\r\n",
+                r#"200 ResponseBody(Length(1)) closed b"""#,
+            ),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+                r#"200 ResponseBody(Size) closed b"""#,
+            ),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 \r\n\r\n", r#"204 ResponseBody(Over) open b"""#),
+            ("HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", "incomplete"),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n", "incomplete"),
+            ("", "incomplete"),
+        ] {
+            assert_eq!(taken(text, GET), expected, "{text:?}");
+        }
+        let head = Asked { is_head: true, upgrades: false };
+        let text = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n";
+        assert_eq!(taken(text, head), r#"200 ResponseBody(Over) open b"""#);
+    }
+
+    /// Two programs that read such headers in different ways would see different responses.
+    #[test]
+    fn ambiguous_headers_are_rejected() {
+        for (headers, expected) in [
+            ("content-length: 1\r\ncontent-length: 2", "there are different values of Content-Length"),
+            ("content-length: 1, 2", "there are different values of Content-Length"),
+            ("content-length: +1", "Content-Length is not a number"),
+            ("content-length: 1 1", "Content-Length is not a number"),
+            ("content-length: 0x1", "Content-Length is not a number"),
+            ("content-length:", "Content-Length is not a number"),
+            ("content-length: 18446744073709551616", "Content-Length is not a number"),
+            ("transfer-encoding: gzip, chunked", "Transfer-Encoding is not \"chunked\""),
+            ("transfer-encoding: identity", "Transfer-Encoding is not \"chunked\""),
+            ("transfer-encoding: chunked\r\ntransfer-encoding: chunked", "Transfer-Encoding is not \"chunked\""),
+            ("a: b\r\n c: d", "invalid header name"),
+            ("a : b", "invalid header name"),
+            (": b", "invalid header name"),
+            ("a: \u{1}", "invalid header value"),
+            ("a: b\nc: d", "a line does not end with CR and LF"),
+            ("a: b\rc: d", "invalid header value"),
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\n{headers}\r\n\r\n");
+            assert_eq!(taken(&text, GET), expected, "{headers:?}");
+        }
+        for (text, expected) in [
+            ("HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "HTTP/1.0 has no Transfer-Encoding"),
+            ("HTTP/1.1 200 OK\n\n", "a line does not end with CR and LF"),
+            ("\r\n\r\n", "the status line is missing"),
+            ("HTTP/2.0 200 OK\r\n\r\n", "invalid HTTP version"),
+            ("HTTP/1.1 20 OK\r\n\r\n", "invalid response status"),
+            ("HTTP/1.1 099 OK\r\n\r\n", "the status is not a number from 100 to 999"),
+            ("HTTP/1.1 101 Switching\r\n\r\n", "the client did not ask for another protocol"),
+            ("SSH-2.0-OpenSSH_9\r\n\r\n", "invalid HTTP version"),
+        ] {
+            assert_eq!(taken(text, GET), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn accepted_upgrade_ends_the_http_connection() {
+        let asked = Asked { is_head: false, upgrades: true };
+        let text = "HTTP/1.1 101 Switching\r\nupgrade: websocket\r\n\r\n\u{1}";
+        assert_eq!(taken(text, asked), r#"101 ResponseBody(Over) closed b"\x01""#);
+    }
+
+    #[test]
+    fn size_and_number_of_headers_are_limited() {
+        let line = |count: usize| format!("HTTP/1.1 204 \r\n{}\r\n", "a: b\r\n".repeat(count));
+        assert_eq!(taken(&line(MAX_HEADERS), GET), r#"204 ResponseBody(Over) open b"""#);
+        assert_eq!(taken(&line(MAX_HEADERS + 1), GET), "too many headers");
+        let long = format!("HTTP/1.1 204 \r\na: {}", "b".repeat(MAX_HEAD));
+        assert_eq!(taken(&long, GET), "the headers of the response are larger than 65536 bytes");
+    }
+}

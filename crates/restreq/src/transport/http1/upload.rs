@@ -233,3 +233,87 @@ fn render(request: &Request<HttpBody>, out: &mut Vec<u8>) {
 fn write_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(format!("content-length: {length}\r\n").as_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use futures_util::stream;
+    use http::Method;
+
+    use super::*;
+    use crate::request::Body;
+
+    /// Writes a request and returns its text.
+    fn written(method: Method, uri: &str, headers: &[(&'static str, &str)], body: &Body) -> Result<String, String> {
+        let mut request = Request::new(body.to_http().unwrap());
+        (*request.method_mut(), *request.uri_mut()) = (method, uri.parse().unwrap());
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let (mut upload, mut out) = (Upload::default(), Vec::new());
+        assert!(upload.is_done());
+        upload.start(&mut request);
+        assert!(!upload.is_over());
+        let Poll::Ready(result) = upload.poll(&mut out, &mut Context::from_waker(Waker::noop())) else {
+            panic!("memory is always ready")
+        };
+        assert_eq!((upload.is_over(), upload.is_done()), (true, result.is_ok()));
+        result.map(|()| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
+    }
+
+    fn streamed(parts: &'static [&'static str]) -> Body {
+        Body::stream(stream::iter(parts.iter().map(|part| Ok(Bytes::from_static(part.as_bytes())))))
+    }
+
+    #[test]
+    fn request_is_written_with_its_length_or_in_chunks() {
+        let (bytes, empty) = (Body::Bytes("{}".into()), Body::Empty);
+        for (method, uri, headers, body, expected) in [
+            (
+                Method::GET,
+                "/a?b=c",
+                &[("host", "h"), ("accept", "*/*")][..],
+                &empty,
+                "GET /a?b=c HTTP/1.1\r\nhost: h\r\naccept: */*\r\n\r\n",
+            ),
+            (Method::GET, "http://h:1/a", &[], &empty, "GET http://h:1/a HTTP/1.1\r\n\r\n"),
+            (Method::POST, "/", &[], &empty, "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
+            (Method::DELETE, "/", &[], &empty, "DELETE / HTTP/1.1\r\n\r\n"),
+            (Method::DELETE, "/", &[], &bytes, "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
+            // The client knows the length better than the caller. Another length would start another request.
+            (
+                Method::PUT,
+                "/",
+                &[("content-length", "1"), ("transfer-encoding", "chunked")],
+                &bytes,
+                "PUT / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}",
+            ),
+            (
+                Method::PUT,
+                "/",
+                &[],
+                &streamed(&["a", "", "0123456789"]),
+                "PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\na\r\n0123456789\r\n0\r\n\r\n",
+            ),
+            (Method::PUT, "/", &[], &streamed(&[]), "PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            (
+                Method::PUT,
+                "/",
+                &[("content-length", "3")],
+                &streamed(&["a", "bc"]),
+                "PUT / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc",
+            ),
+        ] {
+            assert_eq!(written(method, uri, headers, body).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn stream_of_another_length_fails() {
+        let put =
+            |length, parts| written(Method::PUT, "/", &[("content-length", length)], &streamed(parts)).unwrap_err();
+        assert_eq!(put("3", &["a"]), "the request body ended 2 bytes before its length");
+        assert_eq!(put("1", &["a", "b"]), "the request body is longer than its length");
+    }
+}
