@@ -8,6 +8,7 @@ mod evict;
 mod exec;
 mod logs;
 mod options;
+mod pages;
 #[cfg(feature = "ws")]
 mod port_forward;
 mod representation;
@@ -41,6 +42,7 @@ pub use self::exec::ExecOptions;
 pub(crate) use self::logs::lines;
 pub use self::logs::{LogLines, LogOptions, LogSource};
 use self::options::{with_list_options, with_watch_options, with_write_options};
+pub use self::pages::Pages;
 #[cfg(feature = "ws")]
 pub use self::port_forward::PortForward;
 use self::representation::Representation;
@@ -51,8 +53,10 @@ pub use self::subresource::Subresource;
 pub use self::token::{BoundObjectReference, ServiceAccountToken, TokenRequest};
 pub use self::watcher::{WatchedObjects, Watcher, WatcherEvent};
 pub use self::workloads::{ScaleSpec, ScaleStatus, WorkloadScale};
-use crate::error::InvalidRequest;
-use crate::{Error, Request, RestClient, list};
+use crate::client::RestClient;
+use crate::error::{Error, InvalidRequest};
+use crate::list;
+use crate::request::Request;
 
 /// A typed client for the objects of one resource, in one namespace or in all namespaces.
 ///

@@ -3,7 +3,7 @@
 use pintle_meta::redacted_url;
 
 use crate::error::ConfigError;
-use crate::request::path;
+use crate::path;
 
 /// The base of all request URLs: scheme, host and path prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pintle_meta::RequestLine;
 use serde_json::{Map, Value};
 
-use crate::Request;
-use crate::request::Body;
+use crate::body::Body;
+use crate::request::Request;
 
 /// The maximum size of a body that the client parses before logging.
 const MAX_PARSED: usize = 1 << 20;

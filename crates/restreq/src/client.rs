@@ -12,17 +12,18 @@ use pintle_ratelimit::ItemBackoffConfig;
 use crate::auth::{Credentials, Impersonation};
 use crate::backoff::{self, ServerBackoff};
 use crate::base::Base;
+use crate::body::HttpBody;
 use crate::error::ConfigError;
+use crate::http2::Http2Config;
 #[cfg(feature = "tower")]
 use crate::layer::{LayeredTransport, TransportLayer};
 use crate::metrics::Instruments;
-use crate::request::HttpBody;
+use crate::request::Request;
 use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::transport::proxy::{Environment, Proxy};
 use crate::transport::{ExchangeOptions, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
-use crate::{Http2Config, Request};
 
 /// A client for one API server. Clones are cheap. All clones share the connections, the credentials and the rate limit.
 ///

@@ -13,6 +13,8 @@ use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, S
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
+pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
+
 /// The error of a request. The message of each error describes the request and contains no secrets.
 ///
 /// # Examples
@@ -540,4 +542,52 @@ pub enum AuthError {
         /// The reason why the token file is invalid.
         why: String,
     },
+}
+/// Returns an iterator that starts with an error and continues with its sources.
+pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error| StdError::source(*error))
+}
+
+/// Formats the error and its sources on one line, from the outermost to the innermost.
+pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
+    let mut line = String::new();
+    for cause in causes(error) {
+        let text = cause.to_string();
+        // Skip a source whose text is already part of the message.
+        if !line.contains(&text) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&text);
+        }
+    }
+    line
+}
+
+/// The reason why the client could not read a body to its end.
+pub(crate) enum BodyFault {
+    Idle(Duration),
+    TooLarge(usize),
+    Total(Duration),
+    Transport(BoxError),
+}
+
+impl BodyFault {
+    pub(crate) fn into_error(self, line: &Arc<RequestLine>) -> Error {
+        let request = line.clone();
+        match self {
+            Self::Idle(after) => late(line, Phase::Idle, after),
+            Self::TooLarge(limit) => Error::TooLarge { request, limit },
+            Self::Total(after) => late(line, Phase::Total, after),
+            Self::Transport(error) => {
+                let message = format!("while reading the response: {}", in_one_line(&*error));
+                Error::Transport { request, message: message.into(), source: error.into() }
+            }
+        }
+    }
+}
+
+/// Returns the error of a request that missed a deadline.
+pub(crate) fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
+    Error::Timeout { request: line.clone(), phase, after }
 }

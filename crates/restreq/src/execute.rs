@@ -16,19 +16,22 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-pub(crate) use self::reading::BodyFault;
 use self::reading::{read, read_some};
 use self::retrying::Retrying;
 use crate::auth::Login;
 use crate::backoff::ServerBackoff;
-use crate::error::{self, AuthError, Phase};
+use crate::error::{self, AuthError, Error, Flow, InvalidRequest, Phase, in_one_line, late};
+use crate::list::ListStream;
 use crate::metrics::Timer;
+use crate::request::Request;
+use crate::response::Response;
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
 #[cfg(feature = "ws")]
 use crate::transport;
-use crate::transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, ResponseBody, in_one_line};
-use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response, Watch, span, warning};
+use crate::transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, ResponseBody};
+use crate::watch::{RawWatch, Watch};
+use crate::{span, warning};
 
 /// How to treat the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -311,12 +314,16 @@ impl Request {
         self.parts.client.retries().deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
-        let outcome = self.attempt(line, mode, None, &mut used).await;
-        self.note_attempt(span, 0, &outcome);
-        match outcome {
-            Ok(answer) if mode.accepts(answer.status()) => Ok(answer),
-            outcome => Box::pin(Retrying::new(self, line, mode, deadline, span).run(outcome, used)).await,
-        }
+        // The block ends the life of `outcome`. Otherwise, this future would have room for it during the retries.
+        let retrying = {
+            let outcome = self.attempt(line, mode, &mut used).await;
+            self.note_attempt(span, 0, &outcome);
+            if outcome.as_ref().is_ok_and(|answer| mode.accepts(answer.status())) {
+                return outcome;
+            }
+            Box::pin(Retrying::new(self, line, mode, deadline, span).run(outcome, used))
+        };
+        retrying.await
     }
 
     /// Waits for the back-off of the request or of the client.
@@ -357,24 +364,23 @@ impl Request {
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
-        renewed: Option<Login>,
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
-        let Used { login, is_stale } = used;
+        let Used { login, is_renewed, is_stale } = used;
         // Get the credentials before taking the body, because a stream can be taken only once.
         if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
-            *login = match renewed {
-                Some(login) => login,
-                None => self.parts.client.credentials().login().await.map_err(unavailable)?,
-            };
+            if !*is_renewed {
+                *login = self.parts.client.credentials().login().await.map_err(unavailable)?;
+            }
             if login.run > 0 {
                 let shown = PluginCertificate { run: login.run, pair: login.pair.as_deref() };
                 let shown = Box::pin(self.parts.client.transport().show(shown)).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
-        let mut request = self.to_http(line)?;
+        // The request is large, and this future contains it while it waits for the response.
+        let mut request = Box::new(self.to_http(line)?);
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
@@ -402,7 +408,7 @@ impl Request {
         }
     }
 
-    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<crate::request::HttpBody>, Error> {
+    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<crate::body::HttpBody>, Error> {
         let invalid = |source| Error::Invalid { request: line.clone(), source };
         let mut request = http::Request::new(self.parts.body.to_http().map_err(invalid)?);
         *request.method_mut() = self.parts.method.clone();
@@ -466,6 +472,8 @@ impl Request {
 #[derive(Default)]
 struct Used {
     login: Login,
+    /// Whether `login` was set before the attempt.
+    is_renewed: bool,
     /// Whether the request was sent over a reused connection and that connection was lost.
     is_stale: bool,
 }
@@ -509,10 +517,6 @@ fn from_now(span: Duration) -> Option<(Instant, Duration)> {
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),
-        Some((at, after)) => tokio::time::timeout_at(at, future).await.map_err(|_| after),
+        Some((at, after)) => Box::pin(tokio::time::timeout_at(at, future)).await.map_err(|_| after),
     }
-}
-
-fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
-    Error::Timeout { request: line.clone(), phase, after }
 }

@@ -15,9 +15,9 @@ use http_body_util::combinators::UnsyncBoxBody;
 use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
 
-use crate::request::{BoxError, HttpBody};
-use crate::transport::{ConnectionUse, ExchangeOptions, Failure, ResponseBody, Transport, causes};
-use crate::{ByteStream, Error, RestClient};
+use crate::body::HttpBody;
+use crate::error::{BoxError, causes};
+use crate::transport::{ConnectionUse, ExchangeOptions, Failure, ResponseBody, Transport};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -195,47 +195,10 @@ impl Service<Request<TransportBody>> for TransportService {
         let options = request.extensions().get().copied();
         let options = options.unwrap_or(ExchangeOptions { usage: ConnectionUse::Short, headers: None });
         Box::pin(async move {
-            let answer = transport.round_trip(&mut request.map(HttpBody::of_layer), options).await?;
+            let answer =
+                transport.round_trip(&mut request.map(|TransportBody(body)| HttpBody::of_layer(body)), options).await?;
             Ok(answer.map(TransportBody::new))
         })
-    }
-}
-
-/// Sends an `http::Request` with the credentials, retries and metrics of the client. The client uses only the path and
-/// the query of the URI. If the server responds with a failure status, the call returns [`Error::Status`]. The response
-/// body is streamed.
-///
-/// # Examples
-///
-/// ```
-/// use bytes::Bytes;
-/// use pintle_restreq::{Error, RestClient};
-/// use tower_service::Service;
-///
-/// async fn is_ready(mut client: RestClient) -> Result<bool, Error> {
-///     let mut request = http::Request::new(Bytes::new());
-///     *request.uri_mut() = http::Uri::from_static("/readyz");
-///     Ok(client.call(request).await?.status().is_success())
-/// }
-/// ```
-impl Service<Request<Bytes>> for RestClient {
-    type Response = Response<ByteStream>;
-    type Error = Error;
-    type Future = BoxFuture<Result<Response<ByteStream>, Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
-        let (head, body) = request.into_parts();
-        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-        let mut request = self.verb(head.method).request_uri(target);
-        request.parts.headers = head.headers;
-        if !body.is_empty() {
-            request = request.body(body);
-        }
-        Box::pin(async move { request.respond().await })
     }
 }
 

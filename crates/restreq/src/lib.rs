@@ -54,8 +54,10 @@
 
 mod api;
 mod auth;
+mod authorization;
 mod backoff;
 mod base;
+mod body;
 mod body_log;
 #[cfg(feature = "ws")]
 mod channels;
@@ -76,12 +78,14 @@ mod managed_fields;
 mod mapper;
 mod metrics;
 mod oversized;
-mod pages;
+mod path;
 #[cfg(feature = "ws")]
 mod process;
 mod request;
 mod response;
 mod retry;
+#[cfg(feature = "tower")]
+mod service;
 mod span;
 mod status;
 mod stream;
@@ -94,8 +98,8 @@ mod websocket;
 
 pub use api::{
     Api, BoundObjectReference, Deletion, EventStream, EvictionOutcome, LogLines, LogOptions, LogSource,
-    OperationResult, PageStream, RawEventStream, RetryWatch, ScaleSpec, ScaleStatus, ServiceAccountToken, Subresource,
-    Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, WorkloadScale,
+    OperationResult, PageStream, Pages, RawEventStream, RetryWatch, ScaleSpec, ScaleStatus, ServiceAccountToken,
+    Subresource, Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, WorkloadScale,
     retry_on_conflict,
 };
 #[cfg(feature = "ws")]
@@ -108,7 +112,6 @@ pub use layer::{TransportBody, TransportLayer, TransportService};
 pub use list::ListStream;
 pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
 pub use mapper::{DiscoveredResource, MappingError, RestMapper};
-pub use pages::Pages;
 #[cfg(feature = "ws")]
 pub use process::{AttachedProcess, CommandOutput, ExecError, ProcessInput, ProcessOutput, Terminal, TerminalSize};
 pub use request::Request;

@@ -14,8 +14,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use self::splitter::{Fault, ListSplitter};
+use crate::error::Error;
+use crate::status;
 use crate::stream::ByteStream;
-use crate::{Error, status};
 
 /// A stream of the parts of a list. The stream returns the items in the order of the response, and then the metadata of
 /// the list.

@@ -14,7 +14,7 @@ use thiserror::Error as ThisError;
 use tokio::time::Instant;
 
 use self::find::Wanted;
-use crate::RestClient;
+use crate::client::RestClient;
 
 /// Finds a resource by its name or its kind. This type corresponds to client-go's `RESTMapper` with cached discovery.
 ///

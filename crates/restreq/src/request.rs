@@ -1,7 +1,5 @@
 //! A builder for requests.
 
-mod body;
-pub(crate) mod path;
 mod url;
 
 use std::collections::BTreeMap;
@@ -18,14 +16,15 @@ use pintle_meta::redacted_url;
 use pintle_ratelimit::{ItemBackoffConfig, Throttle, TokioClock};
 use serde::Serialize;
 
-pub(crate) use body::{Body, BoxError, HttpBody};
 #[cfg(test)]
 pub(crate) use url::templates_rendered;
 
 use crate::backoff::ServerBackoff;
-use crate::error::InvalidRequest;
+use crate::body::Body;
+use crate::client::RestClient;
+use crate::error::{Error, InvalidRequest};
+use crate::path;
 use crate::warning::WarningHandler;
-use crate::{Error, RestClient};
 
 /// A request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
 ///

@@ -8,7 +8,9 @@ use http::{HeaderMap, StatusCode};
 use pintle_meta::{DecodeError, List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Flow, Warning, error, list, status};
+use crate::error::{Error, Flow};
+use crate::warning::Warning;
+use crate::{error, list, status};
 
 /// A successful response with its complete body in memory.
 ///

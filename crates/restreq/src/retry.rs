@@ -12,8 +12,8 @@ use memchr::memmem;
 use serde::Deserialize;
 
 pub(crate) use self::budget::Budget;
-use crate::Error;
-use crate::request::Body;
+use crate::body::Body;
+use crate::error::Error;
 
 /// Decides whether and when the client sends a request again. Each call of `send` creates a separate `Retry`. This type
 /// does not sleep.

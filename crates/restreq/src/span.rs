@@ -8,7 +8,8 @@ use pintle_meta::RequestLine;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use crate::{Error, Request};
+use crate::error::Error;
+use crate::request::Request;
 
 impl Request {
     /// Creates the span for one request. The span includes all attempts. The names of the fields follow OpenTelemetry

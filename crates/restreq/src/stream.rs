@@ -12,8 +12,7 @@ use http_body::Body;
 use pintle_meta::RequestLine;
 use tokio::time::{Instant, Sleep};
 
-use crate::Error;
-use crate::execute::BodyFault;
+use crate::error::{BodyFault, Error};
 use crate::transport::ResponseBody;
 
 /// A stream of the chunks of a response body. A chunk can start and end at any byte of the body.

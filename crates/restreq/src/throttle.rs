@@ -7,7 +7,7 @@ use pintle_meta::RequestLine;
 use pintle_ratelimit::TokioClock;
 use tokio::time::Instant;
 
-use crate::Error;
+use crate::error::Error;
 
 /// The rate limiter that all requests of a client share. By default, the client has no rate limit. Servers protect
 /// themselves with API Priority and Fairness, and users do not expect client-go's default of 5 requests per second. For

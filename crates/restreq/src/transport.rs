@@ -38,11 +38,11 @@ use self::tls::TlsSource;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::tls::pem_faults;
 pub(crate) use self::tls::{CA, ClientPair, PluginCertificate, pem};
-use crate::Http2Config;
 use crate::base::Base;
-use crate::error::ConfigError;
+use crate::body::HttpBody;
+use crate::error::{BoxError, ConfigError, causes};
+use crate::http2::Http2Config;
 use crate::metrics::Instruments;
-use crate::request::{BoxError, HttpBody};
 
 /// The connections to one server.
 pub(crate) struct Transport {
@@ -401,27 +401,6 @@ const REFUSALS: [&str; 18] = [
     "UnrecognisedName",
     "UnsupportedCertificate",
 ];
-
-/// Returns an iterator that starts with an error and continues with its sources.
-pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error| StdError::source(*error))
-}
-
-/// Formats the error and its sources on one line, from the outermost to the innermost.
-pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
-    let mut line = String::new();
-    for cause in causes(error) {
-        let text = cause.to_string();
-        // Skip a source whose text is already part of the message.
-        if !line.contains(&text) {
-            if !line.is_empty() {
-                line.push_str(": ");
-            }
-            line.push_str(&text);
-        }
-    }
-    line
-}
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 pub use frames::{FrameSplitter, FrameTooLarge};
 
-use crate::Error;
+use crate::error::Error;
 use crate::stream::ByteStream;
 
 /// A stream of the decoded events of a watch, in the order in which the server sends them.

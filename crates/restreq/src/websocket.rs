@@ -13,8 +13,9 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
+use crate::error::Error;
+use crate::request::Request;
 use crate::transport::connect::Conn;
-use crate::{Error, Request};
 
 /// A WebSocket that uses one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use super::Api;
 use super::options::with_write_options;
 use super::representation::Representation;
-use crate::error::InvalidRequest;
-use crate::{Error, Request, extract_managed_fields};
+use crate::error::{Error, InvalidRequest};
+use crate::managed_fields::extract_managed_fields;
+use crate::request::Request;
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.

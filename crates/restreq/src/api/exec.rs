@@ -4,9 +4,9 @@ use http::Method;
 use pintle_meta::{ApiError, InvalidKey, ObjectKey};
 
 use super::Api;
-use crate::Request;
 use crate::error::InvalidRequest;
 use crate::process::{AttachedProcess, PROTOCOLS, Streams};
+use crate::request::Request;
 
 /// The options of [`Api::exec`] and [`Api::attach`]. By default, the client reads stdout and stderr of the default
 /// container.

@@ -14,7 +14,8 @@ use pintle_meta::{ApiError, InvalidKey, ObjectKey, Time};
 
 use super::Api;
 use crate::error::InvalidRequest;
-use crate::{ByteStream, Request};
+use crate::request::Request;
+use crate::stream::ByteStream;
 
 /// The options of [`Api::logs`] and [`Api::log_lines`]. These options correspond to `PodLogOptions`. By default, the
 /// server sends the whole log of the default container.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_meta::{FieldValidation, ListOptions, WatchOptions, WriteOptions};
 
-use crate::Request;
+use crate::request::Request;
 
 pub(super) fn with_list_options(request: Request, options: &ListOptions) -> Request {
     let limit = if options.limit == 0 { String::new() } else { options.limit.to_string() };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Api;
 use super::options::with_list_options;
-use crate::Error;
+use crate::error::Error;
 
 /// The form in which a client requests objects: whole objects, only their metadata, or a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

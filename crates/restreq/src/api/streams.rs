@@ -8,7 +8,9 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use serde::de::DeserializeOwned;
 
-use crate::{Error, ListStream, RawWatch, Watch};
+use crate::error::Error;
+use crate::list::ListStream;
+use crate::watch::{RawWatch, Watch};
 
 /// A stream of the items of a list. The error type is [`ApiError`](pintle_meta::ApiError). The
 /// [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api) returns this stream.

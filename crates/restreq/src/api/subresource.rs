@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::Api;
 use super::options::with_write_options;
-use crate::Request;
 use crate::error::InvalidRequest;
+use crate::request::Request;
 
 /// A subresource of an object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
 ///

@@ -12,8 +12,8 @@ use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 
+use super::pages::Pages;
 use super::{Api, RetryWatch, retry_watch};
-use crate::Pages;
 
 /// An endless stream that returns all existing objects of a resource and then each change. This type corresponds to
 /// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.

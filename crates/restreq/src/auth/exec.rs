@@ -16,8 +16,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use zeroize::Zeroizing;
 
+use super::policy;
 use super::renewal::{Credential, Source};
-use super::{policy, secret};
+use crate::authorization::secret;
 use crate::error::{AuthError, ConfigError};
 use crate::metrics::Instruments;
 use crate::transport::{CA, ClientPair, pem};

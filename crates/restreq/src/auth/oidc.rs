@@ -15,11 +15,13 @@ use serde::Deserialize;
 
 use self::token_writer::{TokenWriter, Tokens};
 use super::renewal::{Credential, LEEWAY, Renewal, Source};
-use super::secret;
-use crate::error::{AuthError, ConfigError};
+use crate::authorization::secret;
+use crate::client::{RestClient, RestClientConfig, Timeouts};
+use crate::error::{AuthError, ConfigError, Error};
 use crate::files::FileReader;
-use crate::request::path::encode_query;
-use crate::{Error, Request, Response, RestClient, RestClientConfig, Timeouts};
+use crate::path::encode_query;
+use crate::request::Request;
+use crate::response::Response;
 
 /// A login at an OpenID Connect issuer.
 pub(crate) struct OidcLogin {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::time::Instant;
 
-use super::secret;
+use crate::authorization::secret;
 use crate::error::AuthError;
 use crate::files::{self, FileReader};
 

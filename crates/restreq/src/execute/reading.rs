@@ -1,48 +1,21 @@
 //! Reading response bodies.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use pintle_meta::RequestLine;
 
-use super::{from_now, late, within};
-use crate::Error;
-use crate::error::Phase;
-use crate::request::BoxError;
-use crate::transport::{ResponseBody, Timers, in_one_line};
+use super::{from_now, within};
+use crate::error::BodyFault;
+use crate::transport::{ResponseBody, Timers};
 
 /// The maximum buffer capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;
 /// If the client does not need a body, it reads at most this number of bytes, so that it can reuse the connection.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The reason why the client could not read a body to its end.
-pub(crate) enum BodyFault {
-    Idle(Duration),
-    TooLarge(usize),
-    Total(Duration),
-    Transport(BoxError),
-}
-
-impl BodyFault {
-    pub(crate) fn into_error(self, line: &Arc<RequestLine>) -> Error {
-        let request = line.clone();
-        match self {
-            Self::Idle(after) => late(line, Phase::Idle, after),
-            Self::TooLarge(limit) => Error::TooLarge { request, limit },
-            Self::Total(after) => late(line, Phase::Total, after),
-            Self::Transport(error) => {
-                let message = format!("while reading the response: {}", in_one_line(&*error));
-                Error::Transport { request, message: message.into(), source: error.into() }
-            }
-        }
-    }
-}
 
 /// Reads a whole response body of at most `limit` bytes. Waits at most for `idle` for each part of the body.
 pub(super) async fn read(

@@ -12,9 +12,11 @@ use tracing::Span;
 use super::reading::drain;
 use super::{Mode, Used};
 use crate::auth::Login;
+use crate::error::Error;
+use crate::request::Request;
 use crate::retry::{Outcome, Repetition, Retry};
+use crate::status;
 use crate::transport::ResponseBody;
-use crate::{Error, Request, status};
 
 type Answer = Result<Response<ResponseBody>, Error>;
 
@@ -38,7 +40,7 @@ pub(super) struct Retrying<'a> {
 enum Next {
     /// Another attempt, with these credentials if they are set.
     Attempt(Option<Login>),
-    End(Answer),
+    End(Box<Answer>),
 }
 
 impl<'a> Retrying<'a> {
@@ -57,13 +59,13 @@ impl<'a> Retrying<'a> {
     /// the first attempt.
     pub(super) async fn run(mut self, mut outcome: Answer, mut used: Used) -> Answer {
         loop {
-            let renewed = match self.next(outcome, &used).await {
-                Next::Attempt(renewed) => renewed,
-                Next::End(answer) => return answer,
+            used = match self.next(outcome, &used).await {
+                Next::Attempt(None) => Used::default(),
+                Next::Attempt(Some(login)) => Used { login, is_renewed: true, is_stale: false },
+                Next::End(answer) => return *answer,
             };
-            used = Used::default();
             self.request.wait_for_backoff(self.line).await;
-            outcome = self.request.attempt(self.line, self.mode, renewed, &mut used).await;
+            outcome = self.request.attempt(self.line, self.mode, &mut used).await;
             self.request.note_attempt(self.span, self.attempts, &outcome);
             self.attempts += 1;
         }
@@ -80,7 +82,7 @@ impl<'a> Retrying<'a> {
                     }
                     return Next::Attempt(Some(login));
                 }
-                Err(last) => return Next::End(Err(self.in_doubt(last))),
+                Err(last) => return Next::End(Box::new(Err(self.in_doubt(last)))),
             }
         }
         let Some(wait) = self.wait(&outcome, used.is_stale) else {
@@ -88,7 +90,7 @@ impl<'a> Retrying<'a> {
                 Ok(answer) => self.request.judge(self.line, self.mode, answer).await,
                 Err(error) => Err(error),
             };
-            return Next::End(last.map_err(|last| self.in_doubt(last)));
+            return Next::End(Box::new(last.map_err(|last| self.in_doubt(last))));
         };
         self.give_up_attempt(outcome, wait).await;
         if !wait.is_zero() {
@@ -96,11 +98,11 @@ impl<'a> Retrying<'a> {
         }
         match self.request.throttle(self.line).await {
             Ok(()) => Next::Attempt(None),
-            Err(last) => Next::End(Err(self.in_doubt(last))),
+            Err(last) => Next::End(Box::new(Err(self.in_doubt(last)))),
         }
     }
 
-    /// Returns new credentials after the server rejected those of the request. Returns `None` if there are none, or if
+    /// Returns new credentials after the server rejected the credentials `rejected`. Returns `None` if there are none, or if
     /// the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
         // If the caller set the `Authorization` header itself, the server has not rejected the client's credentials.

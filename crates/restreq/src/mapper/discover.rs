@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::documents::{Resources, Root};
 use super::{DiscoveredResource, Known};
-use crate::{Error, RestClient};
+use crate::client::RestClient;
+use crate::error::Error;
 
 /// The media types of discovery documents. The server uses the first media type that it supports.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \

@@ -8,7 +8,8 @@ use pintle_meta::RequestLine;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Request, path};
+use super::Request;
+use crate::path;
 
 /// Parameters of the Kubernetes API whose values errors and logs may show.
 const PUBLIC_PARAMS: [&str; 32] = [

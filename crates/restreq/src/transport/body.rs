@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::inflate::inflated;
 use super::connection_group::{Incoming, PooledConnection};
-use crate::request::BoxError;
+use crate::error::BoxError;
 
 /// A response body. When the body ends, another request can use the connection.
 pub(crate) struct ResponseBody(Source);

@@ -18,9 +18,9 @@ use super::proxy::Proxy;
 use super::reads::Reads;
 use super::tls::TlsSettings;
 use super::{Failure, eyeballs, tunnel};
-use crate::Http2Config;
+use crate::error::BoxError;
+use crate::http2::Http2Config;
 use crate::metrics::Instruments;
-use crate::request::BoxError;
 
 /// Opens connections to one server. One deadline limits the total time for the TCP connection, the proxy and the TLS
 /// handshake.

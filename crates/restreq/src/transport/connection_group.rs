@@ -25,8 +25,9 @@ use super::http1::{self, Http1, IdleSignal};
 use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticket};
 use super::reads::Reads;
 use super::{Failure, SendError};
-use crate::Http2Config;
-use crate::request::{BoxError, HttpBody};
+use crate::body::HttpBody;
+use crate::error::BoxError;
+use crate::http2::Http2Config;
 
 /// The connections for one group of requests. A connection closes after the group and the connection's last response
 /// are dropped.

@@ -23,7 +23,8 @@ use self::head::{Asked, Head};
 use self::upload::Upload;
 use super::SendError;
 use super::connect::Conn;
-use crate::request::{BoxError, HttpBody};
+use crate::body::HttpBody;
+use crate::error::BoxError;
 
 /// One HTTP/1.1 connection.
 ///

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use pintle_meta::redacted_url;
 
 use self::bypass::bypasses;
-use crate::auth::basic;
+use crate::authorization::basic;
 use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 

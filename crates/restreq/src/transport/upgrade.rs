@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use super::connect::{Conn, Connector};
 use super::http1::{self, Http1};
 use super::{Failure, ResponseBody};
-use crate::request::HttpBody;
+use crate::body::HttpBody;
 
 /// A connection after its upgrade.
 pub(crate) struct Upgraded {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
 use bytes::Bytes;
-use pintle_meta::{ClientConfig, PemSource};
-use pintle_restreq::RestClient;
+use pintle_meta::{ApiResource, ClientConfig, DynamicObject, PemSource, Scope};
+use pintle_restreq::{Api, RestClient};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -133,4 +133,16 @@ async fn streamed_bodies_lose_no_wake_across_threads() {
         });
         soon(futures_util::future::try_join_all(readers)).await.unwrap();
     }
+}
+
+/// Callers move the futures of requests, and spawn them as parts of their own tasks.
+#[tokio::test]
+async fn future_of_a_get_is_small() {
+    let client = RestClient::new(ClientConfig::new("http://127.0.0.1:1")).unwrap();
+    let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+    let pods: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("team-a")).unwrap();
+    let (get, request) = (pods.get("web"), client.get());
+    let send = request.send();
+    let sizes = (size_of_val(&get), size_of_val(&send));
+    assert!(sizes.0 <= 1_500 && sizes.1 <= 1_500, "{sizes:?}");
 }

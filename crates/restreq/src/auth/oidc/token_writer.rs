@@ -8,8 +8,7 @@ use std::time::Duration;
 use pintle_meta::{Secret, TokenStore};
 use tokio::sync::watch;
 
-use crate::error::AuthError;
-use crate::transport::in_one_line;
+use crate::error::{AuthError, in_one_line};
 
 /// Stores new tokens in a background thread. At any time, the thread stores only one set of tokens. A network file
 /// system can hang, so callers do not wait longer than a fixed limit.

@@ -9,7 +9,7 @@ use flate2::write::MultiGzDecoder;
 use http_body::{Body as _, Frame};
 
 use super::ResponseBody;
-use crate::request::BoxError;
+use crate::error::BoxError;
 
 /// A gzip body. Each frame contains at most about 64 KiB of decompressed data, even if the compression ratio is high.
 /// The code that reads this body applies its size limits to the decompressed data.

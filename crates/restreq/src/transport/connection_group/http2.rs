@@ -19,8 +19,9 @@ use http_body::{Body as _, Frame, SizeHint};
 use tokio::runtime::Handle;
 
 pub(super) use self::keep_alive::KeepAlive;
-use crate::Http2Config;
-use crate::request::{BoxError, HttpBody};
+use crate::body::HttpBody;
+use crate::error::BoxError;
+use crate::http2::Http2Config;
 use crate::transport::connect::Conn;
 use crate::transport::pool::MAX_STREAMS;
 use crate::transport::reads::Reads;

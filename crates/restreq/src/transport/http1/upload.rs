@@ -11,7 +11,8 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body::Body as _;
 use tokio::io::AsyncWrite;
 
-use crate::request::{BoxError, HttpBody};
+use crate::body::HttpBody;
+use crate::error::BoxError;
 use crate::transport::has_body;
 
 /// A request that is being written.
@@ -242,7 +243,7 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::request::Body;
+    use crate::body::Body;
 
     /// Writes a request and returns its text.
     fn written(method: Method, uri: &str, headers: &[(&'static str, &str)], body: &Body) -> Result<String, String> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use h2::{Ping, PingPong, client};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::Http2Config;
+use crate::http2::Http2Config;
 use crate::transport::connect::Conn;
 use crate::transport::reads::Reads;
 

@@ -10,11 +10,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Frame, SizeHint};
+#[cfg(feature = "tower")]
+use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::oneshot;
 
-use crate::error::InvalidRequest;
+use crate::error::{BoxError, InvalidRequest};
 
-pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type ByteSource = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 /// The body of a request.
@@ -84,7 +85,7 @@ enum Pieces {
     Stream(Mutex<ByteSource>),
     /// A body from a layer.
     #[cfg(feature = "tower")]
-    Layer(Mutex<crate::TransportBody>),
+    Layer(Mutex<UnsyncBoxBody<Bytes, BoxError>>),
 }
 
 impl Pieces {
@@ -117,7 +118,7 @@ impl HttpBody {
     }
 
     #[cfg(feature = "tower")]
-    pub(crate) fn of_layer(body: crate::TransportBody) -> Self {
+    pub(crate) fn of_layer(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 

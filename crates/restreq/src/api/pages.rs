@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::Api;
+use super::Api;
 
 /// The pages of a list, in order. This type corresponds to client-go's pager.
 ///

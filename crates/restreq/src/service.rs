@@ -1,0 +1,52 @@
+//! A `tower` service that sends requests with the client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use tower_service::Service;
+
+use crate::client::RestClient;
+use crate::error::Error;
+use crate::stream::ByteStream;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Sends an `http::Request` with the credentials, retries and metrics of the client. The client uses only the path and
+/// the query of the URI. If the server responds with a failure status, the call returns [`Error::Status`]. The response
+/// body is streamed.
+///
+/// # Examples
+///
+/// ```
+/// use bytes::Bytes;
+/// use pintle_restreq::{Error, RestClient};
+/// use tower_service::Service;
+///
+/// async fn is_ready(mut client: RestClient) -> Result<bool, Error> {
+///     let mut request = http::Request::new(Bytes::new());
+///     *request.uri_mut() = http::Uri::from_static("/readyz");
+///     Ok(client.call(request).await?.status().is_success())
+/// }
+/// ```
+impl Service<Request<Bytes>> for RestClient {
+    type Response = Response<ByteStream>;
+    type Error = Error;
+    type Future = BoxFuture<Result<Response<ByteStream>, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let (head, body) = request.into_parts();
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let mut request = self.verb(head.method).request_uri(target);
+        request.parts.headers = head.headers;
+        if !body.is_empty() {
+            request = request.body(body);
+        }
+        Box::pin(async move { request.respond().await })
+    }
+}
