@@ -7,7 +7,12 @@ mod grammar;
 
 use std::sync::Arc;
 
-use crate::{Activation, Environment, Pattern, Program, Schema, Type};
+use crate::activation::Activation;
+use crate::environment::Environment;
+use crate::program::Program;
+use crate::re2::Pattern;
+use crate::schema::Schema;
+use crate::types::Type;
 
 /// A tenth of the cost limit that kube-apiserver applies to one expression. With this budget, evaluating one input takes at most some tens
 /// of milliseconds.

@@ -17,7 +17,8 @@ use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig, TransportLayer};
 use serde::de::DeserializeOwned;
 
-use crate::{ClusterConfig, Error};
+use crate::config::ClusterConfig;
+use crate::error::Error;
 
 /// How long a shutdown writes pending Events.
 const EVENTS: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use pintle_apiserver::{ApiServerConfig, Plan};
 use pintle_restreq::{Error, RestClient, TransportBody};
 use tower_service::Service;
 
-use crate::Cluster;
+use crate::cluster::Cluster;
 
 impl Cluster {
     /// Starts an embedded API server for the dry run of a controller. The server uses the client of this `Cluster` to
@@ -52,8 +52,8 @@ impl Cluster {
     /// # Cancel safety
     ///
     /// Dropping the future stops the server and its tasks.
-    pub async fn plan(&self) -> Result<Plan, crate::Error> {
-        Plan::start(Reading(self.client().clone()), ApiServerConfig::default()).await.map_err(crate::Error::Plan)
+    pub async fn plan(&self) -> Result<Plan, crate::error::Error> {
+        Plan::start(Reading(self.client().clone()), ApiServerConfig::default()).await.map_err(crate::error::Error::Plan)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::RequestKey;
+use crate::key::RequestKey;
 
 /// A change that arrives within this time after a failed call counts as a write of the failed call.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::RequestKey;
-use crate::key::Text;
+use crate::key::{RequestKey, Text};
 use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
 

@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use pintle_meta::{ApiResource, Object, ObjectKey};
 
+use crate::concurrency::Concurrency;
+use crate::config::ControllerConfig;
+use crate::controller::Controller;
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
-use crate::requests::KeyFilter;
+use crate::key::RequestKey;
+use crate::reconciler::Reconciler;
+use crate::requests::{KeyFilter, Requests};
 use crate::source::{Kind, KindSource, Named, Relation, Source};
-use crate::{Concurrency, Controller, ControllerConfig, Reconciler, RequestKey, Requests};
 
 /// Builds a [`Controller`]. The methods have the names of controller-runtime's builder. `K` is the type of the keys:
 /// see [`RequestKey`].

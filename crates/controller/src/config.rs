@@ -9,7 +9,7 @@ use pintle_metrics::Provider;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 
-use crate::RequestKey;
+use crate::key::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
 /// The configuration of a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the type of

@@ -18,16 +18,18 @@ use tokio_util::task::TaskTracker;
 
 use self::run::Run;
 use crate::blocking::{Polls, Watchdog, Watched};
+use crate::concurrency::Concurrency;
+use crate::config::ControllerConfig;
+use crate::error::{ControllerError, UnfinishedKeys};
 use crate::history::Histories;
-use crate::key::text;
+use crate::key::{RequestKey, text};
 use crate::metrics::Metrics;
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::caught;
 use crate::reconciler::AnyReconciler;
-use crate::requests::Queue;
+use crate::requests::{Queue, Requests};
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
-use crate::{Concurrency, ControllerConfig, ControllerError, RequestKey, Requests, UnfinishedKeys};
 
 /// How long the caches may take to sync before a message is printed. The message names the caches that have not synced.
 /// It is printed only if the program has no tracing subscriber.

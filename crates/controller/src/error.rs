@@ -7,8 +7,7 @@ use std::time::Duration;
 use pintle_workqueue::ShutdownReport;
 use thiserror::Error;
 
-use crate::RequestKey;
-use crate::key::text;
+use crate::key::{RequestKey, text};
 
 /// The reason why a run of a controller failed.
 #[derive(Debug, Error)]

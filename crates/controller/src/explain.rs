@@ -7,10 +7,10 @@ use pintle_meta::ObjectKey;
 use pintle_workqueue::{DelayKind, KeyState};
 use tokio::time::Instant;
 
-use crate::history::KeyHistory;
-use crate::key::{Text, parse, text};
+use crate::controller::Controller;
+use crate::history::{KeyHistory, LastCall};
+use crate::key::{RequestKey, Text, parse, text};
 use crate::requests::Queue;
-use crate::{Controller, LastCall, RequestKey};
 
 /// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes an explanation for
 /// people.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
-use crate::{Action, ReconcileError};
+use crate::reconciler::{Action, ReconcileError};
 
 /// Adds a finalizer to an object that was read before. This function works like controller-runtime's
 /// `controllerutil.AddFinalizer`, and also sends the change to the server as a patch.

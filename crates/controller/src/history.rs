@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use pintle_meta::ObjectKey;
 
-use crate::RequestKey;
+use crate::key::RequestKey;
 
 /// The number of causes that the history keeps for a key.
 const CAUSES: usize = 8;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
-use crate::RequestKey;
+use crate::key::RequestKey;
 
 /// The maximum number of keys of each limited [`Origin`] that are kept while the controller is not running. Without a
 /// limit, a standby would remember every object that was ever deleted, and every key that the program ever added.

@@ -33,8 +33,10 @@ use self::service::{Service, Services};
 use self::sharded::{ShardGroup, Sharding};
 use self::team::Team;
 use crate::blocking::{Exit, Watchdog};
+use crate::controller::Controller;
+use crate::error::ManagerError;
+use crate::key::RequestKey;
 use crate::stop::Stop;
-use crate::{Controller, ManagerError, RequestKey};
 
 /// Runs controllers together with their caches, services and leader election.
 ///

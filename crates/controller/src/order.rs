@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pintle_workqueue::{Order, Queued, Ticket};
 use tokio::sync::watch;
 
-use crate::RequestKey;
+use crate::key::RequestKey;
 use crate::panic::catch;
 
 /// A wrapper for the user's queue order that catches panics. A panic in the middle of a queue operation would lose

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pintle_leaderelect::Leadership;
 use pintle_meta::{ApiError, ObjectKey, Status};
 
-use crate::RequestKey;
+use crate::key::RequestKey;
 
 /// Brings the actual state closer to the desired state of an object, like controller-runtime's `Reconciler`. If `K` is
 /// not [`ObjectKey`], a key identifies another unit of work, as in `TypedReconciler`: see [`RequestKey`].

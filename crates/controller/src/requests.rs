@@ -10,10 +10,11 @@ use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
 use tokio::time::Instant;
 
 use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, OwnWrite, Retry};
-use crate::history::Histories;
+use crate::config::LOW_PRIORITY;
+use crate::history::{CauseReason, Histories};
 use crate::kept::{Kept, MAX_KEPT, Origin};
+use crate::key::RequestKey;
 use crate::panic::catch;
-use crate::{CauseReason, LOW_PRIORITY, RequestKey};
 
 pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 

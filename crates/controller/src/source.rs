@@ -16,8 +16,9 @@ pub(crate) use kind::{KindSource, Relation};
 
 use pintle_meta::ObjectKey;
 
+use crate::key::RequestKey;
 use crate::panic::catch;
-use crate::{RequestKey, Requests};
+use crate::requests::Requests;
 
 /// A source of keys for a controller, like controller-runtime's `Source`. `K` is the type of the keys: see
 /// [`RequestKey`].

@@ -13,13 +13,13 @@ use tracing::field::Empty;
 
 use crate::attempts::Retry;
 use crate::blocking::Poll;
-use crate::key::Text;
+use crate::history::{CauseReason, LastCall};
+use crate::key::{RequestKey, Text};
 use crate::metrics::{Metrics, Outcome};
 use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::{catch, caught};
-use crate::reconciler::AnyReconciler;
-use crate::requests::Queue;
-use crate::{Action, CauseReason, LastCall, ReconcileError, ReconcileRequest, RequestKey, Requests};
+use crate::reconciler::{Action, AnyReconciler, ReconcileError, ReconcileRequest};
+use crate::requests::{Queue, Requests};
 
 /// Takes keys from the queue and reconciles them one after the other, until the queue is shut down.
 pub(crate) struct Worker<K> {

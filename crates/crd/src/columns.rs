@@ -109,7 +109,7 @@ fn segments(path: &str) -> Option<Vec<Segment>> {
 }
 
 /// Returns the scale subresource of a definition.
-pub(crate) fn scale(scale: crate::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
+pub(crate) fn scale(scale: crate::declaration::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
     let paths = [
         ("specReplicasPath", ".spec.", Some(scale.spec_replicas)),
         ("statusReplicasPath", ".status.", Some(scale.status_replicas)),

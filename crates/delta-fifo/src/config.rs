@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{BoxError, KeyError, KeyListerGetter};
+use crate::error::{BoxError, KeyError};
+use crate::store::KeyListerGetter;
 
 /// A function that returns the key of an object.
 pub(crate) type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::hash::Hash;
 
-use crate::config::KeyFunc;
+use crate::config::{DeltaFifoConfig, KeyFunc};
+use crate::delta::{DeletedFinalStateUnknown, DeletedObject, Delta, Deltas};
+use crate::error::{BoxError, KeyError, StoreError};
 use crate::line::Line;
 use crate::progress::Progress;
-use crate::{
-    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Store, StoreError,
-};
+use crate::store::Store;
 
 /// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use crate::KeyError;
 use crate::config::KeyFunc;
+use crate::error::KeyError;
 
 /// A store that keeps objects by key until they expire, like client-go's `ExpirationCache`.
 ///

@@ -4,8 +4,8 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::config::KeyFunc;
+use crate::error::{KeyError, StoreError};
 use crate::keyed::{Keyed, Place};
-use crate::{KeyError, StoreError};
 
 /// A priority queue that pops the least object first, like client-go's `Heap`.
 ///

@@ -4,9 +4,10 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::config::KeyFunc;
+use crate::error::{KeyError, StoreError};
 use crate::line::Line;
 use crate::progress::Progress;
-use crate::{KeyError, Store, StoreError};
+use crate::store::Store;
 
 /// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///

@@ -7,8 +7,9 @@ use std::hash::Hash;
 use hashbrown::HashMap;
 
 use crate::config::{KeyFunc, Transformer};
+use crate::error::{BoxError, KeyError, StoreError};
 use crate::keyed::Keyed;
-use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
+use crate::store::{Indexer, KeyGetter, KeyLister, Store};
 
 /// A store that keeps objects by key and has named indexes, like client-go's `Store` and `Indexer`.
 ///

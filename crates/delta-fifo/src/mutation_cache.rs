@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use crate::KeyError;
+use crate::error::KeyError;
 use crate::line::Line;
 
 /// Lets a client read its own writes before its store contains them, like client-go's `MutationCache`.

@@ -2,7 +2,10 @@
 
 use std::hash::Hash;
 
-use crate::{DeltaFifo, Heap, Latest, LatestFifo, Popped, PoppedItem, RealFifo};
+use crate::delta_fifo::{DeltaFifo, Popped};
+use crate::heap::Heap;
+use crate::latest_fifo::{Latest, LatestFifo};
+use crate::real_fifo::{PoppedItem, RealFifo};
 
 /// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because these
 /// methods differ between queues.

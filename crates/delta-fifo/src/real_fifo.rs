@@ -7,9 +7,10 @@ use std::hash::{BuildHasher, Hash};
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
-use crate::config::KeyFunc;
+use crate::config::{KeyFunc, RealFifoConfig};
+use crate::delta::{DeletedFinalStateUnknown, DeletedObject, Delta};
+use crate::error::{KeyError, StoreError};
 use crate::progress::Progress;
-use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoConfig, StoreError};
 
 /// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///

@@ -9,9 +9,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use crate::error::FifoClosed;
 use crate::panic::FirstPanic;
+use crate::queue::Queue;
 use crate::wait::Wait;
-use crate::{FifoClosed, Queue};
 
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::{BoxError, KeyError, StoreError, TransactionError};
+use crate::error::{BoxError, KeyError, StoreError, TransactionError};
 
 /// A store of objects by key.
 ///

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
+use crate::error::{KeyError, StoreError, TransactionError};
+use crate::store::{Store, Transaction};
 
 /// A [`Store`] that passes the list of all its objects to a function after each change, like client-go's
 /// `UndeltaStore`.

@@ -10,12 +10,15 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::correlator::{Correlator, CorrelatorConfig};
-use crate::hub::{self, Hub, Listener};
-use crate::metrics::Counters;
+use crate::event::{Event, EventSource};
+use crate::hub::{Hub, Listener};
+use crate::metrics::{Counters, EventCounts};
+use crate::queue;
+use crate::recorder::EventRecorder;
 use crate::series::{Series, SeriesConfig};
+use crate::series_event::SeriesEvent;
 use crate::sink::{CoreSink, Retry, SeriesSink};
 use crate::watcher::{EventWatcher, Watch};
-use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
 /// The configuration of an [`EventBroadcaster`]. The default values come from client-go.
 ///
@@ -208,7 +211,7 @@ impl EventBroadcaster {
     }
 
     fn start<F: Future<Output = ()> + Send + 'static>(&self, run: impl FnOnce(mpsc::Receiver<Arc<Event>>) -> F) {
-        let (queue, events) = hub::queue(self.config.queue);
+        let (queue, events) = queue::queue(self.config.queue);
         self.sinks.lock().unwrap_or_else(PoisonError::into_inner).spawn(run(events));
         self.hub.add(Listener::Sink(queue));
     }

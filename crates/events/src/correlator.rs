@@ -9,8 +9,8 @@ use pintle_meta::{Object, ObjectKey, Time};
 use pintle_ratelimit::TokenBucket;
 use serde_json::{Value, json};
 
+use crate::event::{Event, EventSource, ObjectReference};
 use crate::lru::Lru;
-use crate::{Event, EventSource, ObjectReference};
 
 /// The text with which the message of each combined event begins.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::event::{Event, EventSource};
 use crate::hub::{Hub, Listener};
 use crate::metrics::Counters;
+use crate::recorder::EventRecorder;
 use crate::watcher::{EventWatcher, Watch};
-use crate::{Event, EventRecorder, EventSource};
 
 /// A recorder that stores events for tests, like client-go's `FakeRecorder`. A `FakeRecorder` sends nothing to a server
 /// and needs no tokio runtime.

@@ -3,16 +3,11 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pintle_meta::ObjectKey;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
+use crate::event::{Event, EventType};
 use crate::metrics::Counters;
 use crate::watcher::Watch;
-use crate::{Event, EventType};
-
-/// Creates a queue with the given capacity, limited to the maximum capacity of a tokio channel.
-pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<Arc<Event>>) {
-    mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
-}
 
 /// Delivers an event to all listeners without blocking the caller. If a listener's queue is full, this listener does
 /// not receive the event.

@@ -40,6 +40,7 @@ mod fake;
 mod hub;
 mod lru;
 mod metrics;
+mod queue;
 mod recorder;
 mod series;
 mod series_event;

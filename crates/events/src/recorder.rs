@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use jiff::Timestamp;
 use pintle_meta::{Time, TypeMeta};
 
+use crate::event::{Event, EventSource, EventType, ObjectReference};
 use crate::hub::Hub;
-use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events for one component. Clones are cheap.
 ///

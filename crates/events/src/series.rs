@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use pintle_meta::MicroTime;
 
+use crate::event::{EventSeries, ObjectReference};
 use crate::lru::Lru;
-use crate::{EventSeries, ObjectReference, SeriesEvent};
+use crate::series_event::SeriesEvent;
 
 /// The limits for event series of the API `events.k8s.io`. The default values come from client-go.
 #[derive(Clone, Debug)]

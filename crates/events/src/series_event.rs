@@ -6,7 +6,7 @@ use pintle_meta::{MicroTime, ObjectMeta, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Event, EventSeries, ObjectReference};
+use crate::event::{Event, EventSeries, ObjectReference};
 
 /// An `Event` of `events.k8s.io/v1`. The repetitions of an event form a series. A server with both the API
 /// `events.k8s.io/v1` and the API `v1` stores one object for each event. The server serves this object both as this

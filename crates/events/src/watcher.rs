@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc;
 
-use crate::{Event, hub};
+use crate::event::Event;
+use crate::queue;
 
 /// Receives each event when the event is recorded, before events are counted or combined. The watcher receives the
 /// events in the order in which they are recorded. Dropping the watcher ends its subscription.
@@ -70,7 +71,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(queue: usize, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> (Self, EventWatcher) {
-        let (queue, events) = hub::queue(queue);
+        let (queue, events) = queue::queue(queue);
         let dropped = Arc::new(AtomicU64::new(0));
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }

@@ -6,7 +6,8 @@
 use pintle_json::{Json, json};
 use pintle_schema::Schema;
 
-use crate::{Set, WriteContext, apply};
+use crate::set::Set;
+use crate::{WriteContext, apply};
 
 /// Reads `fieldsV1`. Writes the resulting set and reads it again. Panics if the second set differs from the first one.
 pub fn fields_v1(bytes: &[u8]) {

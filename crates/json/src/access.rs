@@ -3,7 +3,8 @@
 
 use std::slice;
 
-use crate::{Json, Map, Members};
+use crate::json::Json;
+use crate::map::{Map, Members};
 
 impl Json {
     /// Returns the string at this path. Returns "" if the path does not lead to a string.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::{Number, Value};
 
-use crate::{Json, Map, Text};
+use crate::json::Json;
+use crate::map::Map;
+use crate::text::Text;
 
 impl From<()> for Json {
     fn from((): ()) -> Self {

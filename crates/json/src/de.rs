@@ -11,7 +11,9 @@ use serde_json::Number;
 pub(crate) use number::KEY;
 pub use number::MapOrNumber;
 
-use crate::{Json, Map, Text};
+use crate::json::Json;
+use crate::map::Map;
+use crate::text::Text;
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

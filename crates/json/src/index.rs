@@ -2,7 +2,9 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::{Json, Map, Text};
+use crate::json::Json;
+use crate::map::Map;
+use crate::text::Text;
 
 /// Implements indexing of [`Json`] with one type of key.
 macro_rules! keys {

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde_json::Number;
 
+use crate::map::Map;
+use crate::text::Text;
 use crate::write::{to_vec, to_vec_pretty};
-use crate::{Map, Text};
 
 /// Any JSON value.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]

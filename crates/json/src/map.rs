@@ -10,7 +10,8 @@ use std::hash::{Hash, Hasher};
 pub use entry::Entry;
 pub use iter::{IntoMembers, Members, MembersMut};
 
-use crate::{Json, Text};
+use crate::json::Json;
+use crate::text::Text;
 
 /// The members of a JSON object, sorted by key.
 ///

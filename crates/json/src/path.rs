@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::Json;
+use crate::json::Json;
 
 impl Json {
     /// Returns the value at a path. A path is a JSON pointer such as "/spec/containers/0/name". The path "" refers to the value itself. In

@@ -6,7 +6,9 @@ use serde::ser::{self, Serialize, Serializer};
 use serde_json::Error;
 
 use crate::de::KEY;
-use crate::{Json, Map, Text};
+use crate::json::Json;
+use crate::map::Map;
+use crate::text::Text;
 use keys::KeySerializer;
 
 impl Serialize for Json {

@@ -12,7 +12,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-use crate::Data;
+use crate::types::Data;
 
 /// Decodes base64 like Go. The padding of the base64 text is required, and the unused last bits may have any value.
 const BASE64: GeneralPurpose =
@@ -104,9 +104,9 @@ macro_rules! named_list {
     };
 }
 
-named_list!(clusters, "cluster", crate::ClusterInfo);
-named_list!(contexts, "context", crate::Context);
-named_list!(users, "user", crate::AuthInfo);
+named_list!(clusters, "cluster", crate::types::ClusterInfo);
+named_list!(contexts, "context", crate::types::Context);
+named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
 /// A secret string. Error messages do not contain the text, and the memory of the text is wiped when the text is

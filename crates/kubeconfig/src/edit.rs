@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use pintle_meta::{Secret, redacted_url};
 use serde_json::Value;
 
+use crate::error::Error;
 use crate::files::open_regular;
-use crate::{Data, Error, Kubeconfig, yaml};
+use crate::types::{Data, Kubeconfig};
+use crate::yaml;
 
 const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";

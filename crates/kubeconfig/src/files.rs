@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::{Environment, Error, Kubeconfig, relative, yaml};
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::types::Kubeconfig;
+use crate::{relative, yaml};
 
 /// The files of one configuration, ordered by precedence.
 ///

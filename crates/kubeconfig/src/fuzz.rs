@@ -5,8 +5,9 @@
 
 use zeroize::Zeroizing;
 
+use crate::resolve::Overrides;
+use crate::types::Kubeconfig;
 use crate::yaml::{self, Lines};
-use crate::{Kubeconfig, Overrides};
 
 /// Parses a file. If parsing succeeds, checks that the configuration can be written and read again, both with and
 /// without its secrets. The function also checks that the line numbers of problems exist in the file.
@@ -20,7 +21,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let lines = Lines::of(&text);
     // YAML treats a carriage return without a line feed as a line end, too.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
-    if let Err(crate::Error::Invalid(problems)) = config.validate() {
+    if let Err(crate::error::Error::Invalid(problems)) = config.validate() {
         for problem in problems {
             let line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
             assert!(line.is_none_or(|line| (1..=last).contains(&line)), "{line:?} of {problem}");

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 
 use pintle_meta::ClientConfig;
 
-use crate::files::{open_regular, read_bounded};
-use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
+use crate::environment::Environment;
+use crate::error::Error;
+use crate::files::{Files, open_regular, read_bounded};
+use crate::resolve::Overrides;
+use crate::types::{AuthInfo, ClusterInfo, Context, Kubeconfig};
 
 /// The name that the cluster, the user and the context have in the configuration of a pod. Error messages show this
 /// name.

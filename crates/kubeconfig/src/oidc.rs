@@ -10,7 +10,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pintle_meta::{OidcConfig, PemSource, Secret, TokenStore};
 
-use crate::{AuthProvider, Files};
+use crate::files::Files;
+use crate::types::AuthProvider;
 
 const ISSUER: &str = "idp-issuer-url";
 const CLIENT: &str = "client-id";

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{AuthInfo, ClusterInfo, Kubeconfig};
+use crate::types::{AuthInfo, ClusterInfo, Kubeconfig};
 
 /// Makes all paths in a configuration absolute. `directory` is the directory that contains the configuration's file.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {

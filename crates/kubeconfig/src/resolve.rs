@@ -9,8 +9,10 @@ use pintle_meta::{
     BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig, redacted_url,
 };
 
+use crate::error::Error;
+use crate::oidc;
+use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::validate::Report;
-use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, oidc};
 
 /// Values that are used instead of the values in the kubeconfig files. Each override corresponds to a flag of kubectl.
 ///

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use pintle_meta::redacted_url;
 
+use crate::error::{Error, Problem};
 use crate::files::{open_regular, read_bounded};
+use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::yaml::Lines;
-use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
     /// Validates all clusters, users and contexts, and the references in contexts. The method opens the certificate

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::files::{directory, open_regular};
-use crate::{Error, Files, Kubeconfig, relative, yaml};
+use crate::error::Error;
+use crate::files::{Files, directory, open_regular};
+use crate::types::Kubeconfig;
+use crate::{relative, yaml};
 
 impl Files {
     /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file

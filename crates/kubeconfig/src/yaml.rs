@@ -16,7 +16,8 @@ use zeroize::Zeroizing;
 pub(crate) use self::lines::Lines;
 use self::node::Document;
 pub(crate) use self::node::MAX_SIZE;
-use crate::{Error, Kubeconfig};
+use crate::error::Error;
+use crate::types::Kubeconfig;
 
 /// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is the file
 /// path that errors and warnings contain.

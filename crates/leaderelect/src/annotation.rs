@@ -6,9 +6,10 @@ use pintle_meta::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::lock::{comparable, stored};
-use crate::watching::{lock_event, watch_one};
-use crate::{LeaderElectionRecord, Lock, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Version};
+use crate::config::Observers;
+use crate::lock::{Lock, LockEvents, LockSnapshot, comparable, lock_event, stored};
+use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
+use crate::watching::watch_one;
 
 /// The annotation that contains the election record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";

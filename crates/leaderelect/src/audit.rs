@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use pintle_meta::MicroTime;
 
-use crate::{LeaderElectionRecord, LockState, Now, UNKNOWN_LEADER, Version};
+use crate::clocks::Now;
+use crate::multi::UNKNOWN_LEADER;
+use crate::record::{LeaderElectionRecord, LockState, Version};
 
 pub use finding::{AuditedEnd, Finding};
 

@@ -11,8 +11,10 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::{Audit, AuditSummary, Finding};
+use crate::clocks::{Clocks, Deadline, SystemClocks};
+use crate::lock::{Lock, LockEvent, LockSnapshot};
 use crate::watching::{WatchMessage, follow};
-use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, LockSnapshot, SystemClocks};
 
 /// Observes a lock of any kind and reports leaders, times without a leader, and unsafe events. See [`Finding`]. The
 /// auditor only needs permission to read and watch the lock. The auditor does not affect the contenders.

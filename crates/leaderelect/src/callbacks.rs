@@ -5,7 +5,9 @@ use std::future::Future;
 
 use pintle_meta::{ApiResource, ObjectKey};
 
-use crate::{Leadership, TermEnd, Version};
+use crate::leadership::Leadership;
+use crate::record::Version;
+use crate::term::TermEnd;
 
 /// The callbacks that an elector calls. The callbacks correspond to client-go's `LeaderCallbacks`.
 ///

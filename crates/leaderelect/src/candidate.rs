@@ -15,8 +15,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::clocks::{Clocks, Deadline, SystemClocks};
+use crate::record::TimePrecision;
 use crate::watching::{Events, WatchMessage, follow, watch_one};
-use crate::{Clocks, Deadline, SystemClocks, TimePrecision};
 
 /// The built-in strategy of Kubernetes. The control plane chooses the candidate with the lowest emulation version. If
 /// several candidates have the same emulation version, the control plane chooses the lowest binary version, and then

@@ -9,7 +9,8 @@ use pintle_metrics::Provider;
 use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
 
-use crate::{Clocks, LeaderEvent, SystemClocks};
+use crate::callbacks::LeaderEvent;
+use crate::clocks::{Clocks, SystemClocks};
 
 /// The maximum jitter of a candidate's pause between attempts, as a fraction of the retry period.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;

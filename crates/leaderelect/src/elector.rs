@@ -12,18 +12,17 @@ use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
 use crate::caught::caught;
-use crate::config::EventHook;
-use crate::leadership::TermHandle;
+use crate::config::{EventHook, InvalidConfig, LeaderElectionConfig, Observers};
+use crate::leadership::{Leadership, LeadershipLost, TermHandle};
+use crate::lock::Lock;
 use crate::machine::Preference;
 use crate::metrics::Instruments;
 use crate::shell::{Contest, Notice, Shell};
-use crate::status::Observed;
+use crate::status::{ElectionStatus, Observed};
+use crate::term::{EndReason, TermEnd};
 use crate::watching::{follow, map};
-use crate::{
-    ElectionStatus, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
-    Leadership, LeadershipLost, Lock, Observers, TermEnd,
-};
 
 /// Contends for a lock and runs the leader's work, like client-go's `LeaderElector`.
 ///

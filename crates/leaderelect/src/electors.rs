@@ -9,10 +9,12 @@ use pintle_meta::{
 };
 use pintle_ratelimit::Backoff;
 
-use crate::lock::locked;
+use crate::config::{InvalidConfig, LeaderElectionConfig};
+use crate::elector::LeaderElector;
+use crate::lease::Lease;
+use crate::lock::{LeaseLock, LockEvent, lock_event, locked};
 use crate::shell::{Seen, Shell};
-use crate::watching::{Events, follow, lock_event, watch};
-use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, LockEvent};
+use crate::watching::{Events, follow, watch};
 
 /// The configuration of a [`LeaseGroup`].
 ///

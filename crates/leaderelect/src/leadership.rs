@@ -12,7 +12,9 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{Clocks, Deadline, EndReason, Term, Token};
+use crate::clocks::{Clocks, Deadline};
+use crate::term::{EndReason, Term};
+use crate::token::Token;
 
 /// The right to act as the leader until a deadline. Clones share the same right.
 ///

@@ -6,7 +6,7 @@ use pintle_meta::{MicroTime, ObjectMeta, TypeMeta};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::LeaderElectionRecord;
+use crate::record::LeaderElectionRecord;
 
 /// A `Lease` of `coordination.k8s.io/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]

@@ -5,10 +5,15 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_core::Stream;
-use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Resource, WriteOptions};
+use pintle_meta::{
+    ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, Resource, WatchEvent, WriteOptions,
+};
 
-use crate::watching::{lock_event, watch_one};
-use crate::{LeaderElectionRecord, Lease, LockState, Observers, TimePrecision, Token, Version};
+use crate::config::Observers;
+use crate::lease::Lease;
+use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
+use crate::token::Token;
+use crate::watching::watch_one;
 
 /// The storage of an election record. This trait corresponds to client-go's `resourcelock.Interface`.
 ///
@@ -291,4 +296,16 @@ pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
         return Err(ApiError::decode(message));
     }
     Ok(())
+}
+
+/// Converts an event of an object to an event of a lock.
+pub(crate) fn lock_event<T: Object>(
+    event: WatchEvent<T>,
+    locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,
+) -> Option<LockEvent<T>> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => locked(object).ok().map(LockEvent::Changed),
+        WatchEvent::Deleted(object) => Some(LockEvent::Deleted { uid: object.uid().into() }),
+        _ => None,
+    }
 }

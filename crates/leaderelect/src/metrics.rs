@@ -4,7 +4,8 @@ use std::any::Any;
 
 use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 
-use crate::{ElectionStatus, EndReason};
+use crate::status::ElectionStatus;
+use crate::term::EndReason;
 
 const LABELS: &[&str] = &["name"];
 

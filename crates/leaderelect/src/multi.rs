@@ -2,11 +2,11 @@
 
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
+use crate::config::Observers;
+use crate::lock::{Lock, LockEvent, LockEvents, LockSnapshot};
+use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
+use crate::token::Token;
 use crate::watching::map;
-use crate::{
-    LeaderElectionRecord, Lock, LockEvent, LockEvents, LockSnapshot, LockState, Observers, TimePrecision, Token,
-    Version,
-};
 
 /// The holder that a [`MultiLock`] reports if its two halves name different holders. This constant corresponds to
 /// client-go's `UnknownLeader`. A contender must not use this value as its own identity.

@@ -6,11 +6,14 @@ use std::str::FromStr;
 use pintle_meta::{ApiError, ApiResource, DynamicObject, ListWatch, ObjectApi, ObjectKey, Scope};
 use thiserror::Error;
 
+use crate::annotation::AnnotationLock;
+use crate::config::Observers;
+use crate::lease::Lease;
+use crate::lock::{LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot};
+use crate::multi::MultiLock;
+use crate::record::{LeaderElectionRecord, LockState, TimePrecision};
+use crate::token::Token;
 use crate::watching::map;
-use crate::{
-    AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockSnapshot, LockState,
-    MultiLock, Observers, TimePrecision, Token,
-};
 
 /// The kind of a lock. A `LockKind` can be parsed from the names that client-go uses in its `resourceLock` setting and
 /// flag.

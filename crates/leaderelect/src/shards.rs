@@ -19,12 +19,16 @@ use pintle_ratelimit::Jitter;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::lock::state_of;
+use crate::callbacks::LeaderCallbacks;
+use crate::clocks::Deadline;
+use crate::config::{InvalidConfig, LeaderElectionConfig};
+use crate::elector::LeaderElector;
+use crate::electors::{LeaseGroup, LeaseGroupConfig};
+use crate::leadership::Leadership;
+use crate::lease::Lease;
+use crate::lock::{LeaseLock, state_of};
 use crate::machine::Preference;
-use crate::{
-    Deadline, EndReason, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease,
-    LeaseGroup, LeaseGroupConfig, LeaseLock, TermEnd,
-};
+use crate::term::{EndReason, TermEnd};
 
 use fleet::Fleet;
 use members::Members;

@@ -20,10 +20,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::caught::caught;
+use crate::clocks::{Clocks, Deadline};
 use crate::lock::{Lock, LockEvent};
 use crate::machine::{Hint, Preference, Signal};
 use crate::watching::WatchMessage;
-use crate::{Clocks, Deadline};
 
 use contest::{Answer, Stepped};
 pub(crate) use contest::{Contest, Notice};

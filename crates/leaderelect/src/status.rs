@@ -7,7 +7,9 @@ use pintle_meta::ObjectKey;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::{Clocks, LeaderElectionConfig, Leadership};
+use crate::clocks::Clocks;
+use crate::config::LeaderElectionConfig;
+use crate::leadership::Leadership;
 
 /// The state of an election, for use in health checks, logs and status pages.
 ///

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use pintle_meta::ObjectMeta;
 use thiserror::Error;
 
-use crate::Version;
+use crate::record::Version;
 
 /// The annotation that [`Token::stamp`] writes.
 pub const TOKEN_ANNOTATION: &str = "pintle-fencing-token";

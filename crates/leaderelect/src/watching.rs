@@ -13,8 +13,7 @@ use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::lock::{LockEvent, LockSnapshot};
-use crate::{Clocks, Deadline};
+use crate::clocks::{Clocks, Deadline};
 
 /// A message from [`follow`] to its receiver.
 pub(crate) enum WatchMessage<E> {
@@ -117,18 +116,6 @@ where
 {
     let events = api.watch(&WatchOptions { allow_bookmarks: true, ..options }).await?;
     Ok(Box::pin(Decoded { events, convert: Box::new(convert) }))
-}
-
-/// Converts an event of an object to an event of a lock.
-pub(crate) fn lock_event<T: Object>(
-    event: WatchEvent<T>,
-    locked: impl Fn(T) -> Result<LockSnapshot<T>, ApiError>,
-) -> Option<LockEvent<T>> {
-    match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) => locked(object).ok().map(LockEvent::Changed),
-        WatchEvent::Deleted(object) => Some(LockEvent::Deleted { uid: object.uid().into() }),
-        _ => None,
-    }
 }
 
 struct Decoded<S, T, E> {

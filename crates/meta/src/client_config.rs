@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::redacted_url;
+use crate::redacted::redacted_url;
 
 /// The configuration of a client for one API server, like client-go's `rest.Config`.
 ///

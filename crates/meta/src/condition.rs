@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Time;
 use crate::null::or_empty;
+use crate::time::Time;
 
 /// One condition of an object, like Kubernetes' `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

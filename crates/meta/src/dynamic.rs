@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::null::or_empty;
-use crate::{Metadata, Object, ObjectMeta, TypeMeta};
+use crate::object::{Metadata, Object};
+use crate::object_meta::{ObjectMeta, TypeMeta};
 
 /// An object of any kind, like client-go's `Unstructured`. The metadata of the object has a Rust type, and all other
 /// fields are JSON.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Reason, Status};
+use crate::status::{Reason, Status};
 
 /// The error of a request to an API server. Every client implementation returns this type.
 ///

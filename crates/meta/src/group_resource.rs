@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::GroupVersionResource;
+use crate::resource::GroupVersionResource;
 
 /// A resource without its version, such as `deployments.apps`. For a resource in the core group, the text is only its
 /// name, such as `pods`.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::{Condition, ConditionStatus, Conditions, MicroTime, ObjectMeta, OwnerReference, Time};
+use crate::condition::{Condition, ConditionStatus, Conditions};
+use crate::object_meta::{ObjectMeta, OwnerReference};
+use crate::time::{MicroTime, Time};
 
 /// Implements `JsonSchema` for a type that has a constant schema.
 macro_rules! schemas {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::TypeMeta;
 use crate::null::or_empty;
+use crate::object_meta::TypeMeta;
 
 /// A page of objects.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

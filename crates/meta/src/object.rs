@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ApiResource, ObjectKey, ResourceScope};
+use crate::key::ObjectKey;
+use crate::resource::ApiResource;
+use crate::scope::ResourceScope;
 
 /// An API object. Any type with metadata can implement this trait.
 ///

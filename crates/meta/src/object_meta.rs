@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::null::{Few, OrEmpty, Texts, or_empty};
-use crate::object::{Metadata, OwnerRef};
-use crate::{Resource, Time};
+use crate::object::{Metadata, OwnerRef, Resource};
+use crate::time::Time;
 
 /// The `metadata` of an object.
 ///

@@ -8,7 +8,13 @@ use std::vec;
 use futures_core::Stream;
 use serde::Serialize;
 
-use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
+use crate::error::ApiError;
+use crate::list::List;
+use crate::options::{ListOptions, WatchOptions};
+use crate::raw_object::RawObject;
+use crate::resource::ApiResource;
+use crate::seams::{ListPart, ListWatch};
+use crate::watch::WatchEvent;
 
 /// A source of decoded objects of one resource. In contrast, a client provides JSON bytes. An `ObjectSource` can be a
 /// test double, or a system other than an API server. [`Encoded`] converts such a source to a [`ListWatch`].

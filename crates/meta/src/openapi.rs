@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{ClusterScope, Metadata, NamespaceScope, Object, OwnerRef, OwnerReference, Resource, ResourceScope};
+use crate::object::{Metadata, Object, OwnerRef, Resource};
+use crate::object_meta::OwnerReference;
+use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
 impl<T> Object for T
 where

@@ -6,7 +6,9 @@ use std::fmt;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use crate::{ApiError, DecodeError, ObjectKey};
+use crate::error::ApiError;
+use crate::key::ObjectKey;
+use crate::redacted::DecodeError;
 
 /// An object that is not decoded yet. The value is either the JSON bytes of the object, or the description of an object
 /// that exceeds the size limit. `Debug` prints only the number of bytes, because the object may be a Secret.

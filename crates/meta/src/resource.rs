@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{GroupResource, Scope};
+use crate::group_resource::GroupResource;
+use crate::scope::Scope;
 
 /// An API group and a version, in the form `group/version`. The form for the core group is `version`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,10 +5,14 @@ use std::future::Future;
 use futures_core::Stream;
 use serde::Serialize;
 
-use crate::{
-    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, RawObject, Resource, WatchEvent,
-    WatchOptions, WriteOptions,
-};
+use crate::error::ApiError;
+use crate::key::ObjectKey;
+use crate::list::ListMeta;
+use crate::object::Resource;
+use crate::options::{DeleteOptions, ListOptions, Patch, WatchOptions, WriteOptions};
+use crate::raw_object::RawObject;
+use crate::resource::ApiResource;
+use crate::watch::WatchEvent;
 
 /// The list and watch requests of a reflector for one resource, like client-go's `ListerWatcher`.
 ///

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::list::ListMeta;
 use crate::null::{Few, or_empty};
-use crate::{ListMeta, TypeMeta};
+use crate::object_meta::TypeMeta;
 
 /// A server's response that contains no object, such as an error response. Error responses have this type.
 ///

@@ -7,8 +7,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::error::ApiError;
 use crate::null::or_empty;
-use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
+use crate::raw_object::RawObject;
+use crate::redacted::DecodeError;
+use crate::status::Status;
+use crate::watch_event_type::WatchEventType;
 
 /// A watch event. The object of a `WatchEvent<RawObject>` is not decoded yet.
 ///

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
+use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
 /// Wraps a metrics provider and catches its panics. A panic disables only the metrics, and the component continues to
 /// work.

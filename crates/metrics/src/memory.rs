@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
 
-use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
+use crate::distribution::Distribution;
+use crate::provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
 /// A provider that stores the current series in memory, for tests and summaries. Clones share the series.
 ///

@@ -7,7 +7,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::{InMemoryProvider, MetricKind, Value};
+use crate::memory::{InMemoryProvider, Value};
+use crate::provider::MetricKind;
 
 /// Encodes the series that exist when Prometheus scrapes the registry.
 ///

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Jitter;
-use crate::jitter::scale;
+use crate::jitter::{Jitter, scale};
 
 /// Computes growing delays between retries. After a success, the delays start with the first delay again.
 ///

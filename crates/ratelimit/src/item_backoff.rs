@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use crate::Jitter;
-use crate::jitter::scale;
+use crate::jitter::{Jitter, scale};
 
 /// Stores a separate backoff for each ID. client-go's `flowcontrol.Backoff` is similar.
 ///

@@ -12,7 +12,7 @@ pub use item::{ItemRateLimiter, KeepFailures};
 pub use jitter::WithJitterRateLimiter;
 pub use per_item::{ExponentialFailureRateLimiter, FastSlowRateLimiter};
 
-use crate::TokenBucket;
+use crate::bucket::TokenBucket;
 
 /// A policy that computes the delay before the next attempt of an item.
 ///

@@ -9,9 +9,10 @@ use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use crate::bucket::TokenBucket;
+use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
-use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
 /// A token bucket that threads and tasks can share and wait for. client-go's `flowcontrol.RateLimiter` is similar.
 /// Clones share the bucket.

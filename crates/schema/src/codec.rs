@@ -7,7 +7,9 @@ use super::fields::zero;
 use super::reader::Reader;
 use super::sink::{shape, take, take_json};
 use super::whole::{TypeMeta, Whole};
-use super::{BodyError, Decoded, Schema, StrictFinding, Yaml, protobuf, yaml};
+use super::{Schema, Yaml, protobuf, yaml};
+use crate::decoded::{BodyError, Decoded};
+use crate::finding::StrictFinding;
 
 /// The format of a body.
 #[derive(Clone, Copy, Debug)]

@@ -5,12 +5,14 @@ use pintle_json::Json;
 use serde::de::Deserializer;
 use serde_json::Error;
 
+use super::Schema;
 use super::decoded::{BodyError, Decoded};
 use super::fields::zero;
 use super::reader::{Reader, Typed, Untyped};
 use super::sink::{take, take_json};
 use super::whole::Whole;
-use super::{Schema, StrictFinding, Type};
+use crate::finding::StrictFinding;
+use crate::types::Type;
 
 /// Reads a value according to its type.
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) -> Result<Decoded, BodyError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_json::Json;
 
-use super::StrictFinding;
+use crate::finding::StrictFinding;
 
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,9 +5,10 @@
 
 use pintle_json::{Json, json};
 
+use crate::codec::{BodyFormat, Expected, decode};
 use crate::patch::PatchBody;
 use crate::protobuf::{self, Enveloped};
-use crate::{BodyFormat, Expected, Schema, decode, read_yaml, write_yaml};
+use crate::{Schema, read_yaml, write_yaml};
 
 const POD: (&str, &str) = ("v1", "Pod");
 

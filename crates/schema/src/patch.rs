@@ -7,9 +7,10 @@ use std::fmt;
 
 use pintle_json::Json;
 
+use crate::Schema;
 use crate::convert::read_verbatim;
+use crate::finding::StrictFinding;
 use crate::sink::shape;
-use crate::{Schema, StrictFinding};
 
 mod json;
 mod merge_patch;

@@ -8,7 +8,8 @@ use super::fields::{StructFields, zero};
 use super::finding::{FieldPath, PathStep};
 use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed, Single, Sink, shape, take};
-use super::{Schema, Type, object_meta};
+use super::{Schema, object_meta};
+use crate::types::Type;
 
 /// A [`Sink`] that reads a whole object. If the value is not an object, the result is the unchanged value.
 pub(super) struct Whole<'r> {

@@ -17,7 +17,9 @@ use parser::{Parser, Properties, YamlEvent};
 use serde_json::Number;
 
 use super::go_json::plain_number;
-use super::{DEEPEST, JsonNode, StrictFinding, Yaml};
+use super::{DEEPEST, Yaml};
+use crate::document::JsonNode;
+use crate::finding::StrictFinding;
 
 pub(super) use emitter::{write, write_line};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::encodings::{Encoding, Encodings};
 use super::tree::{Branch, Tree};
-use super::{Key, KeyRange, Stored};
+use crate::key_range::KeyRange;
+use crate::stored::{Key, Stored};
 
 /// Objects by key. Cloning a snapshot takes constant time and memory.
 #[derive(Clone, Debug, Default)]

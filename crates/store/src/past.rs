@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::StoreChange;
 use super::objects::Objects;
+use crate::stored::StoreChange;
 
 /// A state of a resource at an earlier revision. This type stores a later state, and the changes between the two states.
 #[derive(Debug, Default)]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::tree::Tree;
-use super::{Key, KeyRange, Objects, ResourceKey, Stored};
+use crate::key_range::KeyRange;
+use crate::objects::Objects;
+use crate::stored::{Key, ResourceKey, Stored};
 
 /// All objects at one revision. A clone is an immutable snapshot. Cloning takes constant time and memory.
 #[derive(Clone, Debug, Default)]

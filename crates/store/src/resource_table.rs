@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use super::History;
 use super::encodings::EncodingCache;
 use super::objects::Objects;
 use super::stored::Origin;
-use super::{History, Past, ResourceKey, StoreChange};
+use crate::past::Past;
+use crate::stored::{ResourceKey, StoreChange};
 
 /// The maximum number of snapshots that the table keeps although no reader uses them.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::Key;
 use super::encodings::Encodings;
+use crate::stored::Key;
 
 /// A B-tree that maps keys to values. A clone of the tree is an immutable snapshot. A write copies only those nodes on the path to
 /// the written key that are shared with clones.

@@ -11,9 +11,11 @@ use pintle_meta::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::collection::{decode, encode};
+use crate::collection::{Collection, decode, encode};
+use crate::events::{Events, Page};
+use crate::faults::{FaultScript, Outcome};
+use crate::request::{Call, RecordedRequest};
 use crate::store::{Edit, Store, key_of};
-use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedRequest};
 
 /// A client of a [`Collection`]. A client has its own name and its own faults. All clones are handles to the same
 /// client.

@@ -11,8 +11,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::client::Client;
+use crate::clock::SteppedClock;
+use crate::faults::{Break, FaultScript};
+use crate::request::RecordedRequest;
 use crate::store::{Store, key_of};
-use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 
 /// A store that keeps the objects of one resource in memory, with the same revisions, conflicts, watches and pages as in an API server.
 /// Clones are handles to the same collection.

@@ -11,7 +11,7 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 
 use crate::collection::Shared;
-use crate::{Break, FaultScript};
+use crate::faults::{Break, FaultScript};
 
 /// A stream of the parts of a page. The metadata comes first, and then the items.
 #[derive(Debug)]

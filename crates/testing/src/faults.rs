@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pintle_meta::{ApiError, Reason, Status};
 
-use crate::{RecordedRequest, Verb};
+use crate::request::{RecordedRequest, Verb};
 
 /// The outcome of a request.
 #[derive(Clone, Debug)]

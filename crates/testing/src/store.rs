@@ -17,7 +17,7 @@ use bytes::Bytes;
 use pintle_meta::{ApiError, ApiResource, ObjectKey, Scope};
 use serde_json::Value;
 
-use crate::RecordedRequest;
+use crate::request::RecordedRequest;
 use watch::Watch;
 
 pub(crate) use write::Edit;

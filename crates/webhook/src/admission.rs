@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::answer::Denial;
 use crate::decode::decode;
-use crate::review::AdmissionRequest;
-use crate::{Denial, Operation, UserInfo};
+use crate::review::{AdmissionRequest, Operation, UserInfo};
 
 /// The request that a handler receives: to create, update, delete or connect to an object of the type `T`. Tests can also create such
 /// requests.

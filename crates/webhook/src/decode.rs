@@ -4,7 +4,7 @@ use pintle_meta::DecodeError;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::Denial;
+use crate::answer::Denial;
 
 /// Decodes a part of a review, such as its object. The error names this part and the invalid field, but not the field's value.
 pub(crate) fn decode<T: DeserializeOwned>(part: &str, json: &RawValue) -> Result<T, Denial> {

@@ -13,7 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tower_service::Service;
 
-use crate::{Admission, Denial, Hub, Webhook, Webhooks};
+use crate::admission::Admission;
+use crate::answer::Denial;
+use crate::hub::Hub;
+use crate::webhook::Webhook;
+use crate::webhooks::Webhooks;
 
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
 struct Website {

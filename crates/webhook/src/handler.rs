@@ -14,11 +14,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::answer::Notes;
+use crate::admission::Admission;
+use crate::answer::{Allowed, Denial, Notes};
+use crate::change;
 use crate::decode::decode;
 use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
-use crate::{Admission, Allowed, Denial, change};
 
 /// The answer of a handler. It consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;

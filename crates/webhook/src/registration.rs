@@ -7,8 +7,8 @@ use pintle_meta::{ObjectMeta, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::webhooks::Route;
-use crate::{FailurePolicy, Webhook, Webhooks};
+use crate::webhook::{FailurePolicy, Webhook};
+use crate::webhooks::{Route, Webhooks};
 
 /// The address at which the API server finds the webhooks.
 ///

@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use crate::certificate::Current;
+use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
-use crate::{CertificateError, CertificateFiles, Webhooks};
+use crate::webhooks::Webhooks;
 
 /// The maximum number of open connections. If a further connection arrives, the connection that has been idle for the
 /// longest time is closed. If no connection is idle, further connections wait.

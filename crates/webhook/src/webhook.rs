@@ -8,8 +8,10 @@ use pintle_meta::{ApiResource, LabelSelectorSpec, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::admission::Admission;
+use crate::answer::{Allowed, Denial};
 use crate::handler::{self, Handle};
-use crate::{Admission, Allowed, Denial, Operation};
+use crate::review::Operation;
 
 /// An admission webhook: an async function, and the rules for which the API server calls it.
 ///

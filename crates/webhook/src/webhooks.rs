@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 
 use crate::budget::Budget;
 use crate::hub::{Conversion, Hub};
-use crate::{Endpoint, Webhook};
+use crate::registration::Endpoint;
+use crate::webhook::Webhook;
 
 /// The webhooks of a program. This type creates the objects that register the webhooks in the cluster. This type also
 /// implements [`tower_service::Service`] for HTTP requests with any body.

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use super::*;
 use crate::ast::{ACCUMULATOR, Entry, Field, Fold, Id, Item, Kind, operator};
 use crate::checker::{Checked, MAX_VISITS, type_named};
-use crate::cost;
 use crate::error::Failure;
-use crate::library;
 use crate::meter::{MAX_AUTOMATON, Meter, Patterns};
 use crate::types::Type;
 use crate::value::{Key, Value};
+use crate::{cost, library};
 
 /// Builds the plan for evaluating an expression.
 ///

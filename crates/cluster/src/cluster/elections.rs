@@ -13,7 +13,7 @@ use pintle_restreq::{Api, RestClient, RestClientConfig};
 use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, Inner};
-use crate::Error;
+use crate::error::Error;
 
 impl Cluster {
     /// Creates an elector for the Lease with the given key. The key is `namespace/name`, or only a name in the default

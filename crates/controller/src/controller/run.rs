@@ -12,6 +12,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use super::Inner;
+use crate::error::{ControllerError, UnfinishedKeys};
+use crate::key::RequestKey;
 use crate::metrics::Metrics;
 use crate::order::OrderPanic;
 use crate::panic::{catch, caught, message};
@@ -19,7 +21,6 @@ use crate::requests::Queue;
 use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::{Worker, WorkerEnd};
-use crate::{ControllerError, RequestKey, UnfinishedKeys};
 
 /// How long the run waits for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);

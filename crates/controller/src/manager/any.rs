@@ -9,9 +9,12 @@ use pintle_leaderelect::Leadership;
 use pintle_workqueue::Counts;
 
 use crate::blocking::Watched;
-use crate::key::text;
+use crate::controller::Controller;
+use crate::error::{ControllerError, UnfinishedKeys};
+use crate::explain::Explanation;
+use crate::history::KeyHistory;
+use crate::key::{RequestKey, text};
 use crate::stop::Stop;
-use crate::{Controller, ControllerError, Explanation, KeyHistory, RequestKey, UnfinishedKeys};
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

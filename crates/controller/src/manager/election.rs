@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::team::Team;
-use crate::ManagerError;
+use crate::error::ManagerError;
 use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::ManagerError;
+use crate::error::ManagerError;
 use crate::panic::catch;
 
 /// The failures of the manager run so far.

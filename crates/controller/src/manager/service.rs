@@ -6,7 +6,7 @@ use std::pin::Pin;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::ManagerError;
+use crate::error::ManagerError;
 use crate::panic::caught;
 
 /// A service that runs on every replica while the manager runs.

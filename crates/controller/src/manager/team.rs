@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use super::any::AnyController;
 use super::ending::Ending;
 use crate::blocking::Watched;
+use crate::error::{ControllerError, ManagerError, UnfinishedKeys};
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
-use crate::{ControllerError, ManagerError, UnfinishedKeys};
 
 /// How long a new leadership term waits for the calls of the previous term.
 const SETTLED: Duration = Duration::from_secs(1);

@@ -16,11 +16,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Feed, Source};
 use crate::attempts::OwnWrite;
-use crate::handler::Handler;
-use crate::key::object_key;
+use crate::config::LOW_PRIORITY;
+use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
+use crate::history::{CauseReason, EventChange};
+use crate::key::{RequestKey, object_key};
 use crate::panic::{catch, caught};
+use crate::predicate;
 use crate::predicate::Predicate;
-use crate::{CauseReason, EnqueueObject, EnqueueOwner, EventChange, LOW_PRIORITY, RequestKey, Requests, predicate};
+use crate::requests::Requests;
 
 /// A source that adds keys for the objects of an informer, optionally filtered by [`Predicate`]s.
 ///

@@ -8,8 +8,8 @@ use pintle_meta::ObjectKey;
 
 use super::{Feed, Source};
 use crate::kept::{Kept, MAX_KEPT, Origin};
-use crate::requests::WeakRequests;
-use crate::{RequestKey, Requests};
+use crate::key::RequestKey;
+use crate::requests::{Requests, WeakRequests};
 
 /// A source to which the program adds keys from any thread, like controller-runtime's `Channel`. `K` is the type of the
 /// keys: see [`RequestKey`].

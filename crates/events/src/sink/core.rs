@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Retry, is_own, is_retryable, isolated, log_rejected};
-use crate::Event;
 use crate::correlator::{Correlated, Correlator, Verdict};
+use crate::event::Event;
 use crate::metrics::Counters;
 
 /// The state of the sink's task.

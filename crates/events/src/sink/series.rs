@@ -9,9 +9,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::{CoreSink, Retry, is_own, is_retryable, isolated, log_rejected};
+use crate::event::Event;
 use crate::metrics::Counters;
 use crate::series::Series;
-use crate::{Event, SeriesEvent};
+use crate::series_event::SeriesEvent;
 
 /// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {

@@ -5,7 +5,7 @@ use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
-use crate::Json;
+use crate::json::Json;
 
 /// Implements methods that pass the requested number type on to the deserializer of the number. A number that is stored
 /// as text needs the requested type to parse the text.

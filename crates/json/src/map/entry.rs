@@ -1,7 +1,8 @@
 //! The entry of one key in a map.
 
 use super::{Map, MapLayout, find};
-use crate::{Json, Text};
+use crate::json::Json;
+use crate::text::Text;
 
 /// The entry of one key in a [`Map`]. The key may have no value yet. Returned by [`Map::entry`].
 #[derive(Debug)]

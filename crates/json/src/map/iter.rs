@@ -4,7 +4,8 @@ use std::collections::btree_map;
 use std::{slice, vec};
 
 use super::{Map, MapLayout};
-use crate::{Json, Text};
+use crate::json::Json;
+use crate::text::Text;
 
 impl Map {
     /// Returns an iterator over the members of the map.

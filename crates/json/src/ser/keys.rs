@@ -3,7 +3,7 @@
 use serde::ser::{Error as _, Impossible, Serialize, Serializer};
 use serde_json::Error;
 
-use crate::Text;
+use crate::text::Text;
 
 /// A serializer that converts a value to a map key.
 pub(super) struct KeySerializer;

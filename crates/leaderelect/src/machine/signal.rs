@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use pintle_meta::ApiError;
 
-use crate::{Deadline, EndReason, LeaderElectionRecord, LockState, Term, Version};
+use crate::clocks::Deadline;
+use crate::record::{LeaderElectionRecord, LockState, Version};
+use crate::term::{EndReason, Term};
 
 /// An input of the machine.
 #[derive(Clone, Debug)]

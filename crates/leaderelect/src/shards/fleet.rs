@@ -10,8 +10,11 @@ use tokio::sync::{Mutex, watch};
 use super::ShardsConfig;
 use super::members::Members;
 use super::rivals::Rivals;
+use crate::clocks::Deadline;
+use crate::config::LeaderElectionConfig;
+use crate::lease::Lease;
 use crate::machine::Preference;
-use crate::{Deadline, LeaderElectionConfig, Lease, Version};
+use crate::record::Version;
 
 /// The replicas that share the shards, from the point of view of one replica.
 pub(super) struct Fleet<A> {

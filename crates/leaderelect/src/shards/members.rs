@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::machine::Preference;
+use crate::record::{LockState, Version};
 use crate::shards::shard::fnv1a;
-use crate::{LockState, Version};
 
 /// The live members of a fleet and the live rivals, according to their leases.
 #[derive(Debug)]

@@ -14,8 +14,11 @@ use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, Partia
 use tokio::sync::{Mutex, watch};
 
 use super::Members;
+use crate::clocks::Deadline;
+use crate::config::LeaderElectionConfig;
+use crate::lease::Lease;
 use crate::lock::state_of;
-use crate::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Lease, LockState, Version};
+use crate::record::{LeaderElectionRecord, LockState, Version};
 
 /// Detects rivals.
 pub(super) struct Rivals<'a, A> {

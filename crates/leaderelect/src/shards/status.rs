@@ -1,7 +1,7 @@
 //! The observable state of shards.
 
 use super::Shard;
-use crate::ElectionStatus;
+use crate::status::ElectionStatus;
 
 /// The state of the elections that belong to [`Shards`](crate::Shards), for status pages. The status is only for
 /// information. To decide whether to act, work must check its [`Leadership`](crate::Leadership). The status can be read

@@ -12,12 +12,14 @@ use pintle_meta::{ApiError, ErrorKind, ObjectKey};
 use pintle_metrics::Counter;
 use tokio::sync::{mpsc, watch};
 
+use crate::clocks::{Clocks, Deadline, Now};
+use crate::config::LeaderElectionConfig;
 use crate::leadership::TermHandle;
 use crate::lock::{Lock, LockEvent, LockSnapshot};
 use crate::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
+use crate::record::{LockState, Version};
 use crate::status::{Observed, Outage};
-use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Now, Version};
 
 /// The messages from a `Contest` to the elector that runs the leader's work, in order.
 pub(crate) enum Notice {

@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::{Clock, Sleep, StdClock, Timer};
+use super::{Clock, Sleep, Timer};
 use crate::wake::call_all;
 
-/// A clock like [`StdClock`], but with its own timer thread. Clones share the thread.
+/// A clock like [`StdClock`](super::StdClock), but with its own timer thread. Clones share the thread.
 ///
 /// The thread starts when a sleep is polled for the first time, and ends ten seconds after the last sleep.
 ///
@@ -128,7 +128,7 @@ impl Schedule {
 
 impl Clock for ThreadTimer {
     fn now(&self) -> Instant {
-        StdClock.now()
+        Instant::now()
     }
 }
 
@@ -146,7 +146,7 @@ impl Shared {
     fn run(&self) {
         let mut schedule = self.lock();
         loop {
-            match schedule.next(StdClock.now()) {
+            match schedule.next(Instant::now()) {
                 Next::Wake(waker) => {
                     drop(schedule);
                     // Drop the panic. The panic hook has already reported the panic, and no other code joins this
@@ -179,7 +179,7 @@ impl Future for ThreadSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let now = StdClock.now();
+        let now = Instant::now();
         if self.deadline <= now {
             return Poll::Ready(());
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
-use crate::TokenBucket;
+use crate::bucket::TokenBucket;
 
 /// A limiter that uses one token bucket for all items. Each attempt reserves a token. The delay of the attempt is the
 /// time until the reserved token is available.

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
-use crate::Jitter;
-use crate::jitter::scale;
+use crate::jitter::{Jitter, scale};
 
 /// A limiter that subtracts a random part from the delays of another limiter. As a result, items that failed at the
 /// same time are retried at different times.

@@ -6,7 +6,9 @@ use std::io;
 use pintle_json::Json;
 
 use super::PatchError;
-use crate::{DEEPEST, JsonNode, StrictFinding};
+use crate::DEEPEST;
+use crate::document::JsonNode;
+use crate::finding::StrictFinding;
 
 /// The maximum number of operations in a patch.
 const MAX_OPERATIONS: usize = 10_000;
@@ -138,7 +140,7 @@ impl JsonPatch {
     }
 
     fn find(&mut self, problem: &str, at: usize, name: &str) {
-        crate::note(&mut self.findings, || {
+        crate::finding::note(&mut self.findings, || {
             StrictFinding::Other(format!("json patch {problem} field {:?}", format!("[{at}].{name}")))
         });
     }

@@ -3,7 +3,7 @@
 
 use pintle_json::Json;
 
-use crate::{Scalar, Type};
+use crate::types::{Scalar, Type};
 
 /// Returns an error for the first value inside `value` that does not fit its type. The function does not check types that implement
 /// `Unmarshaler` in Go, such as times.

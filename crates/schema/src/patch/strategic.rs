@@ -7,7 +7,8 @@ use pintle_json::{Json, Map};
 use super::merge_patch::drop_nulls;
 use super::order::{Places, arrange, identity};
 use super::{PatchError, go_text};
-use crate::{Field, Schema, Type};
+use crate::Schema;
+use crate::types::{Field, Type};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

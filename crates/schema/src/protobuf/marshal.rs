@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::wire::{bytes, fixed64, nested, varint};
 use crate::sink::Name;
-use crate::{Field, MapType, Scalar, Struct, Type, Union};
+use crate::types::{Field, MapType, Scalar, Struct, Type, Union};
 
 /// Encodes an object whose type is a built-in struct.
 ///

@@ -8,7 +8,8 @@ use pintle_meta::{MicroTime, Time};
 
 use super::envelope::MAGIC;
 use super::wire::{WireFields, WireValue};
-use crate::{DEEPEST, Field, Scalar, Schema, Struct, Type, Union};
+use crate::types::{Field, Scalar, Struct, Type, Union};
+use crate::{DEEPEST, Schema};
 
 /// Decodes a protobuf body, and returns the object with its `apiVersion` and `kind`. If the body does not contain them, the object gets the
 /// `apiVersion` and `kind` that the caller has passed. The error is the message of the error response.

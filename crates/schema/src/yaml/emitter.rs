@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pintle_json::Json;
 
 use super::{float_text, plain};
-use crate::JsonNode;
+use crate::document::JsonNode;
 
 /// The maximum length of a key that the emitter writes without a `?` before it.
 const MAX_KEY_LEN: usize = 1000;

@@ -8,7 +8,7 @@ use pintle_meta::{ApiError, Bookmark, ErrorKind, RawObject, WatchEvent, WatchOpt
 
 use super::select::Selection;
 use super::{Entry, Store, errors};
-use crate::{Break, Outcome};
+use crate::faults::{Break, Outcome};
 
 pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 

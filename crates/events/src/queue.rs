@@ -1,0 +1,12 @@
+//! The queues of the listeners.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::event::Event;
+
+/// Creates a queue with the given capacity, limited to the maximum capacity of a tokio channel.
+pub(crate) fn queue(events: usize) -> (mpsc::Sender<Arc<Event>>, mpsc::Receiver<Arc<Event>>) {
+    mpsc::channel(events.clamp(1, Semaphore::MAX_PERMITS))
+}
