@@ -5,7 +5,8 @@ use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
-use super::{Amounts, Attempt, pods};
+use super::{Attempt, pods};
+use crate::amounts::Amounts;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The resources for which a pod spec can set a limit for the whole pod.

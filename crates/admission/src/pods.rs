@@ -2,7 +2,7 @@
 
 use pintle_json::Json;
 
-use super::Amounts;
+use crate::amounts::Amounts;
 
 /// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
-use super::{Amounts, Attempt};
+use super::Attempt;
+use crate::amounts::Amounts;
 
 pub use usage::applies;
 

@@ -14,7 +14,8 @@ use pintle_storage::{Db, Stored};
 
 use super::authorizer::has;
 use super::compiled::{Compiled, Index};
-use super::{Attributes, covers_url};
+use super::covers_url;
+use crate::attributes::Attributes;
 
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";

@@ -5,7 +5,13 @@ use std::time::Duration;
 
 use pintle_informer::ResourceEvent;
 
-use crate::{Builder, Controller, Every, Feed, Handler, Requests, Source};
+use crate::builder::Builder;
+use crate::controller::Controller;
+use crate::handler::Handler;
+use crate::requests::Requests;
+use crate::source::Every;
+use crate::source::Feed;
+use crate::source::Source;
 
 /// The only key of a controller whose work does not belong to a single object. [`Controller::singleton`] creates such a
 /// controller.

@@ -19,7 +19,9 @@ use tokio::sync::Semaphore;
 
 use super::openapi_proto::{self, ProtoV2};
 use super::openapi_v2::TextV2;
-use super::{aggregated, etag, group_list, openapi, openapi_v2, paths};
+use super::{aggregated, etag, openapi, openapi_v2};
+use crate::legacy::group_list;
+use crate::legacy::paths;
 
 /// The discovery and OpenAPI documents of a server. A document is created on request. The server creates a document on a thread for
 /// blocking code, because the creation takes long. At most one OpenAPI document and one discovery document are created at the same time.

@@ -30,7 +30,6 @@ use sha2::{Digest, Sha256, Sha512};
 use aggregated::aggregated;
 pub use documents::{Document, DocumentForm, DocumentScope, Documents, Listing};
 pub use legacy::{api_versions, group, resource_list};
-use legacy::{group_list, paths};
 pub use openapi::inlined;
 use pintle_kinds::{Kind, ServedSubresource};
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use pintle_meta::FieldSelector;
 use pintle_store::{SAME, Stored};
 
-use super::{Form, Kind};
+use super::Kind;
+use crate::strategy_types::Form;
 
 /// Returns whether the store indexes the selectable fields of the kind.
 fn is_indexed(kind: &Kind) -> bool {

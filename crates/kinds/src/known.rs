@@ -7,7 +7,9 @@ use std::sync::Arc;
 use pintle_apimachinery::shared_map::SharedMap;
 use pintle_meta::{GroupResource, GroupVersion};
 
-use super::{Kind, Routing, Strategy};
+use super::Kind;
+use crate::strategy::Strategy;
+use crate::strategy_types::Routing;
 
 /// The registry of served kinds.
 ///

@@ -11,7 +11,8 @@ use pintle_apimachinery::validate::{
 };
 use pintle_json::{Json, Map, Text};
 
-use super::{Kind, PlainFinalizers};
+use super::Kind;
+use crate::strategy_types::PlainFinalizers;
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 const MAX_MANAGER: usize = 128;

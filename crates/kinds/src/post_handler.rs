@@ -12,8 +12,9 @@ use pintle_apimachinery::request::user::User;
 use pintle_json::Json;
 use pintle_meta::GroupResource;
 
+use super::Kind;
 use super::token_grant::TokenGrant;
-use super::{Kind, RequestTarget};
+use crate::request_target::RequestTarget;
 
 /// A handler for POST requests to a kind that is not stored, or to a subresource.
 pub trait PostHandler: Sync {

@@ -10,7 +10,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_meta::{GroupResource, LabelSelector};
 
-use super::RequestTarget;
+use crate::request_target::RequestTarget;
 
 /// The paths of the object fields from which a Scale is computed. Each path begins with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use pintle_json::Json;
 
 use super::table::{Column, Row};
-use super::{Kind, Strategy, table};
+use super::{Kind, table};
+use crate::strategy::Strategy;
 
 /// The descriptions of the table columns.
 const DESCRIPTIONS: &[(&str, &str)] = &[

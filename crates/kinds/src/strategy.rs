@@ -11,13 +11,14 @@ use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
 
+use super::Kind;
 use super::layout::Layout;
 use super::object_meta::MetadataChecks;
 use super::post_handler::PostHandler;
 use super::reset::Reset;
 use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream};
 use super::table::Column;
-use super::{Kind, Kinds};
+use crate::known::Kinds;
 
 /// The rules of one kind. The default methods do nothing.
 ///
@@ -314,7 +315,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Returns the paths of the fields that `/scale` reads and writes, if the kind has this subresource.
-    fn scale(&self) -> Option<&super::Scale> {
+    fn scale(&self) -> Option<&super::scale::Scale> {
         None
     }
 

@@ -5,7 +5,7 @@ use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::query::Query;
 use pintle_json::Json;
 
-use super::RequestTarget;
+use crate::request_target::RequestTarget;
 
 /// Describes how stored objects are converted to a version of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

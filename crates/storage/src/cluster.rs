@@ -7,7 +7,8 @@ use pintle_apimachinery::object::key;
 use pintle_json::Json;
 use pintle_meta::GroupResource;
 
-use crate::{Db, Range, Stored};
+use crate::db::Db;
+use crate::{Range, Stored};
 
 impl Cluster for Db {
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>> {

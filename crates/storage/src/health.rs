@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::Db;
+use crate::db::Db;
 
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

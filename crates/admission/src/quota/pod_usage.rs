@@ -8,7 +8,7 @@ use pintle_apimachinery::validate::qualified_name_faults;
 use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
-use crate::Amounts;
+use crate::amounts::Amounts;
 use crate::pods::{self, ContainerType};
 
 /// The resources whose requests and limits a quota can restrict. If a quota uses the resource name without a prefix, the quota limits the

@@ -5,7 +5,8 @@ use pintle_json::Json;
 use pintle_schema::quantity::Quantity;
 
 use super::pod_usage;
-use crate::{Amounts, Attempt};
+use crate::Attempt;
+use crate::amounts::Amounts;
 
 /// The core resources that a quota can count under their plain names, such as `pods`. For other resources, the name in
 /// the quota needs the prefix `count/`.

@@ -10,8 +10,9 @@ use pintle_json::Json;
 use pintle_kinds::RBAC_GROUP;
 use pintle_storage::Stored;
 
+use crate::attributes::Attributes;
 use crate::compiled::Index;
-use crate::{Attributes, covers_url};
+use crate::covers_url;
 
 /// A rule of a role. The rule is stored both as JSON and in a form that can be matched quickly.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use pintle_meta::{ListWatch, ObjectApi};
 
 use super::any::AnyController;
 use super::team::Team;
-use crate::ManagerError;
+use crate::error::ManagerError;
 use crate::panic::caught;
 
 type Work<'a> = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send + 'a>>;

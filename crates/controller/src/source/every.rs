@@ -9,7 +9,8 @@ use pintle_meta::ObjectKey;
 use tokio::time::sleep;
 
 use super::{Feed, Source};
-use crate::{RequestKey, Requests};
+use crate::key::RequestKey;
+use crate::requests::Requests;
 
 /// The shortest period of a timer.
 const SHORTEST: Duration = Duration::from_millis(1);
