@@ -3,7 +3,8 @@
 use pintle_json::{Json, json};
 use pintle_kinds::compare_versions;
 
-use super::{aggregated, etag, group, group_list, resource_list};
+use super::legacy::group_list;
+use super::{aggregated, etag, group, resource_list};
 
 #[track_caller]
 fn check_resource(group: &str, version: &str, name: &str, expected: Json) {
