@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{differ_outside, metadata, metadata_mut, text};
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookCalls};
+use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookCalls, WebhookClient};
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
 use pintle_fieldmanager::Conversion;
 use pintle_json::{Json, json};
@@ -342,6 +342,10 @@ impl Strategy for Custom {
 
     fn conversion(&self) -> Option<&dyn Conversion> {
         self.calls.as_ref().and(self.stored.conversion.as_ref()).map(|_| self as &dyn Conversion)
+    }
+
+    fn conversion_webhook(&self) -> Option<&WebhookClient> {
+        self.stored.conversion.as_ref().map(|(webhook, _)| &*webhook.client)
     }
 
     fn with_conversions(&self, calls: &WebhookCalls) -> Option<Arc<dyn Strategy>> {

@@ -106,7 +106,7 @@ pub struct ApiServerConfig {
     pub coordinated_leader_election: bool,
     /// The addresses of Services, by `namespace/name:port`. The server has no network of Pods. If the client configuration of a webhook names
     /// a Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no addresses.
-    /// A webhook whose Service has no address cannot be called.
+    /// A webhook whose Service has no address is not called, and the responses contain a warning.
     pub services: BTreeMap<String, SocketAddr>,
     /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
     /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large

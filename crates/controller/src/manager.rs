@@ -283,7 +283,15 @@ impl Manager {
             let has_election = election.is_some();
             let shards = join_all(shardings.iter_mut().map(|sharding| sharding.run(&shard_team)));
             let mut leading = pin!(async {
-                let (led, shared) = tokio::join!(run_election(&team, election, stop.token()), shards);
+                let election = async {
+                    let led = run_election(&team, election, stop.token()).await;
+                    if led.is_err() {
+                        // The shards end only when a stop is requested.
+                        stop.request();
+                    }
+                    led
+                };
+                let (led, shared) = tokio::join!(election, shards);
                 shared.into_iter().fold(led, Result::and)
             });
             let until = stop.percent(RELEASED);

@@ -212,7 +212,7 @@ impl<T> IntoIterator for &Snapshot<T> {
     }
 }
 
-/// An iterator over the objects of a [`Snapshot`] or of a [list](Objects). The iterator keeps the snapshot or the list
+/// An iterator over the objects of a [`Snapshot`] or of a [list](crate::Objects). The iterator keeps the snapshot or the list
 /// alive.
 pub struct Iter<T> {
     objects: Source<T>,

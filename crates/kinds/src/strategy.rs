@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::Outcome;
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::request::webhook_calls::WebhookCalls;
+use pintle_apimachinery::request::webhook_calls::{WebhookCalls, WebhookClient};
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_meta::GroupVersionKind;
@@ -240,6 +240,11 @@ pub trait Strategy: Send + Sync {
 
     /// Returns the conversion between the versions of the kind. Returns `None` if all versions have the same field names.
     fn conversion(&self) -> Option<&dyn pintle_fieldmanager::Conversion> {
+        None
+    }
+
+    /// Returns the server of the webhook that converts the objects of the kind.
+    fn conversion_webhook(&self) -> Option<&WebhookClient> {
         None
     }
 

@@ -26,6 +26,9 @@ pub enum OperatorError {
          use lower case letters, digits, '-' and '.', and begin and end with a letter or digit"
     )]
     LeaseName(String),
+    /// A sharded controller has no shards.
+    #[error("the sharded controller {0:?} has 0 shards, so no replica would handle its objects; use at least 1")]
+    NoShards(String),
     /// A CustomResourceDefinition, or the configuration of webhooks, cannot be installed.
     #[error("cannot install the {kind} {name:?}: {cause}")]
     Install {

@@ -14,6 +14,7 @@ use serde::Deserialize;
 pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
+use crate::transport::is_invalid_response;
 
 /// Decides whether and when the client sends a request again. Each call of `send` creates a separate `Retry`. This type
 /// does not sleep.
@@ -177,6 +178,8 @@ impl Outcome {
 
     pub(crate) fn of_failure(error: &Error) -> Self {
         match error {
+            // The server has answered, so it is likely to give the same answer again.
+            Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
             Error::Transport { .. } => Self::Lost,
             Error::Unprocessed { .. } => Self::Unprocessed,
             _ => Self::Final,

@@ -32,6 +32,7 @@ use self::connect::Connector;
 use self::connection_group::ConnectionGroup;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::http1::http1_read;
+pub(crate) use self::http1::is_invalid_response;
 use self::proxy::Proxy;
 pub(crate) use self::timers::Timers;
 use self::tls::TlsSource;
@@ -334,7 +335,10 @@ impl Failure {
         match is_turned_away {
             true => Self::Connect { refused: false, source },
             false if is_unprocessed => Self::Unprocessed(source),
-            false => Self::Exchange { is_stale: !is_fresh, source },
+            false => {
+                let is_stale = !is_fresh && !is_invalid_response(&*source);
+                Self::Exchange { is_stale, source }
+            }
         }
     }
 

@@ -97,6 +97,14 @@ fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTar
     if registry.db.is_mirror() {
         return target;
     }
+    if let Some(service) = target.kind.strategy.conversion_webhook().and_then(|client| registry.unknown_service(client))
+    {
+        let plural = target.kind.resource();
+        call.warnings.push(format!(
+            "the conversion webhook of {plural} was not called: the Service {service} has no address in ApiServerConfig::services"
+        ));
+        return target;
+    }
     let calls = WebhookCalls::default();
     if let Some(strategy) = target.kind.strategy.with_conversions(&calls) {
         target.kind = Arc::new(Kind { strategy, ..Kind::clone(&target.kind) });

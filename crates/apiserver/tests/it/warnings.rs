@@ -13,8 +13,6 @@ async fn server() -> ApiServer {
 }
 
 // Features that have no effect in the server, with their names on the conformance page.
-const WEBHOOKS: &str = "ValidatingWebhookConfiguration, MutatingWebhookConfiguration";
-const CONVERSION: &str = "spec.conversion.webhook of a CustomResourceDefinition";
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
@@ -31,18 +29,6 @@ async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static st
         known
     };
     warnings.filter_map(about).collect()
-}
-
-fn webhook(group: &str) -> Json {
-    let rule =
-        json!({"operations": ["CREATE"], "apiGroups": [group], "apiVersions": ["v1"], "resources": ["deployments/*"]});
-    json!([{
-        "name": "h.example.com",
-        "clientConfig": {"url": "https://hook.example.com/x"},
-        "rules": [rule],
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    }])
 }
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -78,7 +64,6 @@ fn gadget(name: &str, more: Json) -> Json {
 #[tokio::test]
 async fn every_unsupported_feature_causes_a_warning_when_used() {
     let server = server().await;
-    let admission = "/apis/admissionregistration.k8s.io/v1";
     let flow = |name: &str, rules: Json| {
         let spec = json!({"priorityLevelConfiguration": {"name": "workload-low"}, "rules": rules});
         json!({"metadata": {"name": name}, "spec": spec})
@@ -101,26 +86,6 @@ async fn every_unsupported_feature_causes_a_warning_when_used() {
 
     let mut seen = BTreeSet::new();
     for (path, object, expected) in [
-        (
-            format!("{admission}/validatingwebhookconfigurations"),
-            json!({"metadata": {"name": "a"}, "webhooks": webhook("apps")}),
-            Some(WEBHOOKS),
-        ),
-        (
-            format!("{admission}/mutatingwebhookconfigurations"),
-            json!({"metadata": {"name": "a"}, "webhooks": webhook("*")}),
-            Some(WEBHOOKS),
-        ),
-        (
-            format!("{admission}/validatingwebhookconfigurations"),
-            json!({"metadata": {"name": "b"}, "webhooks": webhook("none.example.com")}),
-            None,
-        ),
-        (
-            format!("{admission}/validatingwebhookconfigurations"),
-            json!({"metadata": {"name": "c"}, "webhooks": []}),
-            None,
-        ),
         (
             format!("{networking}/servicecidrs"),
             json!({"metadata": {"name": "a"}, "spec": {"cidrs": ["10.9.0.0/24"]}}),
@@ -155,7 +120,7 @@ async fn every_unsupported_feature_causes_a_warning_when_used() {
         (roles.to_owned(), role("a", "impersonate:serviceaccount", "serviceaccounts"), Some(IMPERSONATION)),
         (roles.to_owned(), role("b", "*", "serviceaccounts"), None),
         (DEFINITIONS.to_owned(), definition("networking.k8s.io", &["v1"]), Some(BUILT_IN_VERSIONS)),
-        (DEFINITIONS.to_owned(), definition("example.com", &["v1", "v2"]), Some(CONVERSION)),
+        (DEFINITIONS.to_owned(), definition("example.com", &["v1", "v2"]), None),
         (gadgets.to_owned(), gadget("a", json!({"spec": {"n": 5}})), None),
         (gadgets.to_owned(), gadget("b", json!({"other": "x"})), None),
     ] {

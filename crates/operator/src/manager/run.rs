@@ -59,6 +59,12 @@ impl Manager {
         let webhooks = self.serve_webhooks(stop).await?;
         let mut sharded = Vec::new();
         for Sharded { name, config, bind } in std::mem::take(&mut self.sharded) {
+            if !names::is_subdomain(&name) {
+                return Err(OperatorError::LeaseName(name));
+            }
+            if config.shards == 0 {
+                return Err(OperatorError::NoShards(name));
+            }
             let shards = self.cluster.shards("", &name, config)?;
             self.shards.push(shards.status());
             sharded.push((shards, bind));

@@ -149,3 +149,14 @@ impl World {
         self.cluster.api().create(&site, &WriteOptions::default()).await
     }
 }
+
+#[tokio::test]
+async fn wrong_settings_of_shards_are_errors() {
+    let world = World::start().await;
+    for (shards, name, expected) in [(0, "sites", "has 0 shards"), (2, "my_sites", "a Lease cannot have this name")] {
+        let manager =
+            world.manager().sharded(shards, move || Controller::<Website>::new().name(name).reconcile(publish));
+        let error = soon(manager.run(&tokio_util::sync::CancellationToken::new())).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}

@@ -5,6 +5,7 @@ mod body;
 mod head;
 mod upload;
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderMap, Method, Request, Response};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
 
@@ -24,7 +26,7 @@ use self::upload::Upload;
 use super::SendError;
 use super::connect::Conn;
 use crate::body::HttpBody;
-use crate::error::BoxError;
+use crate::error::{BoxError, causes};
 
 /// One HTTP/1.1 connection.
 ///
@@ -38,6 +40,8 @@ pub(super) struct Http1 {
     /// The number of bytes to read at once.
     room: usize,
     upload: Upload,
+    /// The reason why the upload has failed.
+    upload_error: Option<BoxError>,
     /// Whether a request was sent and its response has not ended.
     is_busy: bool,
     /// Whether another request may use the connection after the current response.
@@ -77,6 +81,7 @@ impl Http1 {
             buf: BytesMut::new(),
             room: MIN_ROOM,
             upload: Upload::default(),
+            upload_error: None,
             is_busy: false,
             is_reusable: true,
             idle: Idle(Arc::default()),
@@ -121,13 +126,15 @@ impl Http1 {
         self.is_busy = true;
         self.is_reusable = false;
         let asked = Asked { is_head: *request.method() == Method::HEAD, upgrades };
+        let closes = asks_to_close(request.headers());
+        self.upload_error = None;
         self.upload.start(request);
         // The check for unrequested data has registered the waker for the first data of the response.
         let mut is_registered = true;
         let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
         let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
         self.is_busy = !body.is_over();
-        self.is_reusable = keeps_alive;
+        self.is_reusable = keeps_alive && !closes;
         Ok(response.map(|()| body))
     }
 
@@ -137,11 +144,21 @@ impl Http1 {
         body: &mut ResponseBody,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BoxError>>> {
-        if !self.upload.is_over() {
-            // If the upload fails, the response can still be complete, and the connection is not used again.
-            let _ = self.upload.poll(&mut self.conn, cx);
+        if !self.upload.is_over()
+            && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
+        {
+            // The response can still be complete, and the connection is not used again.
+            self.upload_error = Some(error);
         }
-        let piece = ready!(self.poll_piece(body, cx));
+        let piece = match self.poll_piece(body, cx) {
+            Poll::Ready(piece) => piece,
+            // The server waits for the rest of the body, which never arrives.
+            Poll::Pending if self.upload.has_body_failed() => match self.upload_error.take() {
+                Some(error) => Some(Err(error)),
+                None => return Poll::Pending,
+            },
+            Poll::Pending => return Poll::Pending,
+        };
         match &piece {
             Some(Err(_)) => self.is_reusable = false,
             _ => self.is_busy = !body.is_over(),
@@ -170,23 +187,29 @@ impl Http1 {
     /// Sends the request and polls the headers of the response. If `is_registered` is true, the waker is registered
     /// already, and the method does not read.
     fn poll_head(&mut self, asked: Asked, is_registered: bool, cx: &mut Context<'_>) -> Poll<Result<Head, BoxError>> {
-        let failed = match self.upload.poll(&mut self.conn, cx) {
-            Poll::Ready(Err(error)) => Some(error),
+        match self.upload.poll(&mut self.conn, cx) {
+            Poll::Ready(Err(error)) => self.upload_error = Some(error),
             _ if is_registered => return Poll::Pending,
-            _ => None,
-        };
+            _ => {}
+        }
         // The server can reject a request before it has read all of it, and then close the connection. So the upload can
         // fail although there is a response.
         loop {
             match self.poll_read(cx) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(failed.unwrap_or_else(|| Malformed::Closed.into()))),
+                Poll::Ready(Ok(0)) => {
+                    return Poll::Ready(Err(self.upload_error.take().unwrap_or_else(|| Malformed::Closed.into())));
+                }
                 Poll::Ready(Ok(_)) => {
                     if let Some(head) = head::take(&mut self.buf, asked)? {
                         return Poll::Ready(Ok(head));
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                Poll::Pending => return failed.map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
+                // If the socket has failed, the next read returns what the server has sent, or the end.
+                Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
+                Poll::Pending => {
+                    return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+                }
             }
         }
     }
@@ -228,6 +251,22 @@ impl Http1 {
         }
         Poll::Ready(Ok(read))
     }
+}
+
+/// Returns whether the headers of the request ask the server to close the connection (RFC 9112, section 9.6).
+fn asks_to_close(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(CONNECTION).into_iter();
+    let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
+/// Returns whether one of the causes is a response that is not valid HTTP. Such a response is not a lost response.
+pub(crate) fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
+    let malformed = causes(error).find_map(|cause| cause.downcast_ref());
+    matches!(
+        malformed,
+        Some(Malformed::HeadTooLarge(_) | Malformed::Head(_) | Malformed::Syntax(_) | Malformed::Chunk(_))
+    )
 }
 
 impl fmt::Display for Malformed {

@@ -93,3 +93,61 @@ fn upload_may_send_requests_with_its_own_client() {
     assert_ne!(ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Timeout), "the test timed out");
     test.join().unwrap();
 }
+
+/// Starts a server that sends `answer` after the headers of each request and then reads until the client closes the
+/// connection. Returns a client for this server, and the number of requests.
+async fn answering(answer: &'static str) -> (RestClient, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = requests.clone();
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let counted = counted.clone();
+            tokio::spawn(async move {
+                let (mut stream, mut line) = (BufReader::new(tcp), String::new());
+                while line != "\r\n" {
+                    line.clear();
+                    stream.read_line(&mut line).await?;
+                }
+                counted.fetch_add(1, Ordering::SeqCst);
+                stream.write_all(answer.as_bytes()).await?;
+                stream.flush().await?;
+                stream.read_to_end(&mut Vec::new()).await
+            });
+        }
+    });
+    (client, requests)
+}
+
+/// The server waits for the rest of the upload before it sends the body of its response.
+#[tokio::test]
+async fn failed_upload_ends_the_response() {
+    let (client, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;
+    let (fail, failed) = tokio::sync::oneshot::channel::<()>();
+    let chunks = stream::once(async { Ok("x".into()) });
+    let broken = stream::once(async move {
+        drop(failed.await);
+        Err(std::io::Error::other("the source of the upload is broken"))
+    });
+    let sending = tokio::spawn(async move { client.post().body_stream(chunks.chain(broken)).send().await });
+    drop(fail);
+    let error = soon(sending).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("the source of the upload is broken"), "{error}");
+}
+
+#[tokio::test]
+async fn invalid_response_is_not_requested_again() {
+    let (client, requests) = answering("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n").await;
+    let error = soon(client.get().send()).await.unwrap_err();
+    assert!(error.to_string().contains("Content-Length is not a number"), "{error}");
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn request_with_connection_close_closes_its_connection() {
+    let (client, ended) = hasty().await;
+    soon(client.get().header("connection", "close").send()).await.unwrap();
+    soon(until(|| ended.load(Ordering::SeqCst) == 1)).await;
+}

@@ -107,6 +107,13 @@ fn matched(
         Ok(false) => return Ok(None),
         Err(why) => return Err(Failure::forbidden(&request.target.kind.resource(), &review.name(), &why)),
     }
+    if let Some(service) = registry.unknown_service(&webhook.client) {
+        let name = quoted(&webhook.name);
+        request.by.warn(format!(
+            "the webhook {name} was not called: the Service {service} has no address in ApiServerConfig::services"
+        ));
+        return Ok(None);
+    }
     let review = admission_review(webhook.review_version, &variables.admission_request());
     let (configuration, at) = &webhook.id;
     let id = format!("{run}/{configuration}/{at}");

@@ -152,6 +152,9 @@ fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
 fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_TRAILER_COUNT];
     match httparse::parse_headers(buf, &mut slots).map_err(Malformed::Syntax)? {
+        httparse::Status::Complete((length, _)) if !is_in_crlf_lines(&buf[..length]) => {
+            Err(Malformed::Chunk("a trailer does not end with CR and LF"))
+        }
         httparse::Status::Complete((length, _)) if length <= MAX_TRAILERS => {
             buf.advance(length);
             Ok(true)
@@ -159,6 +162,11 @@ fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
         httparse::Status::Partial if buf.len() < MAX_TRAILERS => Ok(false),
         _ => Err(Malformed::Chunk("the trailers are too large")),
     }
+}
+
+/// Returns whether CR precedes each LF. httparse also accepts lines that end with LF.
+fn is_in_crlf_lines(lines: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', lines).all(|at| at.checked_sub(1).is_some_and(|before| lines[before] == b'\r'))
 }
 
 #[cfg(test)]
@@ -232,6 +240,9 @@ mod tests {
         assert!(error(&line, 1000).contains("its first line is too long"));
         assert!(error(&format!("0\r\n{trailers}\r\n"), 1000).contains("too many headers"));
         assert!(error(&format!("0\r\na: {}", "x".repeat(MAX_TRAILERS)), 1000).contains("the trailers are too large"));
+        for trailers in ["\n", "a: b\n\r\n", "a: b\r\n\n"] {
+            assert!(error(&format!("0\r\n{trailers}"), 1000).contains("does not end with CR and LF"), "{trailers:?}");
+        }
         assert!(error("0\r\na b\r\n\r\n", 1000).contains("invalid header name"));
     }
 

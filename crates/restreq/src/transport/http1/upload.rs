@@ -28,6 +28,8 @@ pub(super) struct Upload {
     stream: Option<BodyStream>,
     needs_flush: bool,
     has_failed: bool,
+    /// Whether writing has failed because of the body and not because of the socket.
+    has_body_failed: bool,
 }
 
 /// A request body that is not completely in memory.
@@ -80,6 +82,11 @@ impl Upload {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
+    /// Returns whether the body of the request has failed. The server then waits for data that never arrives.
+    pub(super) fn has_body_failed(&self) -> bool {
+        self.has_body_failed
+    }
+
     /// Writes as much as possible.
     pub(super) fn poll(
         &mut self,
@@ -91,7 +98,7 @@ impl Upload {
         }
         let result = ready!(self.poll_all(Pin::new(conn), cx));
         if result.is_err() {
-            *self = Self { has_failed: true, ..Self::default() };
+            *self = Self { has_failed: true, has_body_failed: self.has_body_failed, ..Self::default() };
         }
         Poll::Ready(result)
     }
@@ -105,7 +112,11 @@ impl Upload {
                     ready!(self.poll_flush(conn.as_mut(), cx))?;
                     return Poll::Pending;
                 }
-                Poll::Ready(next) => self.queue(next?),
+                Poll::Ready(Ok(next)) => self.queue(next),
+                Poll::Ready(Err(error)) => {
+                    self.has_body_failed = true;
+                    return Poll::Ready(Err(error));
+                }
             }
         }
         self.poll_flush(conn, cx).map_err(BoxError::from)
