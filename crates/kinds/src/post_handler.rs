@@ -26,8 +26,8 @@ pub trait PostHandler: Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _sent: &mut Json) {}
 
-    /// Validates the body without reading other objects. This method runs before admission, so admission plugins never receive an invalid
-    /// body.
+    /// Validates the body without reading other objects. This method runs after mutating admission and before validating admission, so
+    /// validating plugins and webhooks never receive an invalid body.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }

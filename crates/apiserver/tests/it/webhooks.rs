@@ -278,6 +278,33 @@ async fn get_request_that_connects_is_reviewed() {
     assert_eq!(webhook.requests()[0]["operation"], "CONNECT");
 }
 
+#[tokio::test]
+async fn webhook_receives_only_valid_reviews() {
+    let webhook = Webhook::start(&["127.0.0.1"], |_| json!({"allowed": false})).await;
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let rules = json!([{
+        "apiGroups": ["authorization.k8s.io", "authentication.k8s.io"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"],
+    }]);
+    register(&server, VALIDATING, webhook.client_config(), json!({"rules": rules})).await;
+    let path = json!({"path": "/", "verb": "get"});
+    let invalid = [
+        ("authorization.k8s.io/v1/selfsubjectaccessreviews", json!({}), 422),
+        ("authorization.k8s.io/v1/subjectaccessreviews", json!({"nonResourceAttributes": path}), 422),
+        ("authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews", json!({"user": "a"}), 422),
+        ("authorization.k8s.io/v1/selfsubjectrulesreviews", json!({}), 400),
+        ("authentication.k8s.io/v1/tokenreviews", json!({}), 400),
+    ];
+    for (path, spec, code) in invalid {
+        let answer = support::call(&server, Method::POST, &format!("/apis/{path}"), json!({"spec": spec})).await;
+        assert_eq!(answer.code, code, "{path}: {:?}", answer.body);
+        assert!(webhook.requests().is_empty(), "{path}");
+    }
+    let valid = json!({"spec": {"nonResourceAttributes": path}});
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let denied = support::call(&server, Method::POST, reviews, valid).await;
+    assert_eq!((denied.code, webhook.requests().len()), (400, 1), "{:?}", denied.body);
+}
+
 /// Creates a definition whose version v1 has `spec.size` and whose version v2 has `spec.count`. A webhook converts them.
 async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
     let version = |name: &str, field: &str, storage: bool| {

@@ -21,11 +21,15 @@ impl Strategy for TokenReview {
 }
 
 impl PostHandler for TokenReview {
-    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
-        let token = sent.text("/spec/token").to_owned();
-        if token.is_empty() {
+    fn check(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json) -> Outcome<()> {
+        if sent.text("/spec/token").is_empty() {
             return Err(Failure::bad_request("token is required for TokenReview in authentication"));
         }
+        Ok(())
+    }
+
+    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+        let token = sent.text("/spec/token").to_owned();
         let audiences = sent.texts("/spec/audiences").map(str::to_owned).collect();
         Ok(Task::Ask(Box::new(Question::Token { token, audiences }), sent.clone()))
     }

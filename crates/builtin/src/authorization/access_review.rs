@@ -28,18 +28,15 @@ impl Strategy for AccessReview {
 }
 
 impl PostHandler for AccessReview {
-    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
-        let mut review = sent.clone();
-        if target.kind.namespaced() {
-            set_metadata(&mut review, "namespace", target.namespace.as_str());
-        }
-        if let Some(metadata) = review.get_mut("metadata") {
-            SERVER_SET.iter().for_each(|field| metadata.unset(field));
-        }
-        let errors = self.errors(&review, target);
+    fn check(&self, _: &Context<'_>, target: &RequestTarget, sent: &Json) -> Outcome<()> {
+        let errors = self.errors(&with_server_metadata(sent, target), target);
         if !errors.is_empty() {
             return Err(Failure::invalid_named("authorization.k8s.io", "", "", errors));
         }
+        Ok(())
+    }
+
+    fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
         let (resource, path) = (&sent["spec"]["resourceAttributes"], &sent["spec"]["nonResourceAttributes"]);
         let user = if self.is_self { context.user.clone() } else { subject(sent) };
         let of = |value: &Json, field: &str| value[field].text("").to_owned();
@@ -59,12 +56,24 @@ impl PostHandler for AccessReview {
                 Question::Resource { user, verb: of(resource, "verb"), path }
             }
         };
-        Ok(Task::Ask(Box::new(question), review))
+        Ok(Task::Ask(Box::new(question), with_server_metadata(sent, target)))
     }
 
     fn is_question(&self) -> bool {
         true
     }
+}
+
+/// Returns the review with the metadata that the server sets, and without the metadata that a client must not set.
+fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
+    let mut review = sent.clone();
+    if target.kind.namespaced() {
+        set_metadata(&mut review, "namespace", target.namespace.as_str());
+    }
+    if let Some(metadata) = review.get_mut("metadata") {
+        SERVER_SET.iter().for_each(|field| metadata.unset(field));
+    }
+    review
 }
 
 /// Metadata fields that only the server sets. The server removes these fields from the review.

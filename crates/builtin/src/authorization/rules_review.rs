@@ -18,11 +18,15 @@ impl Strategy for SelfSubjectRulesReview {
 }
 
 impl PostHandler for SelfSubjectRulesReview {
-    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
-        let namespace = sent.text("/spec/namespace").to_owned();
-        if namespace.is_empty() {
+    fn check(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json) -> Outcome<()> {
+        if sent.text("/spec/namespace").is_empty() {
             return Err(Failure::bad_request("no namespace on request"));
         }
+        Ok(())
+    }
+
+    fn task(&self, _: &Context<'_>, _: &RequestTarget, sent: &Json, _: bool) -> Outcome<Task> {
+        let namespace = sent.text("/spec/namespace").to_owned();
         Ok(Task::Ask(Box::new(Question::Rules { namespace }), json!({"metadata": {}, "spec": {}})))
     }
 
