@@ -252,10 +252,22 @@ impl<L: Lock> LeaderElector<L> {
     }
 
     /// Starts a [`Shell`] for this elector only. The `Shell` watches the lock that this elector contends for.
+    /// Returns the sender of the state that [`status`](Self::status) shows.
+    pub(crate) fn observed(&self) -> watch::Sender<Observed> {
+        self.observed.clone()
+    }
+
+    /// Starts the task that this elector shares with others, on the runtime of the caller.
+    pub(crate) fn start_shared_shell(&self) {
+        if let Some(shell) = &self.shell {
+            shell.start();
+        }
+    }
+
     fn own_shell(&self) -> Arc<Shell<L>> {
         let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
         let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
-        Arc::new(Shell::start(self.config.clocks.clone(), None, move |to_us| async move {
+        Arc::new(Shell::new(self.config.clocks.clone(), None, move |to_us| async move {
             let seen = async || Ok(lock.watch().await?.map(|events| map(events, |event| Some((None, event)))));
             follow(lock.key(), seen, clocks, pauses, to_us).await;
         }))

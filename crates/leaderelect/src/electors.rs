@@ -108,12 +108,14 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
     /// Panics if called outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, config: LeaseGroupConfig) -> Result<Self, InvalidConfig> {
         let common = config.labels.clone();
-        Self::start_with(api, namespace, config, &common, |_| {})
+        let group = Self::new(api, namespace, config, &common, |_| {})?;
+        group.shell.start();
+        Ok(group)
     }
 
-    /// Like [`start`](Self::start). `common` contains the labels by which the group's watches and lists select leases.
+    /// Like [`start`](Self::start), but the shared task starts with the first elector. `common` contains the labels by which the group's watches and lists select leases.
     /// The function `tap` is called with each event of the watch.
-    pub(crate) fn start_with(
+    pub(crate) fn new(
         api: A,
         namespace: &str,
         config: LeaseGroupConfig,
@@ -130,7 +132,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, description) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let (of_us, selector) = (namespace.to_owned(), label_selector.clone());
-        let shell = Shell::start(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
+        let shell = Shell::new(election.clocks.clone(), Some(config.in_flight), move |to_us| async move {
             let open = || watch_all(&watched, &of_us, &selector, tap.clone());
             follow(&description, open, clocks, pauses, to_us).await;
         });

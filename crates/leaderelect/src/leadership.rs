@@ -150,9 +150,15 @@ impl Leadership {
         }
     }
 
-    /// Makes the elector release the lock after the leader's work has ended.
-    pub(crate) fn give_up(&self) {
+    /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Use this
+    /// method if the work cannot be done here. The method does not end the work. [`Shards::run`](crate::Shards::run)
+    /// describes how the method affects shards.
+    pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn gives_up(&self) -> bool {
+        self.shared.gives_up.load(Ordering::Acquire)
     }
 
     /// Returns whether [`Leadership::cancelled`] would return immediately.

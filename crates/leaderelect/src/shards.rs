@@ -132,17 +132,13 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`. The leases of the shards and of the replicas are in `namespace`. Each shard has a lease
+    /// Joins the shards `name`. The elections begin when [`run`](Self::run) is called, on the runtime of that call. The leases of the shards and of the replicas are in `namespace`. Each shard has a lease
     /// with a name such as `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///
     /// Returns [`InvalidConfig`] with the first rule that `config` violates. Returns an error if `name` is not a valid
     /// label value.
-    ///
-    /// # Panics
-    ///
-    /// Panics if called outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
         if config.electors.election.coordinated {
             return Err(InvalidConfig::CoordinatedShards);
@@ -163,7 +159,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                 _ => {}
             });
         };
-        let electors = LeaseGroup::start_with(api.clone(), namespace, electors, &common, tap)?;
+        let electors = LeaseGroup::new(api.clone(), namespace, electors, &common, tap)?;
         let own_lease = members.borrow().lease_of_member(&config.electors.election.identity);
         let member = electors.elector(&own_lease);
         let of_shard = |shard: Shard| {
@@ -197,6 +193,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     /// case, the method returns the shard, and how the leadership term of the shard ended. In both cases, the replica
     /// first asks the work on all shards to end, and then releases the shards.
     ///
+    /// If the work on a shard has called [`Leadership::give_up`] before it ends, the replica releases only this shard. The
+    /// replica contends for the shard again after a `lease_duration`. Until then, another replica can take the shard.
+    ///
     /// All work runs in the task that polls the future returned by this method. To use several threads, spawn tasks. In
     /// each task, pass the work to [`run`](Leadership::run) of the leadership of its shard.
     ///
@@ -213,7 +212,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
         Fut: Future,
     {
         let (fleet, member, electors) = (&self.fleet, &mut self.member, &mut self.electors);
-        let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals());
+        member.start_shared_shell();
+        let (stop, work, rivals) = (stop.child_token(), &work, &fleet.rivals(member.observed()));
         let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = fleet.election();
         // End the membership first, so that the other replicas compute a new assignment of the shards.
         let present = async {
@@ -261,7 +261,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                         leadership.give_up();
                         return None;
                     }
-                    Some(work(shard, leadership).await)
+                    let output = work(shard, leadership.clone()).await;
+                    Some((output, leadership.gives_up()))
                 });
                 // After a leadership term is lost, contend again without a list request. The list request after each
                 // acquisition finds replicas that use another number of shards.
@@ -271,13 +272,17 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
                     Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(None)) }) => {
                         pause = jitter.up_to(*retry_period);
                     }
+                    // The work gave the shard up, so another replica may take it first.
+                    Some(TermEnd { reason: EndReason::Completed, work: Some(Ok(Some((_, true)))) }) => {
+                        pause = *lease_duration;
+                    }
                     end => break end,
                 }
             };
             stop.cancel();
             let TermEnd { reason, work } = end?;
             let work = match work {
-                Some(Ok(output)) => output.map(Ok),
+                Some(Ok(output)) => output.map(|(output, _)| Ok(output)),
                 Some(Err(panic)) => Some(Err(panic)),
                 None => None,
             };

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -40,7 +40,16 @@ pub(crate) struct Shell<L: Lock> {
     joined: AtomicU64,
     /// The message of the panic that ended the `Shell`'s task. The value is `None` if the task did not panic.
     panic_message: watch::Receiver<Option<String>>,
-    _task: AbortOnDropHandle<()>,
+    task: Mutex<Task>,
+}
+
+/// The task of a [`Shell`].
+enum Task {
+    /// The work of the task, until the task starts.
+    Prepared(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Started {
+        _task: AbortOnDropHandle<()>,
+    },
 }
 
 enum Order<L: Lock> {
@@ -71,10 +80,11 @@ pub(crate) struct Place<'a, L: Lock> {
 }
 
 impl<L: Lock> Shell<L> {
-    /// Starts a task for `Contest`s that use the given clocks. The maximum number of requests in flight is the larger
+    /// Prepares a task for `Contest`s that use the given clocks. The task starts when [`start`](Self::start) or
+    /// [`join`](Self::join) is called for the first time, on the runtime of this call. The maximum number of requests in flight is the larger
     /// of `in_flight` and half the number of `Contest`s. `in_flight` is `None` if the `Shell` has only one `Contest`.
     /// The function `watch` sends the watch events of the locks to the task.
-    pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
+    pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,
         F: Future<Output = ()> + Send + 'static,
@@ -97,13 +107,27 @@ impl<L: Lock> Shell<L> {
         };
         let run = running.run(of_us, hints, watch(to_us));
         let (sender, panic_message) = watch::channel(None);
-        let task = AbortOnDropHandle::new(tokio::spawn(async move {
+        let task = Task::Prepared(Box::pin(async move {
             // The clocks are user code. If a method of the clocks panics, all `Contest`s of the `Shell` end.
             if let Err(panic) = caught(run).await {
                 sender.send_replace(Some(panic_text(&*panic)));
             }
         }));
-        Self { orders, joined: AtomicU64::new(0), panic_message, _task: task }
+        Self { orders, joined: AtomicU64::new(0), panic_message, task: Mutex::new(task) }
+    }
+
+    /// Starts the task, unless it has already started.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub(crate) fn start(&self) {
+        // Outside of a runtime, the spawn panics. The elections of this `Shell` then never begin.
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Task::Prepared(run) = &mut *task {
+            let run = std::mem::replace(run, Box::pin(pending()));
+            *task = Task::Started { _task: AbortOnDropHandle::new(tokio::spawn(run)) };
+        }
     }
 
     /// Adds a `Contest` to the `Shell`. The receiver gets a message when the `Contest` has finished. If the `Contest`'s
@@ -114,6 +138,7 @@ impl<L: Lock> Shell<L> {
         stop: CancellationToken,
         preference: Option<watch::Receiver<Preference>>,
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
+        self.start();
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
         // Distribute the first renewals of the `Contest`s over the retry period. The fractional parts of the multiples
         // of the golden ratio are evenly distributed for any number of `Contest`s. The first `Contest` sends its first

@@ -50,6 +50,9 @@ pub(crate) struct Observed {
     pub(crate) read_outage: Option<Outage>,
     /// Writes fail since the last successful write, and the lock has not changed in the meantime.
     pub(crate) write_outage: Option<Outage>,
+    /// Lists of the leases of [`Shards`](crate::Shards) fail since the last successful list. This field is set only in the
+    /// status of the membership lease.
+    pub(crate) list_outage: Option<Outage>,
 }
 
 #[derive(Clone, Debug)]
@@ -121,7 +124,8 @@ impl ElectionStatus {
     /// Returns the outage that began first.
     fn outage(&self) -> Option<Outage> {
         let observed = self.observed.borrow();
-        [&observed.read_outage, &observed.write_outage].into_iter().flatten().min_by_key(|one| one.since).cloned()
+        let outages = [&observed.read_outage, &observed.write_outage, &observed.list_outage];
+        outages.into_iter().flatten().min_by_key(|one| one.since).cloned()
     }
 
     /// Waits until this status changes. Returns `false` if the elector was dropped.

@@ -15,6 +15,7 @@ use crate::config::LeaderElectionConfig;
 use crate::lease::Lease;
 use crate::machine::Preference;
 use crate::record::Version;
+use crate::status::Observed;
 
 /// The replicas that share the shards, from the point of view of one replica.
 pub(super) struct Fleet<A> {
@@ -32,10 +33,11 @@ pub(super) struct Fleet<A> {
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Fleet<A> {
-    pub(super) fn rivals(&self) -> Rivals<'_, A> {
+    pub(super) fn rivals(&self, observed: watch::Sender<Observed>) -> Rivals<'_, A> {
         let (api, namespace, options) = (&self.api, &*self.namespace, self.options.clone());
         let (election, members) = (self.election(), &*self.members);
-        Rivals { api, namespace, options, election, members, started: AtomicU64::new(0), last: Mutex::default() }
+        let (started, last) = (AtomicU64::new(0), Mutex::default());
+        Rivals { api, namespace, options, election, members, observed, started, last }
     }
 
     /// Updates the preferred holder of each shard when replicas join or leave the fleet.

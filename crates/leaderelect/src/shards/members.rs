@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::machine::Preference;
 use crate::record::{LockState, Version};
-use crate::shards::shard::fnv1a;
+use crate::shards::shard::{fnv1a, mixed};
 
 /// The live members of a fleet and the live rivals, according to their leases.
 #[derive(Debug)]
@@ -161,12 +161,7 @@ impl Members {
 /// If a replica joins or leaves, only the shards of that replica move.
 fn weight(identity: &str, shard: u32) -> u64 {
     let bytes = [identity.as_bytes(), &shard.to_le_bytes()].concat();
-    // In an FNV-1a hash, the last bytes of the input change only few bits. Therefore, mix the bits again, as the
-    // SplitMix64 algorithm does.
-    let mixed = fnv1a(&bytes);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mixed(fnv1a(&bytes))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::config::LeaderElectionConfig;
 use crate::lease::Lease;
 use crate::lock::state_of;
 use crate::record::{LeaderElectionRecord, LockState, Version};
+use crate::status::{Observed, Outage};
 
 /// Detects rivals.
 pub(super) struct Rivals<'a, A> {
@@ -28,6 +29,8 @@ pub(super) struct Rivals<'a, A> {
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
+    /// The state of the membership lease, which also shows that lists fail.
+    pub(super) observed: watch::Sender<Observed>,
     /// The number of list requests that this replica has started.
     pub(super) started: AtomicU64,
     /// The number of the last list request that has completed, and whether the result of that request shows that a
@@ -62,14 +65,16 @@ impl<A: ListWatch<Object = Lease>> Rivals<'_, A> {
             let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
             match self.list_once().await {
                 Ok(leads) => {
+                    self.observed.send_if_modified(|observed| observed.list_outage.take().is_some());
                     *last = (number, leads);
                     return leads;
                 }
-                Err(error) => tracing::warn!(
-                    namespace = self.namespace,
-                    %error,
-                    "cannot list the leases of the shards; new shards wait for it"
-                ),
+                Err(error) => {
+                    let namespace = self.namespace;
+                    tracing::warn!(namespace, %error, "cannot list the leases of the shards; new shards wait for it");
+                    let (now, error) = (self.election.clocks.now().monotonic, error.to_string());
+                    self.observed.send_if_modified(|observed| Outage::add(&mut observed.list_outage, now, error));
+                }
             }
             let clocks = &self.election.clocks;
             clocks.sleep_until(Deadline::after(clocks.now(), self.election.retry_period)).await;

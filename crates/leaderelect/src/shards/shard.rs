@@ -47,15 +47,20 @@ impl Shard {
 
     /// Returns whether the object with this uid belongs to this shard.
     pub fn has_uid(self, uid: &str) -> bool {
-        let hash = u128::from(fnv1a(uid.as_bytes()));
+        self.has_hash(fnv1a(uid.as_bytes()))
+    }
+
+    fn has_hash(self, hash: u64) -> bool {
+        let hash = u128::from(hash);
         (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
     }
 
     /// Returns whether the object with this key belongs to this shard, if objects are divided by their keys instead of
     /// their uids. A key has the same shard before an object is created, and after it is deleted or created again. So
-    /// one replica handles all work for a key.
+    /// one replica handles all work for a key. Keys that differ only in their last characters, such as numbers, are
+    /// spread evenly.
     pub fn has_key(self, key: &ObjectKey) -> bool {
-        self.has_uid(key.as_str())
+        self.has_hash(mixed(fnv1a(key.as_str().as_bytes())))
     }
 
     /// Returns the lowest hash in the range of the shard with the given index.
@@ -75,6 +80,14 @@ impl fmt::Display for Shard {
 /// Returns the 64-bit FNV-1a hash.
 pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Mixes the bits of a hash, as the SplitMix64 algorithm does. In an FNV-1a hash, the last bytes of the input change only
+/// few bits.
+pub(super) fn mixed(hash: u64) -> u64 {
+    let mixed = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
@@ -102,6 +115,20 @@ mod tests {
                 found[shard.index() as usize] += 1;
             }
             let even = 6_400 / count;
+            assert!(found.iter().all(|found| (even / 2..=even * 2).contains(found)), "{count}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn numbered_keys_are_spread_evenly_over_shards() {
+        for count in [2, 7, 16] {
+            let mut found = vec![0; count as usize];
+            for number in 0..1_600 {
+                let key = ObjectKey::new("default", &format!("site-{number}"));
+                let shard = Shard::all(count).find(|shard| shard.has_key(&key)).unwrap();
+                found[shard.index() as usize] += 1;
+            }
+            let even = 1_600 / count;
             assert!(found.iter().all(|found| (even / 2..=even * 2).contains(found)), "{count}: {found:?}");
         }
     }
