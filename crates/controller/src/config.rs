@@ -46,9 +46,10 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// failed. `None`, the default, sets no limit.
     pub reconcile_timeout: Option<Duration>,
     /// How long a run of the controller waits until all caches have synced. After that time, the run fails with an
-    /// error that names the caches that have not synced. The default is 2 minutes. `None` means that the run waits
-    /// forever. Use `None` for a program that starts before its resources or permissions exist. While a run waits, the
-    /// readiness check names the caches that have not synced.
+    /// error that names the cache that has not synced. With `None`, the default, the run waits without a limit, for
+    /// example until a CustomResourceDefinition is installed or the server can be reached. While a run waits, the
+    /// readiness check names the caches that have not synced. The controller logs a warning after 10 s, and then once a
+    /// minute.
     pub cache_sync_timeout: Option<Duration>,
     /// How long a reconciliation may block its thread. After that time, the controller logs and counts the
     /// reconciliation, and the replica is not ready. The default is 5 s. The time is measured by the real clock, even
@@ -138,7 +139,7 @@ impl<K> Default for ControllerConfig<K> {
         Self {
             max_concurrent_reconciles: 1,
             reconcile_timeout: None,
-            cache_sync_timeout: Some(Duration::from_secs(120)),
+            cache_sync_timeout: None,
             blocked_after: Duration::from_secs(5),
             graceful_shutdown_timeout: Duration::from_secs(25),
             queue: None,

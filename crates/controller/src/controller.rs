@@ -31,9 +31,13 @@ use crate::requests::{Queue, Requests};
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
 
-/// How long the caches may take to sync before a message is printed. The message names the caches that have not synced.
-/// It is printed only if the program has no tracing subscriber.
-const PRINT_AFTER: Duration = Duration::from_secs(10);
+/// How long the caches may take to sync before a warning is logged. The warning names the cache that has not synced. If
+/// the program has no tracing subscriber, the first warning is printed.
+const WARN_AFTER: Duration = Duration::from_secs(10);
+/// The time between two further warnings.
+const WARN_AGAIN: Duration = Duration::from_secs(60);
+/// How long a run waits for the calls of an earlier run, if the configuration sets no limit for the caches.
+const EARLIER_RUNS: Duration = Duration::from_secs(120);
 
 /// A controller that reconciles objects whenever they or related objects change.
 ///
@@ -166,7 +170,7 @@ impl<K: RequestKey> Controller<K> {
     /// - the controller did not stop in time,
     /// - the controller is already running, or
     /// - a call of an earlier run still blocks its thread after the [sync
-    ///   timeout](ControllerConfig::cache_sync_timeout).
+    ///   timeout](ControllerConfig::cache_sync_timeout), or after 2 minutes if there is no sync timeout.
     ///
     /// # Panics
     ///
@@ -305,10 +309,7 @@ impl<K: RequestKey> fmt::Debug for Controller<K> {
 impl<K: RequestKey> Inner<K> {
     /// Waits until the tasks of earlier runs have ended.
     async fn wait_for_previous_runs(&self) -> Result<(), ControllerError> {
-        let Some(limit) = self.config.cache_sync_timeout else {
-            self.tasks.wait().await;
-            return Ok(());
-        };
+        let limit = self.config.cache_sync_timeout.unwrap_or(EARLIER_RUNS);
         timeout(limit, self.tasks.wait()).await.map_err(|_| self.still_blocked(limit))
     }
 
@@ -336,19 +337,20 @@ impl<K: RequestKey> Inner<K> {
         let limit = self.config.cache_sync_timeout;
         // If the addition overflows, there is no limit.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut warn_at = Instant::now() + WARN_AFTER;
         for (index, synced) in syncs.into_iter().enumerate() {
             let mut synced = pin!(caught(synced));
-            let quiet = Instant::now() + PRINT_AFTER;
-            let soon = timeout_at(until.map_or(quiet, |until| until.min(quiet)), &mut synced).await;
-            let synced = match (soon, until) {
-                (Ok(synced), _) => Some(synced),
-                (Err(_), until) => {
-                    self.no_subscriber.warn(|| self.waits_for(index));
-                    match until {
-                        None => Some(synced.await),
-                        Some(until) => timeout_at(until, synced).await.ok(),
-                    }
+            let synced = loop {
+                let wake = until.map_or(warn_at, |until| until.min(warn_at));
+                match timeout_at(wake, &mut synced).await {
+                    Ok(synced) => break Some(synced),
+                    Err(_) if until.is_some_and(|until| until <= wake) => break None,
+                    Err(_) => {}
                 }
+                warn_at = wake + WARN_AGAIN;
+                let waits = self.waits_for(index);
+                tracing::warn!("{waits}");
+                self.no_subscriber.warn(|| waits);
             };
             let after = match synced {
                 Some(Ok(true)) => continue,

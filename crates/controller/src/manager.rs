@@ -30,7 +30,7 @@ use self::any::AnyController;
 use self::election::{Election, run_election};
 use self::ending::Ending;
 use self::service::{Service, Services};
-use self::sharded::{ShardGroup, Sharding};
+use self::sharded::ShardGroup;
 use self::team::Team;
 use crate::blocking::{Exit, Watchdog};
 use crate::controller::Controller;
@@ -57,7 +57,7 @@ use crate::stop::Stop;
 /// - **Standby.** A standby reads the events of its caches. The standby remembers the keys of deleted objects, up to
 ///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all
 ///   existing objects. So no deletion is missed, even if no replica leads at that time.
-/// - **Blocked threads.** On a multi-threaded runtime, the election has its own thread, so reconcilers that block the
+/// - **Blocked threads.** On a multi-threaded runtime, each election has its own thread, so reconcilers that block the
 ///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so the
 ///   manager does not notice a request to stop.
 ///
@@ -101,7 +101,7 @@ pub struct Manager {
     services: Vec<Service>,
     informers: Vec<InformerFactory>,
     election: Option<Box<dyn Election>>,
-    shardings: Vec<Box<dyn Sharding>>,
+    shard_groups: Vec<ShardGroup>,
 }
 
 /// The configuration of a [`Manager`].
@@ -207,6 +207,10 @@ impl Manager {
     /// These controllers do not depend on the [leader election](Self::leader_election) of the manager. All of them are
     /// warmed up on every replica, so they should share their informers.
     ///
+    /// The rules for a lost leadership term and for blocked threads in the description of [`Manager`] also apply to each
+    /// shard. While a call of a lost shard still blocks its thread, the replica leaves the shard to other replicas, and
+    /// continues to work on its other shards.
+    ///
     /// # Examples
     ///
     /// ```
@@ -234,8 +238,8 @@ impl Manager {
     {
         let controllers = shards.all().map(|shard| Arc::new(controller(shard)) as Arc<dyn AnyController>);
         let controllers: Vec<_> = controllers.collect();
-        self.status.add_sharded(&controllers);
-        self.shardings.push(Box::new(ShardGroup { shards, controllers }));
+        self.status.add_sharded(&controllers, shards.status());
+        self.shard_groups.push(ShardGroup { sharding: Box::new(shards), controllers });
         self
     }
 
@@ -265,7 +269,7 @@ impl Manager {
     /// as tasks. The runtime drops these tasks soon after. If another thread is polling such a task at the time of the
     /// drop, the task continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
-        let Self { config, status, services, informers, election, mut shardings } = self;
+        let Self { config, status, services, informers, election, shard_groups } = self;
         all_differ(&status.all())?;
         let stop = Stop::new(stop, config.graceful_shutdown_timeout);
         let stop_services = CancellationToken::new();
@@ -281,7 +285,7 @@ impl Manager {
         shard_team.warm_up();
         {
             let has_election = election.is_some();
-            let shards = join_all(shardings.iter_mut().map(|sharding| sharding.run(&shard_team)));
+            let shards = join_all(shard_groups.into_iter().map(|shards| shards.run(&shard_team)));
             let mut leading = pin!(async {
                 let election = async {
                     let led = run_election(&team, election, stop.token()).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{AddOptions, Added, DelayKind, WorkQueue};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::attempts::{Attempts, ChangeAction, EARLY_RETRY, OwnWrite, Retry};
@@ -82,6 +83,8 @@ struct Shared<K> {
     /// locks must take this lock before the queue's lock.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
+    /// Whether the sources of the current run have synced.
+    synced: watch::Sender<bool>,
 }
 
 struct State<K> {
@@ -133,7 +136,8 @@ impl<K: RequestKey> Requests<K> {
     /// Creates a handle for a controller with this name. The handle ignores the keys that `filter` rejects.
     pub(crate) fn new(controller: &str, filter: Option<KeyFilter<K>>) -> Self {
         let (state, attempts, histories) = (Mutex::default(), Mutex::default(), Histories::default());
-        Self { shared: Arc::new(Shared { controller: controller.into(), filter, state, attempts, histories }) }
+        let (controller, synced) = (controller.into(), watch::Sender::new(false));
+        Self { shared: Arc::new(Shared { controller, filter, state, attempts, histories, synced }) }
     }
 
     pub(crate) fn controller(&self) -> &str {
@@ -300,9 +304,21 @@ impl<K: RequestKey> Requests<K> {
         self.lock().is_closing = true;
     }
 
+    /// Records that the sources of the current run have synced.
+    pub(crate) fn mark_synced(&self) {
+        self.shared.synced.send_replace(true);
+    }
+
+    /// Waits until the sources of the current run have synced.
+    pub(crate) async fn synced(&self) {
+        // The sender is not dropped while this handle exists.
+        _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
     /// Starts a run.
     pub(crate) fn open(&self, queue: Queue<K>) {
         self.attempts().clear();
+        self.shared.synced.send_replace(false);
         let mut state = self.lock();
         state.run += 1;
         state.is_closing = false;

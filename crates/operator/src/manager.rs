@@ -228,8 +228,8 @@ impl Manager {
     ///
     /// | path | response |
     /// |---|---|
-    /// | `/healthz`, `/livez` | 200, or 500 if this replica leads and hangs, or a [check](Self::liveness) fails |
-    /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons, also if the Lease cannot be used for longer than the lease duration |
+    /// | `/healthz`, `/livez` | 200, or 500 if this replica leads (also a shard) and hangs, or a [check](Self::liveness) fails |
+    /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons, also if a Lease cannot be used for longer than the lease duration |
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
     /// | `/debug`, `/debug.json` | a page for people, and its data: see [`debug`](Self::debug) |
     ///

@@ -107,6 +107,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
             fault = self.fault() => return fault.map(drop),
             synced = inner.sync(syncs) => synced?,
         }
+        inner.requests.mark_synced();
         for (key, priority) in inner.requests.take_kept() {
             self.queue.add_with(key, AddOptions { priority, ..AddOptions::default() });
         }

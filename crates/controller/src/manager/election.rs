@@ -80,10 +80,6 @@ struct Term {
 }
 
 /// Runs the controllers while this replica leads, or all the time if there is no election.
-///
-/// On a multi-threaded runtime, the election has its own thread and runtime. So leases are renewed, and lost leadership
-/// terms end in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on
-/// that runtime.
 pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,
@@ -94,12 +90,7 @@ pub(super) async fn run_election(
         return Ok(());
     };
     let (terms, mut begun) = mpsc::unbounded_channel();
-    let contest = contend(election, team.clone(), terms, stop.clone());
-    let contest: Pin<Box<dyn Future<Output = _> + Send>> = match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => Box::pin(contest),
-        _ => Box::pin(on_its_own_thread(contest)),
-    };
-    let mut contest = contest.fuse();
+    let mut contest = apart(NAME, contend(election, team.clone(), terms, stop.clone())).fuse();
     loop {
         let Term { leadership, mut ended } = tokio::select! {
             biased;
@@ -145,7 +136,7 @@ async fn contend(
             Box::pin(async move { _ = done.await }) as Work
         };
         let ended = caught(election.run(&stop, Box::new(work))).await;
-        let ended = ended.map_err(|panic| failed(format!("panicked: {panic}")))?;
+        let ended = ended.map_err(|panic| failed(NAME, format!("panicked: {panic}")))?;
         let reason = ended.map(|end| end.reason);
         if let Some(reason @ (EndReason::Deadline | EndReason::TakenBy { .. } | EndReason::Deleted)) = reason {
             tracing::warn!(%reason, "the last term was lost");
@@ -154,7 +145,26 @@ async fn contend(
     Ok(())
 }
 
+/// The result of an election, or the reason why it failed.
+pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send>>;
+
+/// Returns a future that runs an election apart from the work.
+///
+/// On a multi-threaded runtime, the election has its own thread and runtime. So leases are renewed, and lost leadership
+/// terms end in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on
+/// that runtime.
+pub(super) fn apart(
+    name: &'static str,
+    contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
+) -> Contest {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => Box::pin(contest),
+        _ => Box::pin(on_its_own_thread(name, contest)),
+    }
+}
+
 async fn on_its_own_thread(
+    name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
 ) -> Result<(), ManagerError> {
     let (sender, result) = oneshot::channel();
@@ -164,7 +174,7 @@ async fn on_its_own_thread(
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                _ = sender.send(Err(failed(error)));
+                _ = sender.send(Err(failed(name, error)));
                 return;
             }
         };
@@ -175,12 +185,12 @@ async fn on_its_own_thread(
         // Do not wait for the blocking tasks of the election, because they may take long.
         runtime.shutdown_background();
     });
-    thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(failed)?;
-    result.await.unwrap_or_else(|_| Err(failed("its thread has ended")))
+    thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(|error| failed(name, error))?;
+    result.await.unwrap_or_else(|_| Err(failed(name, "its thread has ended")))
 }
 
-fn failed(cause: impl Into<Box<dyn Error + Send + Sync>>) -> ManagerError {
-    ManagerError::Runnable { name: NAME.into(), cause: cause.into() }
+pub(super) fn failed(name: &str, cause: impl Into<Box<dyn Error + Send + Sync>>) -> ManagerError {
+    ManagerError::Runnable { name: name.into(), cause: cause.into() }
 }
 
 #[cfg(test)]

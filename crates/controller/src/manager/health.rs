@@ -1,10 +1,11 @@
 //! The status of a manager, for probes and services.
 
 use std::fmt;
+use std::iter::once;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pintle_leaderelect::ElectionStatus;
+use pintle_leaderelect::{ElectionStatus, ShardsStatus};
 
 use super::any::{AnyController, ControllerStatus};
 
@@ -45,6 +46,7 @@ struct Parts {
     /// The controllers of shards, which do not run in the term of the manager.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
+    shards: Vec<ShardsStatus>,
 }
 
 impl ManagerStatus {
@@ -52,8 +54,10 @@ impl ManagerStatus {
         self.lock().controllers.push(controller);
     }
 
-    pub(super) fn add_sharded(&self, controllers: &[Arc<dyn AnyController>]) {
-        self.lock().sharded.extend_from_slice(controllers);
+    pub(super) fn add_sharded(&self, controllers: &[Arc<dyn AnyController>], shards: ShardsStatus) {
+        let mut parts = self.lock();
+        parts.sharded.extend_from_slice(controllers);
+        parts.shards.push(shards);
     }
 
     pub(super) fn set_election(&self, election: ElectionStatus) {
@@ -101,14 +105,10 @@ impl ManagerStatus {
         parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
-    /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads and has
-    /// not renewed its lease for too long.
+    /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads, or leads
+    /// a shard, and has not renewed the lease for too long.
     pub fn health(&self) -> Health {
-        let election = self.election().map(|election| HealthCheck {
-            name: "leaderElection".into(),
-            problem: election.check(TOLERANCE).err().map(|overdue| overdue.to_string()),
-        });
-        Health { checks: election.into_iter().collect() }
+        Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }
 
     /// Returns whether the replica could do its work if it were the leader, for a readiness probe. The replica is not
@@ -116,7 +116,7 @@ impl ManagerStatus {
     ///
     /// - a cache has not synced, or its informer has stopped,
     /// - the lists and watches of a cache have failed for 2 minutes, so that the cache is not up to date,
-    /// - the replica could not read or write the lock of the election for longer than the lease duration, or
+    /// - the replica could not read or write the lock of an election for longer than the lease duration, or
     /// - a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.all();
@@ -128,11 +128,28 @@ impl ManagerStatus {
             let problem = (!problems.is_empty()).then(|| problems.join("; "));
             HealthCheck { name: controller.name().into(), problem }
         });
-        let election = self.election().map(|election| HealthCheck {
-            name: "leaderElection".into(),
-            problem: election.check_lock().err().map(|unavailable| unavailable.to_string()),
+        let elections = self.elections(|election| Some(election.check_lock().err()?.to_string()));
+        Health { checks: checks.chain(elections).collect() }
+    }
+
+    /// Checks the election of the manager, and the elections of each group of shards.
+    fn elections(&self, problem: impl Fn(&ElectionStatus) -> Option<String>) -> Vec<HealthCheck> {
+        let (election, shards) = {
+            let parts = self.lock();
+            (parts.election.clone(), parts.shards.clone())
+        };
+        let election = election.iter().map(|one| HealthCheck { name: "leaderElection".into(), problem: problem(one) });
+        let shards = shards.iter().map(|group| {
+            let elections = once(group.member()).chain(group.shards().iter().map(|(_, election)| election));
+            let problems: Vec<_> = elections.filter_map(&problem).collect();
+            let problem = match &problems[..] {
+                [] => None,
+                [only] => Some(only.clone()),
+                [first, others @ ..] => Some(format!("{first}; and {} more leases", others.len())),
+            };
+            HealthCheck { name: format!("shards/{}", group.name()), problem }
         });
-        Health { checks: checks.chain(election).collect() }
+        election.chain(shards).collect()
     }
 
     /// Returns the status of the election, if there is one.

@@ -3,45 +3,117 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_leaderelect::{Leadership, Lease, Shard, Shards};
 use pintle_meta::{ListWatch, ObjectApi};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::any::AnyController;
-use super::team::Team;
+use super::election::{Contest, apart, failed};
+use super::team::{SETTLED, Team};
 use crate::error::ManagerError;
 use crate::panic::caught;
 
-type Work<'a> = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send + 'a>>;
+/// The name of the elections in the errors of the manager.
+const NAME: &str = "the election of the shards";
 
-/// The shards of one controller.
+/// The electors of the shards of one controller.
 pub(super) trait Sharding: Send {
-    /// Runs the controller of each shard that this replica leads, until a stop is requested. If a controller or the
-    /// election of the shards fails, a stop is requested.
-    fn run<'a>(&'a mut self, team: &'a Team) -> Work<'a>;
+    /// Contends for the shards until a stop is requested, and sends each term that this replica wins through `terms`.
+    fn contend(self: Box<Self>, stop: CancellationToken, terms: mpsc::UnboundedSender<Term>) -> Contest;
 }
 
-/// The electors of the shards, and one controller for each shard.
-pub(super) struct ShardGroup<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
-    pub(super) shards: Shards<A>,
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shards<A> {
+    fn contend(mut self: Box<Self>, stop: CancellationToken, terms: mpsc::UnboundedSender<Term>) -> Contest {
+        Box::pin(async move {
+            let work = |shard: Shard, leadership: Leadership| {
+                let (ended, done) = oneshot::channel();
+                // Ignore an error. An error means that the manager and this future were dropped.
+                _ = terms.send(Term { shard, leadership, ended });
+                async move { _ = done.await }
+            };
+            let ended = caught(self.run(&stop, work)).await;
+            ended.map(drop).map_err(|panic| failed(NAME, format!("panicked: {panic}")))
+        })
+    }
+}
+
+/// A term of a shard that has begun. The controller of the shard runs until the receiver of `ended` is dropped. If the
+/// controller ends earlier, it sends a message through `ended`.
+pub(super) struct Term {
+    shard: Shard,
+    leadership: Leadership,
+    ended: oneshot::Sender<()>,
+}
+
+/// The shards of one controller.
+pub(super) struct ShardGroup {
+    pub(super) sharding: Box<dyn Sharding>,
+    /// The controller of each shard.
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 
-impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for ShardGroup<A> {
-    fn run<'a>(&'a mut self, team: &'a Team) -> Work<'a> {
-        let Self { shards, controllers } = self;
-        let controllers = &*controllers;
-        Box::pin(async move {
-            let work = |shard: Shard, leadership: Leadership| async move {
-                if let Some(controller) = controllers.get(shard.index() as usize) {
-                    team.run(&**controller, Some(&leadership)).await;
+/// The controller of a shard. The lock is held by the term that runs the controller.
+struct Seat {
+    controller: Arc<dyn AnyController>,
+    turn: Mutex<()>,
+}
+
+impl ShardGroup {
+    /// Runs the controller of each shard that this replica leads, until a stop is requested. If a controller or the
+    /// election of the shards fails, a stop is requested. The elections run [apart] from the controllers.
+    pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
+        let (terms, mut begun) = mpsc::unbounded_channel();
+        let mut contest = apart(NAME, self.sharding.contend(team.stop().token().clone(), terms)).fuse();
+        let controllers = self.controllers.into_iter();
+        let seats: Vec<_> = controllers.map(|controller| Seat { controller, turn: Mutex::default() }).collect();
+        let mut running: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>> = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                over = &mut contest => {
+                    if over.is_err() {
+                        team.stop().request();
+                    }
+                    return over;
                 }
-            };
-            let ended = caught(shards.run(team.stop().token(), work)).await;
-            ended.map(drop).map_err(|panic| {
-                team.stop().request();
-                let cause = format!("panicked: {panic}").into();
-                ManagerError::Runnable { name: "the election of the shards".into(), cause }
-            })
-        })
+                Some(term) = begun.recv() => if let Some(seat) = seats.get(term.shard.index() as usize) {
+                    running.push(Box::pin(seat.work(team, term)));
+                },
+                Some(()) = running.next(), if !running.is_empty() => {}
+            }
+        }
+    }
+}
+
+impl Seat {
+    /// Runs the controller until the term ends. If the term is lost, also waits until its calls have ended. If they block
+    /// their threads for longer than the stop timeout, the manager fails.
+    async fn work(&self, team: &Team, term: Term) {
+        let Term { shard, leadership, mut ended } = term;
+        let work = async {
+            let _turn = self.turn.lock().await;
+            if timeout(SETTLED, self.controller.ended()).await.is_err() {
+                let blocked = self.controller.blocked().unwrap_or_default();
+                let (controller, shard) = (self.controller.name(), shard.index());
+                tracing::error!(controller, shard, blocked, "calls of the last term run; giving this shard up");
+                leadership.give_up();
+                return;
+            }
+            team.run(&*self.controller, Some(&leadership)).await;
+        };
+        tokio::select! {
+            biased;
+            () = ended.closed() => {}
+            () = work => {
+                // Ignore an error, because the leadership term may have ended in the meantime.
+                _ = ended.send(());
+                return;
+            }
+        }
+        team.settle(&*self.controller).await;
     }
 }

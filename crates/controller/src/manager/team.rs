@@ -15,7 +15,7 @@ use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
 /// How long a new leadership term waits for the calls of the previous term.
-const SETTLED: Duration = Duration::from_secs(1);
+pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
 /// All controllers of a manager. All controllers run within one future, so no controller runs longer than that future.
 pub(super) struct Team {
@@ -102,10 +102,16 @@ impl Team {
     /// the manager fails. The future is dropped when the term is lost, and when the manager stops to wait for the
     /// election. In both cases, the lease is not released.
     async fn keep_term(&self, controller: &dyn AnyController) {
+        self.settle(controller).await;
+        controller.ended().await;
+    }
+
+    /// Waits until all calls of a lost term have ended. If they block their threads for longer than the stop timeout,
+    /// the manager fails.
+    pub(super) async fn settle(&self, controller: &dyn AnyController) {
         let limit = self.stop.timeout();
         if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
             self.fail(controller.still_blocked(limit));
-            controller.ended().await;
         }
     }
 

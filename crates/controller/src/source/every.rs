@@ -15,8 +15,8 @@ use crate::requests::Requests;
 /// The shortest period of a timer.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A source that adds keys when the controller starts, and then again after each period. `K` is the type of the keys:
-/// see [`RequestKey`].
+/// A source that adds keys when the caches of the controller have synced, and then again after each period. `K` is the
+/// type of the keys: see [`RequestKey`].
 ///
 /// If a key is still queued or delayed when the next period ends, the key is not added twice. A failed key is retried
 /// with its back-off, and also when a period ends, as after a change of an object. The keys have a low priority, so
@@ -57,7 +57,8 @@ impl<K: RequestKey> Every<K> {
     }
 
     /// Creates a timer that adds the keys that `keys` returns at that time, for example the keys of all objects of a
-    /// lister. If `keys` panics, the controller fails.
+    /// lister. The first call comes after the caches of the controller have synced. If `keys` panics, the controller
+    /// fails.
     pub fn keys(period: Duration, keys: impl Fn() -> Vec<K> + Send + Sync + 'static) -> Self {
         Self { period: period.max(SHORTEST), keys: Arc::new(keys) }
     }
@@ -71,6 +72,8 @@ impl<K: RequestKey> Source<K> for Every<K> {
     fn start(&self, requests: Requests<K>) -> Feed {
         let (period, keys) = (self.period, self.keys.clone());
         let run = async move {
+            // Before that, the caches from which `keys` reads are empty.
+            requests.synced().await;
             loop {
                 keys().into_iter().for_each(|key| requests.tick(key));
                 sleep(period).await;

@@ -19,6 +19,11 @@ use crate::requests::{Requests, WeakRequests};
 /// duplicates. Keys that arrive before the first run of any of these controllers are kept as well. A controller that is
 /// built later, but before that run, also receives these keys.
 ///
+/// If the controller is [sharded](crate::Manager::sharded), the key goes to the controller of its shard in this process.
+/// If another replica leads the shard, this process keeps the key, and reconciles it when this replica takes the shard
+/// over. The other replica does not receive the key. So call [`trigger`](Self::trigger) on every replica, or write to the
+/// object if only one replica receives the signal.
+///
 /// A standby keeps at most the newest 100,000 keys, so a trigger that is used on every replica needs bounded memory. If a
 /// controller drops a key, it logs a warning once. A dropped key is not lost if it is the key of an existing object of
 /// the controller's main kind, because each run reconciles all these objects.

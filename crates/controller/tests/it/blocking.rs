@@ -15,17 +15,17 @@ use crate::support::{elector_of, holder, key, take_lease_over};
 
 /// A gate that blocks threads until it opens.
 #[derive(Clone, Default)]
-struct Door(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct Door(Arc<(Mutex<bool>, Condvar)>);
 
 impl Door {
-    fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut is_open = self.0.0.lock().unwrap();
         while !*is_open {
             is_open = self.0.1.wait(is_open).unwrap();
         }
     }
 
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
@@ -61,7 +61,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn short_lease(identity: &str) -> LeaderElectionConfig {
+pub(crate) fn short_lease(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),
         lease_duration: Duration::from_secs(2),

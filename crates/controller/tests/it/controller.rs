@@ -9,6 +9,7 @@ use pintle_controller::{
     Action, Concurrency, Controller, ControllerConfig, EnqueueMapped, Every, Kind, QueueSetup, ReconcileRequest,
     Singleton, Trigger,
 };
+use pintle_informer::ResourceEvent;
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use pintle_workqueue::Priority;
@@ -64,16 +65,17 @@ async fn deletion_missed_by_the_watch_is_reconciled() {
 
 #[tokio::test(start_paused = true)]
 async fn reconciles_start_after_all_caches_have_synced() {
+    let (log, _guard) = Log::here();
     let sites = sites_named(&["a"]);
     let children = Collection::<Child>::default();
     forbid(children.faults());
     let calls = Recorder::new();
-    let config = ControllerConfig { cache_sync_timeout: None, ..Default::default() };
-    let controller =
-        Controller::of(&informer(&sites)).owns(&informer(&children)).config(config).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
+    // After 10 s, and then once a minute.
+    assert_eq!(log.count("waits for its source \"Child\""), 5);
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
@@ -408,7 +410,7 @@ async fn priority_order_puts_changes_before_the_first_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timer_adds_keys_at_start_and_each_period() {
+async fn timer_adds_keys_after_sync_and_each_period() {
     let sites = sites_named(&["a", "b"]);
     let sites = informer(&sites);
     let (calls, lister) = (Recorder::new(), sites.lister());
@@ -427,6 +429,31 @@ async fn timer_adds_keys_at_start_and_each_period() {
     running.stop().await.unwrap();
     pass(120.0).await;
     assert!(calls.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_tick_comes_after_the_caches_synced() {
+    let sites = sites_named(&["a", "b"]);
+    forbid(sites.faults());
+    let informer = informer(&sites);
+    let (calls, lister, ticks) = (Recorder::new(), informer.lister(), Arc::new(AtomicU32::new(0)));
+    let counted = ticks.clone();
+    let keys = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let names: Vec<_> = lister.list().iter().map(|site| key(&site.metadata.name)).collect();
+        assert_eq!(names.len(), 2, "the cache is complete");
+        names
+    };
+    // The predicate excludes all events, so only the timer adds keys.
+    let objects = Kind::of(&informer).when(|_: &ResourceEvent<Site>| false);
+    let controller = Controller::of(objects).source(Every::keys(Duration::from_secs(3_600), keys));
+    let controller = controller.reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(30.0).await;
+    assert_eq!(ticks.load(Ordering::Relaxed), 0);
+    sites.faults().heal();
+    pass(60.0).await;
+    assert_eq!((ticks.load(Ordering::Relaxed), calls.take_sorted()), (1, vec!["a".into(), "b".into()]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ mod metrics;
 mod panics;
 mod probes;
 mod recorder;
+mod shards;
 mod silence;
 mod stop;
 mod support;
