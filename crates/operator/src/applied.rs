@@ -6,7 +6,9 @@
 use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex};
 
+use pintle_leaderelect::Version;
 use pintle_meta::{Object, ObjectKey};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -18,6 +20,30 @@ const UNCHECKED: usize = 64;
 
 /// The applied object: its type, its key, and whether its status was applied.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
+
+/// The last applies of all objects of a controller in one leadership term.
+#[derive(Debug, Default)]
+pub(crate) struct Applies {
+    /// The version of the lock with which the term began. `None` without a leader election.
+    term: Option<Version>,
+    by_object: HashMap<ObjectKey, Arc<Mutex<Applied>>>,
+}
+
+impl Applies {
+    /// Returns the last applies of an object in this term. Forgets the applies of other terms, because another leader may
+    /// have applied other fields in the meantime.
+    pub(crate) fn of_object(&mut self, key: &ObjectKey, term: Option<&Version>) -> Arc<Mutex<Applied>> {
+        if self.term.as_ref() != term {
+            *self = Self { term: term.cloned(), by_object: HashMap::new() };
+        }
+        self.by_object.entry(key.clone()).or_default().clone()
+    }
+
+    /// Forgets an object that does not exist.
+    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+        self.by_object.remove(key);
+    }
+}
 
 /// For one reconciled object, the last apply of each child and of the status.
 #[derive(Debug, Default)]

@@ -1,19 +1,18 @@
 //! A controller that is bound to a cluster, and the reconciler that `pintle_controller` calls for it.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_controller::{Action, Cleanup, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer};
 use pintle_events::EventRecorder;
-use pintle_meta::{Metadata, ObjectKey, Resource, WriteOptions};
+use pintle_meta::{Metadata, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Context;
-use crate::applied::Applied;
+use crate::applied::{Applied, Applies};
 use crate::caches::{Cached, Caches};
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 
@@ -27,8 +26,8 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) cluster: Cluster,
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
-    /// Each reconciled object's key, with the last applies of this object's children and status.
-    pub(crate) applied: Mutex<HashMap<ObjectKey, Arc<Mutex<Applied>>>>,
+    /// The last applies of the children and of the status of each reconciled object.
+    pub(crate) applied: Mutex<Applies>,
     /// Whether the cache has only objects with certain labels.
     pub(crate) is_selective: bool,
     pub(crate) functions: Functions<K>,
@@ -100,7 +99,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             Err(error) if error.is_object_not_found() => return self.gone(request).await,
             Err(error) => return Err(error.into()),
         };
-        self.shared.applied().remove(&request.key);
+        self.shared.applied().forget(&request.key);
         if self.present_finalizer(&stored.metadata).is_none() {
             return Ok(Action::await_change());
         }
@@ -137,7 +136,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
 impl<K: Resource> Bound<K> {
     async fn gone(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let key = request.key.clone();
-        self.shared.applied().remove(&key);
+        self.shared.applied().forget(&key);
         let context = Context::new(self.shared.clone(), request, None);
         let functions = &self.shared.functions;
         match &functions.gone {
@@ -159,14 +158,15 @@ impl<K: Resource> Bound<K> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for the object with this key. If the object does not exist, the returned value is empty
+    /// Returns the last applies for the object of a request. If the object does not exist, the returned value is empty
     /// and is not stored.
-    pub(crate) fn applied_for(&self, key: &ObjectKey) -> Arc<Mutex<Applied>> {
-        let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(key).is_some());
-        if exists { self.applied().entry(key.clone()).or_default().clone() } else { Arc::default() }
+    pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
+        let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
+        let term = request.leadership.as_ref().map(|leadership| &leadership.term().version);
+        if exists { self.applied().of_object(&request.key, term) } else { Arc::default() }
     }
 
-    fn applied(&self) -> MutexGuard<'_, HashMap<ObjectKey, Arc<Mutex<Applied>>>> {
+    fn applied(&self) -> MutexGuard<'_, Applies> {
         // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }

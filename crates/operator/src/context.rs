@@ -138,7 +138,7 @@ impl<K: Resource> Context<K> {
     }
 
     fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
-        let applied = self.call.applied.get_or_init(|| self.shared.applied_for(self.key()));
+        let applied = self.call.applied.get_or_init(|| self.shared.applied_for(&self.call.request));
         // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         with(&mut applied.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -15,79 +15,146 @@ use crate::OperatorError;
 
 /// The path of the certificates of a conversion webhook in the spec of a definition.
 const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";
-/// How long the API server may take to serve a custom resource, and how long failed requests are retried.
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long the API server may take to serve a custom resource.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The delay between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
+/// The delay between two log lines about failed attempts.
+const WARN_AGAIN: Duration = Duration::from_secs(60);
 /// The delay between two checks of whether the server serves the resource.
 const SERVED_POLL: Duration = Duration::from_millis(100);
 
-/// Applies a definition and waits until the server serves the resource. Keeps the installed definition if this build must
-/// not replace it.
-pub(crate) async fn install(
-    cluster: &Cluster,
-    definition: &CustomResourceDefinition,
-    field_manager: &str,
-) -> Result<(), OperatorError> {
-    let definitions = cluster.api::<CustomResourceDefinition>();
-    let until = Instant::now() + LIMIT;
-    let name = &definition.metadata.name;
-    let mut last = apply_or_keep(cluster, definition, field_manager).await?;
-    if last.is_established() {
-        return wait_until_served(cluster, definition, until).await;
-    }
-    let established = definitions.wait_for(name.as_str(), |definition| {
-        if let Some(definition) = definition {
-            last = definition.clone();
-        }
-        definition.is_some_and(CustomResourceDefinition::is_established)
-    });
-    match timeout_at(until, established).await {
-        Ok(Ok(_)) => wait_until_served(cluster, definition, until).await,
-        Ok(Err(error)) => Err(failed::<CustomResourceDefinition>(name, error)),
-        Err(_) => {
-            Err(OperatorError::NotEstablished { name: name.clone(), seconds: LIMIT.as_secs(), reason: reason(&last) })
-        }
+/// The settings of the installations in one cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Installer {
+    pub(crate) field_manager: String,
+    /// Whether this build also replaces definitions that a newer build installed.
+    pub(crate) replaces_newer: bool,
+    /// Whether the installation waits for permissions, instead of failing.
+    pub(crate) awaits_permissions: bool,
+}
+
+/// The reason why an attempt failed.
+enum Failure {
+    /// Another attempt can succeed.
+    Temporary(ApiError),
+    Final(OperatorError),
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::Temporary(error)
     }
 }
 
-/// Applies the definition, unless this build must not replace the installed definition. Returns the installed
-/// definition.
-async fn apply_or_keep(
-    cluster: &Cluster,
-    definition: &CustomResourceDefinition,
-    field_manager: &str,
-) -> Result<CustomResourceDefinition, OperatorError> {
-    let definitions = cluster.api::<CustomResourceDefinition>();
-    let (name, until) = (&definition.metadata.name, Instant::now() + LIMIT);
-    loop {
-        let attempt = async {
-            let installed = match definitions.get(name.as_str()).await {
-                Ok(installed) => installed,
-                Err(error) if error.is_object_not_found() => {
-                    return definitions.apply(definition, &WriteOptions::apply(field_manager)).await.map(Ok);
-                }
-                Err(error) => return Err(error),
-            };
-            match precedence::decide(definition, &installed) {
-                Decision::Apply => {}
-                Decision::Keep(reason) => {
-                    tracing::warn!(name, reason, "keeping the installed CustomResourceDefinition");
-                    return keep(cluster, definition, installed, field_manager).await.map(Ok);
-                }
-                Decision::Refuse(problem) => return Ok(Err(problem)),
+impl Installer {
+    /// Applies a definition and waits until the server serves the resource. Keeps the installed definition if this build
+    /// must not replace it. Retries without a limit while requests fail, unless the server has rejected a request. Each
+    /// failure is passed to `report`.
+    pub(crate) async fn install(
+        &self,
+        cluster: &Cluster,
+        definition: &CustomResourceDefinition,
+        report: impl Fn(&ApiError) + Sync,
+    ) -> Result<(), OperatorError> {
+        let mut retries = Retries::new::<CustomResourceDefinition>(&definition.metadata.name, &report);
+        retries.awaits_permissions = self.awaits_permissions;
+        loop {
+            match self.attempt(cluster, definition).await {
+                Ok(()) => return Ok(()),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Temporary(error)) => retries.wait(error).await?,
             }
-            let mut own = definition.clone();
-            // The request fails with a conflict if another build has written the definition since the read.
-            own.metadata.resource_version = installed.metadata.resource_version;
-            definitions.apply(&own, &WriteOptions::apply(field_manager)).await.map(Ok)
-        };
-        match attempt.await {
-            Ok(Ok(installed)) => return Ok(installed),
-            Ok(Err(problem)) => return Err(OperatorError::Definition { name: name.clone(), problem }),
-            Err(error) => retry_later::<CustomResourceDefinition>(name, error, until).await?,
         }
     }
+
+    async fn attempt(&self, cluster: &Cluster, definition: &CustomResourceDefinition) -> Result<(), Failure> {
+        let definitions = cluster.api::<CustomResourceDefinition>();
+        let name = &definition.metadata.name;
+        let mut last = self.apply_or_keep(cluster, definition).await?;
+        let until = Instant::now() + LIMIT;
+        if last.is_established() {
+            return wait_until_served(cluster, definition, until).await;
+        }
+        let established = definitions.wait_for(name.as_str(), |definition| {
+            if let Some(definition) = definition {
+                last = definition.clone();
+            }
+            definition.is_some_and(CustomResourceDefinition::is_established)
+        });
+        match timeout_at(until, established).await {
+            Ok(Ok(_)) => wait_until_served(cluster, definition, until).await,
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(not_established(name, reason(&last))),
+        }
+    }
+
+    /// Applies the definition, unless this build must not replace the installed definition. Returns the installed
+    /// definition.
+    async fn apply_or_keep(
+        &self,
+        cluster: &Cluster,
+        definition: &CustomResourceDefinition,
+    ) -> Result<CustomResourceDefinition, Failure> {
+        let definitions = cluster.api::<CustomResourceDefinition>();
+        let (name, options) = (&definition.metadata.name, WriteOptions::apply(&self.field_manager));
+        let installed = match definitions.get(name.as_str()).await {
+            Ok(installed) => installed,
+            Err(error) if error.is_object_not_found() => return Ok(definitions.apply(definition, &options).await?),
+            Err(error) => return Err(error.into()),
+        };
+        match precedence::decide(definition, &installed) {
+            Decision::Apply => {}
+            Decision::Keep(reason) | Decision::Refuse(reason) if self.replaces_newer => {
+                tracing::warn!(name, reason, "replacing the CustomResourceDefinition of another build");
+            }
+            Decision::Keep(reason) => {
+                tracing::warn!(name, reason, "keeping the installed CustomResourceDefinition");
+                return Ok(keep(cluster, definition, installed, &self.field_manager).await?);
+            }
+            Decision::Refuse(problem) => {
+                return Err(Failure::Final(OperatorError::Definition { name: name.clone(), problem }));
+            }
+        }
+        let mut own = definition.clone();
+        // The request fails with a conflict if another build has written the definition since the read.
+        own.metadata.resource_version = installed.metadata.resource_version;
+        Ok(definitions.apply(&own, &options).await?)
+    }
+}
+
+/// The pauses between attempts to install an object.
+struct Retries<'a> {
+    kind: &'static str,
+    name: &'a str,
+    report: &'a (dyn Fn(&ApiError) + Sync),
+    awaits_permissions: bool,
+    warn_at: Instant,
+}
+
+impl<'a> Retries<'a> {
+    fn new<T: Resource>(name: &'a str, report: &'a (dyn Fn(&ApiError) + Sync)) -> Self {
+        Self { kind: T::KIND, name, report, awaits_permissions: false, warn_at: Instant::now() }
+    }
+
+    /// Waits before the next attempt. Returns an error if no further attempt can succeed.
+    async fn wait(&mut self, error: ApiError) -> Result<(), OperatorError> {
+        let lacks_permissions = error.is_forbidden() || error.is_unauthorized();
+        if error.is_invalid() || error.is_bad_request() || (lacks_permissions && !self.awaits_permissions) {
+            return Err(OperatorError::Install { kind: self.kind, name: self.name.into(), cause: Box::new(error) });
+        }
+        (self.report)(&error);
+        if Instant::now() >= self.warn_at {
+            self.warn_at = Instant::now() + WARN_AGAIN;
+            tracing::warn!(kind = self.kind, name = self.name, %error, "cannot install an object yet; retrying");
+        }
+        sleep(RETRY).await;
+        Ok(())
+    }
+}
+
+fn not_established(name: &str, reason: String) -> Failure {
+    Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
 /// Keeps the installed definition. If both definitions have a conversion webhook, this function still updates the
@@ -118,30 +185,26 @@ async fn wait_until_served(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
     until: Instant,
-) -> Result<(), OperatorError> {
+) -> Result<(), Failure> {
     let (name, spec) = (&definition.metadata.name, &definition.spec);
     let (group, plural) = (spec["group"].as_str().unwrap_or_default(), &spec["names"]["plural"]);
     let versions = spec["versions"].as_array().into_iter().flatten();
     for version in versions.filter(|version| version["served"] == true) {
         let path = format!("/apis/{group}/{}", version["name"].as_str().unwrap_or_default());
-        let mut reason = format!("{path} does not answer");
         let served = async {
             loop {
                 match cluster.client().get().request_uri(&path).object::<Value>().await.map_err(ApiError::from) {
                     Ok(list) if lists(&list, plural) => return Ok(()),
-                    Ok(_) => reason = format!("{path} does not list {plural}"),
-                    Err(error) if is_final(&error) => return Err(error),
-                    Err(error) => reason = error.to_string(),
+                    Ok(_) => {}
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => return Err(error),
                 }
                 sleep(SERVED_POLL).await;
             }
         };
         match timeout_at(until, served).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(failed::<CustomResourceDefinition>(name, error)),
-            Err(_) => {
-                return Err(OperatorError::NotEstablished { name: name.clone(), seconds: LIMIT.as_secs(), reason });
-            }
+            Ok(served) => served?,
+            Err(_) => return Err(not_established(name, format!("{path} does not list {plural}"))),
         }
     }
     Ok(())
@@ -152,39 +215,25 @@ fn lists(document: &Value, plural: &Value) -> bool {
     document["resources"].as_array().is_some_and(|all| all.iter().any(|resource| resource["name"] == *plural))
 }
 
-/// Applies an object to the cluster. Retries failed requests, unless the server has rejected the request.
+/// Applies an object to the cluster. Retries without a limit while requests fail, unless the server has rejected the
+/// request. Each failure is passed to `report`.
 #[cfg(feature = "webhook")]
-pub(crate) async fn apply<T>(cluster: &Cluster, object: &T, field_manager: &str) -> Result<T, OperatorError>
+pub(crate) async fn apply<T>(
+    cluster: &Cluster,
+    object: &T,
+    field_manager: &str,
+    report: &(impl Fn(&ApiError) + Sync),
+) -> Result<T, OperatorError>
 where
     T: Resource + serde::Serialize + serde::de::DeserializeOwned,
 {
-    let until = Instant::now() + LIMIT;
+    let mut retries = Retries::new::<T>(object.name(), report);
     loop {
         match cluster.api::<T>().apply(object, &WriteOptions::apply(field_manager)).await {
             Ok(applied) => return Ok(applied),
-            Err(error) => retry_later::<T>(object.name(), error, until).await?,
+            Err(error) => retries.wait(error).await?,
         }
     }
-}
-
-/// Waits before the next attempt to install an object. Returns an error if the server has rejected the request, or if
-/// the time limit has passed.
-async fn retry_later<T: Resource>(name: &str, error: ApiError, until: Instant) -> Result<(), OperatorError> {
-    if is_final(&error) || Instant::now() + RETRY >= until {
-        return Err(failed::<T>(name, error));
-    }
-    tracing::warn!(kind = T::KIND, name, %error, "cannot install an object yet; retrying");
-    sleep(RETRY).await;
-    Ok(())
-}
-
-fn failed<T: Resource>(name: &str, error: ApiError) -> OperatorError {
-    OperatorError::Install { kind: T::KIND, name: name.into(), cause: Box::new(error) }
-}
-
-/// Returns whether retrying cannot help, because the server understood the request and rejected it.
-fn is_final(error: &ApiError) -> bool {
-    error.is_forbidden() || error.is_invalid() || error.is_bad_request() || error.is_unauthorized()
 }
 
 fn reason(definition: &CustomResourceDefinition) -> String {

@@ -1,6 +1,7 @@
 //! The manager of an operator.
 
 mod debug;
+mod definitions;
 mod replicas;
 mod run;
 #[cfg(feature = "webhook")]
@@ -34,7 +35,8 @@ use crate::{FinishedController, OperatorError, Result, init_tracing, signal};
 /// [`run`](Self::run) performs these steps in order:
 ///
 /// 1. The manager serves probes and metrics, so that the probes show why the pod is not ready.
-/// 2. The manager installs the CustomResourceDefinitions, and waits until the API server serves them.
+/// 2. The manager installs the CustomResourceDefinitions, and waits until the API server serves them. If another cluster
+///    cannot be reached, the manager does not wait for it.
 /// 3. The manager fills the caches, even on a standby.
 /// 4. The manager runs the controllers while this replica leads. Without a leader election, the manager runs them
 ///    immediately.
@@ -85,6 +87,8 @@ pub struct Manager {
     has_debug: bool,
     shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
+    /// Whether definitions of newer builds are replaced.
+    replaces_newer: bool,
     /// The definitions for other clusters.
     other_definitions: Vec<(Cluster, CustomResourceDefinition)>,
     /// The other clusters whose informers are on the debug page.
@@ -157,6 +161,7 @@ impl Manager {
             has_debug: true,
             shards: Vec::new(),
             definitions: Vec::new(),
+            replaces_newer: false,
             other_definitions: Vec::new(),
             other_clusters: Vec::new(),
             controllers: Vec::new(),
@@ -271,10 +276,11 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. The manager waits
-    /// up to a minute until the API server serves the resource. If the program does not install the resource, the
-    /// controllers of this kind wait until the resource exists. While they wait, the readiness check names the
-    /// resource.
+    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. While the API server
+    /// cannot be reached, the manager retries. After the server has stored the definition, the manager waits up to a
+    /// minute until the server serves the resource. If the program does not install the resource, the controllers of this
+    /// kind wait until the resource exists. While the manager or a controller waits, the readiness check names the
+    /// resource, and a warning is logged once a minute.
     ///
     /// Each replica installs the definition, so replicas of two builds may do so during an upgrade. The manager stores
     /// the [version](CustomResourceDefinition::package_version) of your package in an annotation of the definition, and
@@ -286,8 +292,8 @@ impl Manager {
     ///   would remove a served version.
     ///
     /// So raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older
-    /// build, the newer definition stays. To install the older definition, delete the annotation
-    /// [`pintle-package-version`](pintle_crd::PACKAGE_VERSION) first. If the installed definition lacks a version that
+    /// build, the newer definition stays. To install the older definition, see
+    /// [`replace_newer_definitions`](Self::replace_newer_definitions). If the installed definition lacks a version that
     /// this build serves, the manager fails with [`OperatorError::Definition`].
     ///
     /// The service account needs the verbs `get`, `list`, `watch`, `create` and `patch` for
@@ -301,6 +307,27 @@ impl Manager {
     /// version with [`with_package_version`](CustomResourceDefinition::with_package_version).
     pub fn install_definition(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(with_version(definition));
+        self
+    }
+
+    /// Sets whether this build replaces definitions that a newer build has [installed](Self::install). The default is
+    /// false. Set this to true for a rollback, for example with a flag of the program, and remove the flag afterwards.
+    ///
+    /// Fields that the older schema lacks are pruned from an object when it is written next. The API server rejects the
+    /// older definition if the definition lacks a version in which objects are stored.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_operator::Manager;
+    ///
+    /// /// With `ROLLBACK=true` in the Deployment, the older build installs its definitions.
+    /// fn with_rollback(manager: Manager) -> Manager {
+    ///     manager.replace_newer_definitions(std::env::var("ROLLBACK").is_ok_and(|value| value == "true"))
+    /// }
+    /// ```
+    pub fn replace_newer_definitions(mut self, replaces: bool) -> Self {
+        self.replaces_newer = replaces;
         self
     }
 

@@ -24,9 +24,10 @@ impl<K: Resource> Context<K> {
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
     /// repeatedly, a log line and an Event name the writer and the field. No request is sent if `child` equals the last
-    /// apply of this process and the cached object still has all fields as the server stored them for this apply. The
-    /// stored value may differ from the value in `child`, for example `1` instead of `1000m` for a quantity. So each
-    /// child is applied once after the process starts.
+    /// apply of this leadership term and the cached object still has all fields as the server stored them for this apply.
+    /// The stored value may differ from the value in `child`, for example `1` instead of `1000m` for a quantity. So each
+    /// child is applied once after the process starts, and once after each new leadership term begins, because another
+    /// leader may have applied other fields.
     ///
     /// # Errors
     ///

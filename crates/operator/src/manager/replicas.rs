@@ -32,6 +32,9 @@ impl Manager {
     /// manager. If the manager has several controllers of one kind, give each of them its own name. The caller must shut
     /// the other cluster down.
     ///
+    /// If a cluster cannot be reached, at the start or later, the controllers of the other clusters continue. The
+    /// controllers of that cluster wait, and the readiness check names them and the cluster.
+    ///
     /// # Examples
     ///
     /// ```
@@ -74,7 +77,9 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` in another cluster. See [`install`](Self::install).
+    /// Installs the CustomResourceDefinition of `K` in another cluster, as [`install`](Self::install) describes. If the
+    /// other cluster cannot be reached, or does not permit the installation, the manager continues without this cluster
+    /// and retries. Until the definition is installed, the readiness check `cluster URL` fails with the reason.
     pub fn install_in<K: CustomResource>(mut self, cluster: &Cluster) -> Self {
         self.other_definitions.push((cluster.clone(), with_version(K::crd())));
         self

@@ -5,9 +5,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use pintle_cluster::Cluster;
-use pintle_controller::{Manager as Engine, ManagerStatus};
-use pintle_crd::CustomResourceDefinition;
+use pintle_controller::{Manager as Engine, ManagerError, ManagerStatus, leader_events};
+use pintle_leaderelect::LeaderElectionConfig;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -17,7 +16,7 @@ use super::replicas::Sharded;
 use crate::controller::Surroundings;
 use crate::debug::Debug;
 use crate::serve::{self, Page};
-use crate::{OperatorError, Result, install, leader_service, names};
+use crate::{OperatorError, Result, leader_service, names};
 
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
@@ -31,7 +30,8 @@ impl Manager {
     /// - The name of the manager cannot be the name of a Lease, or a controller has two finalizers or an invalid
     ///   finalizer. The manager then starts nothing.
     /// - The certificate of the webhooks cannot be read, or their address is in use. The manager then starts nothing.
-    /// - A CustomResourceDefinition or the configuration of the webhooks cannot be installed.
+    /// - The API server rejects a CustomResourceDefinition or the configuration of the webhooks. While a request fails
+    ///   for another reason, for example because the server cannot be reached, the manager waits and retries.
     /// - Two controllers have the same name, a part of the manager has failed, or stopping took too long. The error is
     ///   then a [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not
     ///   finished.
@@ -49,32 +49,34 @@ impl Manager {
         }
         let waits = Waits::default();
         let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
-        if let Some(config) = self.election.take() {
+        if let Some(mut config) = self.election.take() {
             if !names::is_subdomain(&self.name) {
                 return Err(OperatorError::LeaseName(self.name));
             }
+            self.observe(&mut config);
             engine = engine.leader_election(self.cluster.elector(self.name.as_str(), config)?);
         }
         #[cfg(feature = "webhook")]
         let webhooks = self.serve_webhooks(stop).await?;
         let mut sharded = Vec::new();
-        for Sharded { name, config, bind } in std::mem::take(&mut self.sharded) {
+        for Sharded { name, mut config, bind } in std::mem::take(&mut self.sharded) {
             if !names::is_subdomain(&name) {
                 return Err(OperatorError::LeaseName(name));
             }
             if config.shards == 0 {
                 return Err(OperatorError::NoShards(name));
             }
+            self.observe(&mut config.electors.election);
             let shards = self.cluster.shards("", &name, config)?;
             self.shards.push(shards.status());
             sharded.push((shards, bind));
         }
+        let mut installations = self.start_installations();
         let _server = self.serve_pages(engine.status(), &waits, stop).await?;
-        let own = self.definitions.iter().map(|definition| (&self.cluster, definition));
-        let others = self.other_definitions.iter().map(|(cluster, definition)| (cluster, definition));
-        if !install_all(own.chain(others), &self.name, &waits, stop).await? {
+        if !installations.first(&waits, stop).await? {
             return Ok(());
         }
+        engine = engine.service("installations", move |stop| installations.rest(stop));
         #[cfg(feature = "webhook")]
         if let Some(webhooks) = &webhooks
             && !webhooks.register(&self.cluster, &self.name, &waits, stop).await?
@@ -82,7 +84,7 @@ impl Manager {
             return Ok(());
         }
         #[cfg(feature = "webhook")]
-        let _registered = webhooks.as_ref().map(|all| all.keep_registered(self.cluster.clone(), self.name.clone()));
+        let _registered = webhooks.as_ref().map(|all| all.keep_registered(self.cluster.clone(), self.installer()));
         let surroundings = Surroundings {
             cluster: self.cluster.clone(),
             name: self.name.clone(),
@@ -115,7 +117,13 @@ impl Manager {
             let left = stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()));
             self.cluster.shutdown_within(left).await;
         }
-        Ok(ended?)
+        ended.map_err(operator_error)
+    }
+
+    /// Makes an election report its Events and metrics under the name of the manager.
+    fn observe(&self, config: &mut LeaderElectionConfig) {
+        config.events.get_or_insert_with(|| leader_events(self.cluster.recorder(&self.name)));
+        config.metrics.get_or_insert_with(|| Arc::new(self.metrics.clone()));
     }
 
     /// Starts the server for probes, metrics and the debug page, if there is an address for it.
@@ -149,10 +157,7 @@ impl Manager {
 }
 
 /// Runs the engine. Also returns the time of the stop, if one was requested.
-async fn run_until_stopped(
-    engine: Engine,
-    stop: &CancellationToken,
-) -> (Result<(), pintle_controller::ManagerError>, Option<Instant>) {
+async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run(stop));
     tokio::select! {
         biased;
@@ -164,23 +169,15 @@ async fn run_until_stopped(
     }
 }
 
-/// Installs the definitions. Returns whether the manager may continue. The result is `false` once a stop was requested.
-async fn install_all<'a>(
-    definitions: impl Iterator<Item = (&'a Cluster, &'a CustomResourceDefinition)>,
-    field_manager: &str,
-    waits: &Waits,
-    stop: &CancellationToken,
-) -> Result<bool, OperatorError> {
-    for (cluster, definition) in definitions {
-        let name = &definition.metadata.name;
-        set(waits, Some(format!("waits for the CustomResourceDefinition {name:?}")));
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(false),
-            installed = install::install(cluster, definition, field_manager) => installed?,
-        }
+/// Returns the cause if an installation has failed.
+fn operator_error(error: ManagerError) -> OperatorError {
+    match error {
+        ManagerError::Runnable { name, cause } => match cause.downcast::<OperatorError>() {
+            Ok(cause) => *cause,
+            Err(cause) => ManagerError::Runnable { name, cause }.into(),
+        },
+        error => error.into(),
     }
-    Ok(true)
 }
 
 type Server = AbortOnDropHandle<()>;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
+use pintle_meta::ApiError;
 use pintle_webhook::{CertificateFiles, WebhookServer, WebhookServerError, Webhooks};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Manager;
 use super::run::{Waits, set};
+use crate::install::{Installer, LIMIT};
 use crate::{OperatorError, install};
 
 /// How long webhook requests in flight may take after the controllers have stopped.
@@ -148,11 +150,13 @@ impl Served {
         waits: &Waits,
         stop: &CancellationToken,
     ) -> Result<bool, OperatorError> {
-        set(waits, Some("waits for the registration of the webhooks".into()));
+        let waiting = "waits for the registration of the webhooks";
+        set(waits, Some(waiting.into()));
+        let report = |error: &ApiError| set(waits, Some(format!("{waiting}: {error}")));
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(false),
-            applied = apply(&self.webhooks, &self.authority, cluster, name) => applied?,
+            applied = apply(&self.webhooks, &self.authority, cluster, name, &report) => applied?,
         }
         set(&self.problem, None);
         Ok(true)
@@ -160,7 +164,7 @@ impl Served {
 
     /// Applies the configurations and definitions again whenever the certificates of the authority change. Dropping the
     /// returned handle ends this task.
-    pub(super) fn keep_registered(&self, cluster: Cluster, name: String) -> AbortOnDropHandle<()> {
+    pub(super) fn keep_registered(&self, cluster: Cluster, installer: Installer) -> AbortOnDropHandle<()> {
         let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
         let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());
         AbortOnDropHandle::new(tokio::spawn(async move {
@@ -177,16 +181,21 @@ impl Served {
                 let registered = async {
                     for definition in &mut converted {
                         webhooks.add_conversion(definition, &new);
-                        install::install(&cluster, definition, &name).await?;
+                        installer.install(&cluster, definition, |_| ()).await?;
                     }
-                    apply(&webhooks, &new, &cluster, &name).await
+                    apply(&webhooks, &new, &cluster, &installer.field_manager, &|_| ()).await
                 };
-                match registered.await {
-                    Ok(()) => {
+                match timeout(LIMIT, registered).await {
+                    Ok(Ok(())) => {
                         tracing::info!("registered the new authority of the webhooks");
                         authority = new;
                     }
-                    Err(error) => tracing::warn!(%error, "cannot register the new authority of the webhooks; retrying"),
+                    Err(_) => {
+                        tracing::warn!(within = ?LIMIT, "cannot register the new authority of the webhooks; retrying")
+                    }
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "cannot register the new authority of the webhooks; retrying")
+                    }
                 }
             }
         }))
@@ -203,12 +212,18 @@ impl Served {
     }
 }
 
-async fn apply(webhooks: &Webhooks, authority: &[u8], cluster: &Cluster, name: &str) -> Result<(), OperatorError> {
+async fn apply(
+    webhooks: &Webhooks,
+    authority: &[u8],
+    cluster: &Cluster,
+    name: &str,
+    report: &(impl Fn(&ApiError) + Sync),
+) -> Result<(), OperatorError> {
     if let Some(configuration) = webhooks.mutating_configuration(name, authority) {
-        install::apply(cluster, &configuration, name).await?;
+        install::apply(cluster, &configuration, name, report).await?;
     }
     if let Some(configuration) = webhooks.validating_configuration(name, authority) {
-        install::apply(cluster, &configuration, name).await?;
+        install::apply(cluster, &configuration, name, report).await?;
     }
     Ok(())
 }

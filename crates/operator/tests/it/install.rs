@@ -82,12 +82,23 @@ fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceD
 impl World {
     /// Starts a replica of a build that installs this definition, and stops it when the replica runs.
     async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
+        self.run_build_with(definition, false).await
+    }
+
+    async fn run_build_with(
+        &self,
+        definition: CustomResourceDefinition,
+        rolls_back: bool,
+    ) -> Result<(), OperatorError> {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let manager = self.manager().install_definition(definition).service("stop", async move |_| {
-            stopped.cancel();
-            Ok(())
-        });
+        let manager = self.manager().install_definition(definition).replace_newer_definitions(rolls_back).service(
+            "stop",
+            async move |_| {
+                stopped.cancel();
+                Ok(())
+            },
+        );
         soon(manager.run(&stop)).await
     }
 
@@ -118,6 +129,21 @@ async fn restart_of_an_old_build_keeps_the_newer_definition() {
     assert_eq!(world.installed().await, state(&["v1", "v2"], 200, "1.1.0"), "the old build restarts");
     world.run_build(definition("1.2.0", &["v1"], 300)).await.unwrap();
     assert_eq!(world.installed().await, state(&["v1"], 300, "1.2.0"), "a newer build may remove a version");
+}
+
+#[tokio::test]
+async fn rollback_replaces_the_newer_definition() {
+    let world = World::start().await;
+    let old = || definition("1.0.0", &["v1"], 100);
+    world.run_build(definition("1.1.0", &["v1", "v2"], 200)).await.unwrap();
+    world.run_build_with(old(), true).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1"], 100, "1.0.0"));
+    // The installed definition lacks the version that the older build needs.
+    world.run_build(definition("2.0.0", &["v1", "v2"], 200)).await.unwrap();
+    let error = world.run_build(definition("1.0.0", &["v1", "v3"], 100)).await.unwrap_err();
+    assert!(matches!(error, OperatorError::Definition { .. }), "{error}");
+    world.run_build_with(definition("1.0.0", &["v1", "v3"], 100), true).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1", "v3"], 100, "1.0.0"));
 }
 
 #[tokio::test]

@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod apply;
+mod clusters;
 mod context;
 mod debug;
 mod http;
 mod install;
 mod lifecycle;
+mod one_name;
 mod replicas;
 mod serve;
 #[cfg(unix)]
 mod signal;
 mod support;
+mod terms;
 mod webhooks;

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_controller::WorkState;
 use pintle_leaderelect::{LeaderElectionConfig, LeaseGroupConfig, ShardsConfig};
 use pintle_meta::{ObjectMeta, WriteOptions};
 use pintle_operator::{Action, Context, Controller, Manager, Result};
+use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
+use crate::http::{free_address, get};
 use crate::support::{ConfigMap, Running, Website, World, eventually, map, publish, soon};
 
 #[tokio::test]
@@ -94,6 +97,40 @@ async fn replicas_divide_objects_and_take_over() {
         .await;
     }
     second.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn probes_and_debug_page_show_unusable_leases_of_shards() {
+    let world = World::with_site("blog").await;
+    let forbidden = Rule { resource: Some("leases".into()), times: None, ..Rule::new(Fault::Answer(Answer::new(403))) };
+    let faults = world.cluster.server().unwrap().faults();
+    let rule = faults.add(forbidden);
+    let address = free_address().await;
+    let election = LeaderElectionConfig {
+        lease_duration: Duration::from_secs(1),
+        renew_deadline: Duration::from_millis(500),
+        retry_period: Duration::from_millis(100),
+        ..LeaderElectionConfig::default()
+    };
+    let config = ShardsConfig { shards: 2, electors: LeaseGroupConfig { election, ..LeaseGroupConfig::default() } };
+    let manager = world
+        .manager()
+        .serve(address)
+        .sharded_with(config, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish));
+    let running = Running::start(manager);
+    let problem = "[-]shards/website-controller-website failed: leader election by default/website-controller-website-";
+    eventually("not ready", async || get(address, "/readyz").await.filter(|ready| ready.1.contains(problem))).await;
+    let debug: Value = serde_json::from_str(&get(address, "/debug.json").await.unwrap().1).unwrap();
+    let checks = debug["ready"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "shards/website-controller-website").unwrap();
+    assert!(check["problem"].as_str().is_some_and(|problem| problem.contains("403")), "{check}");
+    assert!(debug["live"].as_array().unwrap().iter().any(|live| live["name"] == check["name"]), "{}", debug["live"]);
+    let error = debug["shards"][0]["member"]["last_error"].as_str().unwrap();
+    assert!(error.contains("403"), "{error}");
+    faults.remove(rule);
+    eventually("ready", async || get(address, "/readyz").await.filter(|ready| ready.0 == 200)).await;
+    eventually("the child exists", async || world.child("blog").await.ok()).await;
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,90 @@
+//! Tests of lost leadership terms and lost shards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_controller::ManagerStatus;
+use pintle_leaderelect::{LeaderElectionConfig, LeadershipLost, Lease, LeaseGroupConfig, ShardsConfig};
+use pintle_meta::{ObjectMeta, Patch, WriteOptions};
+use pintle_operator::{Action, Context, Controller};
+use serde_json::json;
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::support::{ConfigMap, Running, Website, World, eventually, map, publish, soon};
+
+fn short() -> LeaderElectionConfig {
+    LeaderElectionConfig {
+        lease_duration: Duration::from_secs(1),
+        renew_deadline: Duration::from_millis(700),
+        retry_period: Duration::from_millis(100),
+        ..LeaderElectionConfig::default()
+    }
+}
+
+impl World {
+    /// Makes another replica the holder of a Lease. This replica does not renew the Lease.
+    async fn take_over(&self, lease: &str) {
+        let patch = Patch::Merge(json!({"spec": {"holderIdentity": "stranger"}}));
+        let leases = self.cluster.namespaced::<Lease>("default");
+        leases.patch(lease, &patch, &WriteOptions::default()).await.unwrap();
+    }
+}
+
+async fn leads(status: &ManagerStatus, expected: bool) {
+    eventually("the leadership changes", async || (status.is_leader() == expected).then_some(())).await;
+}
+
+/// While another replica led, it has applied one more entry as the same field manager.
+#[tokio::test]
+async fn applies_are_forgotten_when_the_term_ends() {
+    let world = World::with_site("blog").await;
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(publish);
+    let manager = world.manager().leader_election_with(short()).controller(controller);
+    let status = manager.status();
+    let running = Running::start(manager);
+    let first = eventually("the child exists", async || world.child("blog").await.ok()).await;
+    world.take_over("website-controller").await;
+    leads(&status, false).await;
+    let owner_references = first.metadata.owner_references.clone();
+    let metadata = ObjectMeta { owner_references, ..ObjectMeta::new("default", "blog") };
+    let mut data = first.data.clone();
+    data.insert("newer".into(), "entry".into());
+    let other = ConfigMap { metadata, data };
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let applied = maps.apply(&other, &WriteOptions::apply("website-controller")).await.unwrap();
+    assert_eq!(applied.data.len(), 2);
+    leads(&status, true).await;
+    eventually("the entry is removed", async || world.child("blog").await.ok().filter(|map| map.data == first.data))
+        .await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn lost_shard_refuses_writes_and_is_worked_on_again() {
+    let world = World::with_site("blog").await;
+    let (called, mut calls) = unbounded_channel();
+    let config = ShardsConfig { shards: 1, electors: LeaseGroupConfig { election: short(), ..Default::default() } };
+    let manager = world.manager().sharded_with(config, move || {
+        let called = called.clone();
+        Controller::<Website>::new().owns::<ConfigMap>().reconcile(move |_: Arc<Website>, cx: Context<Website>| {
+            // The test may have ended already.
+            _ = called.send(cx);
+            async { Ok(Action::await_change()) }
+        })
+    });
+    let running = Running::start(manager);
+    let cx = soon(calls.recv()).await.unwrap();
+    cx.apply(map("early", "a", "b")).await.unwrap();
+    world.take_over("website-controller-website-0-of-1").await;
+    soon(cx.leadership().unwrap().lost()).await;
+    let error = cx.apply(map("late", "a", "b")).await.unwrap_err();
+    assert!(error.cause().downcast_ref::<LeadershipLost>().is_some(), "{error}");
+    assert!(world.child("late").await.unwrap_err().is_not_found());
+    let next = eventually("the shard is led again", async || {
+        let next = calls.recv().await.unwrap();
+        (next.leadership().unwrap().term() != cx.leadership().unwrap().term()).then_some(next)
+    })
+    .await;
+    next.apply(map("late", "a", "b")).await.unwrap();
+    running.stop().await.unwrap();
+}
