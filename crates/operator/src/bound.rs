@@ -1,37 +1,21 @@
 //! A controller that is bound to a cluster, and the reconciler that `pintle_controller` calls for it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cluster::Cluster;
 use pintle_controller::{Action, Cleanup, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer};
-use pintle_events::EventRecorder;
 use pintle_meta::{Metadata, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Context;
-use crate::applied::{Applied, Applies};
-use crate::caches::{Cached, Caches};
+use crate::caches::Cached;
+use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
+use crate::shared::Shared;
 
 /// How often the controller reads an object that has its finalizer but is no longer selected.
 const RECHECK: Duration = Duration::from_secs(60);
-
-/// The data that all calls of one controller share.
-pub(crate) struct Shared<K: Resource> {
-    pub(crate) name: String,
-    pub(crate) field_manager: String,
-    pub(crate) cluster: Cluster,
-    pub(crate) caches: Caches,
-    pub(crate) recorder: EventRecorder,
-    /// The last applies of the children and of the status of each reconciled object.
-    pub(crate) applied: Mutex<Applies>,
-    /// Whether the cache has only objects with certain labels.
-    pub(crate) is_selective: bool,
-    pub(crate) functions: Functions<K>,
-}
 
 /// The functions that the user of the crate provides, and the name of the finalizer.
 pub(crate) struct Functions<K: Resource> {
@@ -45,11 +29,12 @@ pub(crate) struct Functions<K: Resource> {
 pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
+    pub(crate) functions: Functions<K>,
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler for Bound<K> {
     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
-        let functions = &self.shared.functions;
+        let functions = &self.functions;
         let Some(object) = self.objects.get(&request.key) else {
             return self.absent(request).await;
         };
@@ -67,7 +52,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// Calls the cleanup of an object that is being deleted, if the object has the finalizer of this controller. Removes
     /// the finalizer when the cleanup is done.
     async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
-        let functions = &self.shared.functions;
+        let functions = &self.functions;
         let Some(finalizer) = self.present_finalizer(object.metadata()) else { return Ok(Action::await_change()) };
         let key = request.key.clone();
         let context = Context::new(self.shared.clone(), request, Some(object.clone()));
@@ -117,7 +102,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     /// Adds the finalizer before the first effect, if the controller has one. Returns the object that the server
     /// stored.
     async fn add_finalizer(&self, object: Arc<K>) -> Result<Arc<K>, ReconcileError> {
-        let Some(finalizer) = &self.shared.functions.finalizer else { return Ok(object) };
+        let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
         match add_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
             None => Ok(object),
             Some(stored) => {
@@ -138,7 +123,7 @@ impl<K: Resource> Bound<K> {
         let key = request.key.clone();
         self.shared.applied().forget(&key);
         let context = Context::new(self.shared.clone(), request, None);
-        let functions = &self.shared.functions;
+        let functions = &self.functions;
         match &functions.gone {
             Some(gone) => gone(key, context).await?,
             None => functions.reconciler.gone(key, context).await?,
@@ -148,26 +133,11 @@ impl<K: Resource> Bound<K> {
 
     /// Returns the finalizer of this controller if the object has this finalizer.
     fn present_finalizer(&self, metadata: &dyn Metadata) -> Option<&str> {
-        let name = self.shared.functions.finalizer.as_deref()?;
+        let name = self.functions.finalizer.as_deref()?;
         metadata.finalizers().iter().any(|present| present == name).then_some(name)
     }
 
     fn write_options(&self) -> WriteOptions {
         WriteOptions { field_manager: self.shared.field_manager.clone(), ..WriteOptions::default() }
-    }
-}
-
-impl<K: Resource> Shared<K> {
-    /// Returns the last applies for the object of a request. If the object does not exist, the returned value is empty
-    /// and is not stored.
-    pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
-        let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
-        let term = request.leadership.as_ref().map(|leadership| &leadership.term().version);
-        if exists { self.applied().of_object(&request.key, term) } else { Arc::default() }
-    }
-
-    fn applied(&self) -> MutexGuard<'_, Applies> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

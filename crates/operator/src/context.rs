@@ -14,8 +14,8 @@ use pintle_leaderelect::Leadership;
 use pintle_meta::{ObjectKey, OwnerReference, Resource};
 
 use crate::applied::Applied;
-use crate::bound::Shared;
 use crate::own_conditions;
+use crate::shared::Shared;
 
 /// The context in which an object of type `K` is reconciled. The context has methods for cached reads, writes,
 /// conditions and Events.

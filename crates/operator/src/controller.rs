@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,13 @@ use pintle_metrics::Provider;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bound::{Bound, Functions, Shared};
+use crate::bound::{Bound, Functions};
 use crate::caches::{Caches, Selection};
+use crate::context::Context;
+use crate::error::OperatorError;
 use crate::reconciler::{CleanupFn, GoneFn, Reconciler};
-use crate::{Context, OperatorError, Result, names};
+use crate::shared::Shared;
+use crate::{Result, names};
 
 /// A controller for objects of type `K`. The controller needs no cluster until a [`Manager`](crate::Manager) runs it.
 ///
@@ -376,10 +380,10 @@ impl<K: Resource + Serialize + DeserializeOwned> Controller<K> {
             name,
             caches,
             applied: Default::default(),
+            kind: PhantomData,
             is_selective,
-            functions,
         };
-        engine.reconciler(Bound { shared: Arc::new(shared), objects })
+        engine.reconciler(Bound { shared: Arc::new(shared), objects, functions })
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use self::precedence::Decision;
-use crate::OperatorError;
+use crate::error::OperatorError;
 
 /// The path of the certificates of a conversion webhook in the spec of a definition.
 const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";

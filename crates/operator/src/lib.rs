@@ -40,7 +40,7 @@
 //!
 //! # Guarantees
 //!
-//! - [`Context::apply`] sends no request if the configuration equals the last apply of this process, and the cached
+//! - [`Context::apply`] sends no request if the configuration equals the last apply of this leadership term, and the cached
 //!   object still has all fields of this configuration.
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
 //! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
@@ -71,6 +71,7 @@ mod names;
 mod own_conditions;
 mod reconciler;
 mod serve;
+mod shared;
 mod signal;
 
 pub use context::Context;

@@ -21,10 +21,12 @@ use pintle_leaderelect::{LeaderElectionConfig, ShardsStatus};
 use pintle_metrics::InMemoryProvider;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::Surroundings;
+use crate::controller::{FinishedController, Surroundings};
+use crate::error::OperatorError;
 use crate::leader_service::LeaderService;
+use crate::logging::init_tracing;
 use crate::serve::Check;
-use crate::{FinishedController, OperatorError, Result, init_tracing, signal};
+use crate::{Result, signal};
 
 /// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
 /// handling that the operator's pod needs.

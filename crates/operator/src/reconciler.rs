@@ -7,7 +7,8 @@ use std::sync::Arc;
 use pintle_controller::{Action, Cleanup, ReconcileError};
 use pintle_meta::{ObjectKey, Resource};
 
-use crate::{Context, Result};
+use crate::Result;
+use crate::context::Context;
 
 /// Brings the cluster closer to the desired state of an object of type `K`.
 ///

@@ -21,8 +21,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::OperatorError;
 use crate::debug::Debug;
+use crate::error::OperatorError;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(5);

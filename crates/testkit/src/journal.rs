@@ -8,7 +8,8 @@ use pintle_apiserver::RequestVerb;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::{SentRequest, Violation};
+use crate::request::SentRequest;
+use crate::violation::Violation;
 
 /// The maximum number of requests in a run. A correct operator never sends so many requests. An operator that loops without a delay reaches
 /// this maximum, because the paused clock never advances during the loop.

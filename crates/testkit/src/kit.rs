@@ -22,8 +22,8 @@ pub use self::chaos::{SeedReport, seeds};
 pub use self::crashes::CrashReport;
 use self::steps::{Act, Step};
 use crate::journal::Journal;
-use crate::lab::{create, delete};
-use crate::{Lab, Violation};
+use crate::lab::{Lab, create, delete};
+use crate::violation::Violation;
 
 /// The state that an operator changes outside of the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must
 /// be handles to the same world, as with an `Arc<Mutex<T>>`.

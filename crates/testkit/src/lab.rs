@@ -22,9 +22,10 @@ use tokio::time::{Instant, sleep, timeout};
 use self::process::Process;
 use crate::journal::Journal;
 use crate::kit::{Operator, Settings, World};
+use crate::request::SentRequest;
 use crate::state::{Baseline, State};
-use crate::wait::{LIMIT, interval};
-use crate::{SentRequest, Violation, eventually};
+use crate::violation::Violation;
+use crate::wait::{LIMIT, eventually, interval};
 
 /// The default namespace for objects that do not name a namespace, as with kubectl.
 const NAMESPACE: &str = "default";

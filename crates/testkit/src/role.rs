@@ -6,7 +6,7 @@ use std::fmt;
 use pintle_apiserver::RequestVerb;
 use serde_json::{Value, json};
 
-use crate::SentRequest;
+use crate::request::SentRequest;
 
 /// An API group, and a resource with its subresource.
 type Target = (String, String);

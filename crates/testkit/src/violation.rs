@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_apiserver::StartError;
 
-use crate::SentRequest;
+use crate::request::SentRequest;
 
 /// A rule that the operator broke, or the reason why a check could not run.
 ///

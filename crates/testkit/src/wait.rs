@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::Violation;
+use crate::violation::Violation;
 
 /// The time limit of [`eventually`].
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);

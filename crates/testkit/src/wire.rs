@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
-use crate::SentRequest;
 use crate::fields;
 use crate::journal::Journal;
+use crate::request::SentRequest;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

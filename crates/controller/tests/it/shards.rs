@@ -130,7 +130,7 @@ fn shard_leases_are_renewed_while_threads_are_blocked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn manager_fails_when_a_call_of_a_lost_shard_blocks() {
+async fn manager_fails_when_lost_shard_blocks() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
     let (manager, calls) = blocking(&leases, short_lease("a"), &trigger, &door);
     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_millis(100), exit_if_blocked: false };
@@ -170,7 +170,7 @@ async fn other_replica_takes_the_shard_of_a_blocked_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_shard_drops_its_calls_and_the_next_term_restarts_them() {
+async fn lost_shard_drops_calls_and_next_term_restarts_them() {
     let (leases, trigger, calls) = (Collection::<Lease>::default(), Trigger::new(), Recorder::taking(1_000.0));
     let a = start(recording(&leases, identity("a"), &trigger, &calls));
     pass(60.0).await;
@@ -187,7 +187,7 @@ async fn lost_shard_drops_its_calls_and_the_next_term_restarts_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn triggered_key_of_another_replica_waits_until_its_shard_moves() {
+async fn triggered_key_waits_until_its_shard_moves_here() {
     let (leases, trigger) = (Collection::<Lease>::default(), Trigger::new());
     let (here, there) = (Recorder::new(), Recorder::new());
     let a = start(recording(&leases, identity("a"), &trigger, &here));

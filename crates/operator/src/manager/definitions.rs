@@ -13,9 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Manager;
 use super::run::{Waits, set};
+use crate::Result;
+use crate::error::OperatorError;
 use crate::install::Installer;
 use crate::serve::Check;
-use crate::{OperatorError, Result};
 
 /// How long the start of a manager waits for clusters that do not answer, if the manager has several clusters.
 const PATIENCE: Duration = Duration::from_secs(10);

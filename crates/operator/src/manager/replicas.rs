@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Manager, with_version};
-use crate::controller::Surroundings;
-use crate::{Controller, FinishedController, Result};
+use crate::Result;
+use crate::controller::{Controller, FinishedController, Surroundings};
 
 /// A controller whose keys are divided among the replicas.
 pub(super) struct Sharded {

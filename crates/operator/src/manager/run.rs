@@ -15,8 +15,9 @@ use super::Manager;
 use super::replicas::Sharded;
 use crate::controller::Surroundings;
 use crate::debug::Debug;
+use crate::error::OperatorError;
 use crate::serve::{self, Page};
-use crate::{OperatorError, Result, leader_service, names};
+use crate::{Result, leader_service, names};
 
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 

@@ -14,8 +14,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Manager;
 use super::run::{Waits, set};
+use crate::error::OperatorError;
+use crate::install;
 use crate::install::{Installer, LIMIT};
-use crate::{OperatorError, install};
 
 /// How long webhook requests in flight may take after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);

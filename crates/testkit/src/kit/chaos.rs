@@ -15,8 +15,9 @@ use super::crashes::Undisturbed;
 use super::steps::Progress;
 use super::{Kit, World, runs};
 use crate::journal::Journal;
+use crate::lab::Lab;
+use crate::violation::Violation;
 use crate::wire::Disturbances;
-use crate::{Lab, Violation};
 
 /// An undisturbed run with the same number of replicas has a certain number of tasks. At most this many additional tasks may be alive.
 const TASKS: usize = 8;

@@ -11,9 +11,11 @@ use tokio::time::timeout;
 use super::steps::Progress;
 use super::{Kit, World, runs};
 use crate::journal::Journal;
+use crate::lab::Lab;
+use crate::request::SentRequest;
 use crate::state::State;
+use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
-use crate::{Lab, SentRequest, Violation};
 
 /// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);

@@ -6,7 +6,9 @@ use tokio::time::sleep;
 
 use super::steps::Progress;
 use super::{Kit, World, runs};
-use crate::{Lab, SentRequest, Violation};
+use crate::lab::Lab;
+use crate::request::SentRequest;
+use crate::violation::Violation;
 
 impl<W: World> Kit<W> {
     /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and

@@ -3,7 +3,8 @@
 use pintle_meta::Impersonate;
 
 use super::{Kit, World, runs};
-use crate::{LeastRole, Violation};
+use crate::role::LeastRole;
+use crate::violation::Violation;
 
 impl<W: World> Kit<W> {
     /// Returns a role with the fewest permissions that the operator needs. The role contains the permissions for the

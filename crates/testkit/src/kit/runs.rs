@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::dispatcher::has_been_set;
 use tracing::subscriber::{NoSubscriber, set_default};
 
-use crate::Violation;
 use crate::journal::Journal;
+use crate::violation::Violation;
 
 /// The stack size of each thread. The stack is large, because futures are large in builds without optimizations.
 const STACK: usize = 16 << 20;

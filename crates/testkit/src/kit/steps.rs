@@ -6,7 +6,8 @@ use pintle_cluster::Cluster;
 use tokio::sync::watch;
 
 use crate::kit::World;
-use crate::{Lab, Violation};
+use crate::lab::Lab;
+use crate::violation::Violation;
 
 pub(super) type Act = Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>>>;
 

@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Lab;
-use crate::Violation;
 use crate::journal::PANICKED;
 use crate::kit::World;
+use crate::violation::Violation;
 use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 
 /// A process of the operator: a task with its own clients and caches.

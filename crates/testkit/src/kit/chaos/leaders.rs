@@ -2,9 +2,9 @@
 
 use pintle_apiserver::AuditRecord;
 
-use crate::Lab;
 use crate::journal::LeaseWrite;
 use crate::kit::World;
+use crate::lab::Lab;
 use crate::request::{is_housekeeping, is_registration};
 
 /// Returns the process that holds the Lease, if that process is running.
