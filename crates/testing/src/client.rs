@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::future::pending;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use pintle_meta::{
@@ -11,13 +13,13 @@ use pintle_meta::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::collection::{Collection, decode, encode};
 use crate::events::{Events, Page};
 use crate::faults::{FaultScript, Outcome};
 use crate::request::{Call, RecordedRequest};
+use crate::shared::{Shared, decode, encode};
 use crate::store::{Edit, Store, key_of};
 
-/// A client of a [`Collection`]. A client has its own name and its own faults. All clones are handles to the same
+/// A client of a [`Collection`](crate::Collection). A client has its own name and its own faults. All clones are handles to the same
 /// client.
 ///
 /// # Examples
@@ -48,15 +50,16 @@ use crate::store::{Edit, Store, key_of};
 /// # }
 /// ```
 pub struct Client<T> {
-    collection: Collection<T>,
+    shared: Arc<Shared>,
     name: String,
     namespace: Option<String>,
     faults: FaultScript,
+    object: PhantomData<fn() -> T>,
 }
 
 impl<T> Client<T> {
-    pub(crate) fn new(collection: Collection<T>, name: &str, faults: FaultScript) -> Self {
-        Self { collection, name: name.into(), namespace: None, faults }
+    pub(crate) fn new(shared: Arc<Shared>, name: &str, faults: FaultScript) -> Self {
+        Self { shared, name: name.into(), namespace: None, faults, object: PhantomData }
     }
 
     /// Returns the fault script of this client.
@@ -70,7 +73,7 @@ impl<T> Client<T> {
         call: Call,
         act: impl FnOnce(&mut Store, Timestamp, Option<&Outcome>) -> Result<R, ApiError>,
     ) -> Result<R, ApiError> {
-        let shared = &self.collection.shared;
+        let shared = &self.shared;
         let request = RecordedRequest { client: self.name.clone(), call };
         shared.with(|store, _| store.requests.push(request.clone()));
         let mut fault = self.faults.meet(&request);
@@ -107,7 +110,7 @@ impl<T: 'static> ListWatch for Client<T> {
     type Events = Events;
 
     fn api_resource(&self) -> ApiResource {
-        self.collection.api_resource()
+        self.shared.with(|store, _| store.resource.clone())
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -128,7 +131,7 @@ impl<T: 'static> ListWatch for Client<T> {
     async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
         self.send(Call::Watch { options: options.clone() }, |store, _, fault| {
             let id = store.watch(self.namespace.as_deref(), options, fault)?;
-            Ok(Events::new(self.collection.shared.clone(), self.faults.clone(), id))
+            Ok(Events::new(self.shared.clone(), self.faults.clone(), id))
         })
         .await
     }
@@ -168,67 +171,14 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
     }
 }
 
-/// These requests behave like the requests of a client without a name and without a fault script.
-impl<T: 'static> ListWatch for Collection<T> {
-    type Object = T;
-    type Page = Page;
-    type Events = Events;
-
-    fn api_resource(&self) -> ApiResource {
-        self.shared.with(|store, _| store.resource.clone())
-    }
-
-    fn namespace(&self) -> Option<&str> {
-        None
-    }
-
-    async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
-        unnamed_client(self).list(options).await
-    }
-
-    async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
-        unnamed_client(self).watch(options).await
-    }
-}
-
-/// These requests behave like the requests of a client without a name and without a fault script.
-impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
-    async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
-        unnamed_client(self).get(key).await
-    }
-
-    async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        unnamed_client(self).create(object, options).await
-    }
-
-    async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        unnamed_client(self).update(object, options).await
-    }
-
-    async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
-        unnamed_client(self).update_status(object, options).await
-    }
-
-    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
-        unnamed_client(self).patch(key, patch, options).await
-    }
-
-    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
-        unnamed_client(self).delete(key, options).await
-    }
-}
-
-fn unnamed_client<T>(collection: &Collection<T>) -> Client<T> {
-    Client::new(collection.clone(), "", collection.faults().clone())
-}
-
 impl<T> Clone for Client<T> {
     fn clone(&self) -> Self {
         Self {
-            collection: self.collection.clone(),
+            shared: self.shared.clone(),
             name: self.name.clone(),
             namespace: self.namespace.clone(),
             faults: self.faults.clone(),
+            object: PhantomData,
         }
     }
 }

@@ -2,20 +2,23 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Waker;
+use std::sync::{Arc, Mutex};
 
-use jiff::Timestamp;
-use pintle_meta::{ApiError, ApiResource, Object, ObjectKey, Resource};
+use pintle_meta::{
+    ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, Object, ObjectApi, ObjectKey, Patch, Resource,
+    WatchOptions, WriteOptions,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client::Client;
 use crate::clock::SteppedClock;
+use crate::events::{Events, Page};
 use crate::faults::{Break, FaultScript};
 use crate::request::RecordedRequest;
-use crate::store::{Store, key_of};
+use crate::shared::{Shared, checked, decode, encode};
+use crate::store::Store;
 
 /// A store that keeps the objects of one resource in memory, with the same revisions, conflicts, watches and pages as in an API server.
 /// Clones are handles to the same collection.
@@ -75,14 +78,6 @@ pub struct CollectionConfig {
     pub selectable_fields: Vec<String>,
 }
 
-/// The state of a collection. Its type does not depend on the object type.
-pub(crate) struct Shared {
-    store: Mutex<Store>,
-    clock: SteppedClock,
-    /// The fault script that applies to the requests of all clients.
-    pub(crate) faults: FaultScript,
-}
-
 impl Default for CollectionConfig {
     fn default() -> Self {
         Self { clock: SteppedClock::new(), watch_cache: true, selectable_fields: Vec::new() }
@@ -108,7 +103,7 @@ impl<T> Collection<T> {
 
     /// Creates a client with this name and its own fault script. The name identifies the client's requests in the log.
     pub fn client(&self, name: &str) -> Client<T> {
-        Client::new(self.clone(), name, FaultScript::default())
+        Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
     /// Returns the fault script for the requests of all clients. This script applies after the fault script of the
@@ -256,38 +251,6 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-impl Shared {
-    /// Calls `act`, which reads or changes the store, and then wakes the watches that have new items. `act` runs while the lock is held, so
-    /// it must not call user code.
-    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
-        let now = self.clock.wall();
-        let (result, wakers) = {
-            let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-            let result = act(&mut store, now);
-            (result, store.take_wakers())
-        };
-        wakers.into_iter().for_each(Waker::wake);
-        result
-    }
-}
-
-/// Serializes an API object.
-pub(crate) fn encode<T: Serialize>(object: &T) -> Result<Value, ApiError> {
-    serde_json::to_value(object).map_err(ApiError::invalid_request).and_then(checked)
-}
-
-pub(crate) fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ApiError> {
-    let key = key_of(&object);
-    serde_json::from_value(object).map_err(|error| ApiError::decode(format!("{key}: {error}")))
-}
-
-fn checked(object: Value) -> Result<Value, ApiError> {
-    match object["metadata"].is_object() {
-        true => Ok(object),
-        false => Err(ApiError::invalid_request("an object without metadata")),
-    }
-}
-
 /// Returns the value of a call that the test itself has made. Panics on an error, because an error shows a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
@@ -295,6 +258,60 @@ fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
         Ok(value) => value,
         Err(error) => panic!("{error}"),
     }
+}
+
+/// These requests behave like the requests of a client without a name and without a fault script.
+impl<T: 'static> ListWatch for Collection<T> {
+    type Object = T;
+    type Page = Page;
+    type Events = Events;
+
+    fn api_resource(&self) -> ApiResource {
+        self.shared.with(|store, _| store.resource.clone())
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        None
+    }
+
+    async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
+        unnamed_client(self).list(options).await
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
+        unnamed_client(self).watch(options).await
+    }
+}
+
+/// These requests behave like the requests of a client without a name and without a fault script.
+impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
+    async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
+        unnamed_client(self).get(key).await
+    }
+
+    async fn create(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+        unnamed_client(self).create(object, options).await
+    }
+
+    async fn update(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+        unnamed_client(self).update(object, options).await
+    }
+
+    async fn update_status(&self, object: &T, options: &WriteOptions) -> Result<T, ApiError> {
+        unnamed_client(self).update_status(object, options).await
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &WriteOptions) -> Result<T, ApiError> {
+        unnamed_client(self).patch(key, patch, options).await
+    }
+
+    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        unnamed_client(self).delete(key, options).await
+    }
+}
+
+fn unnamed_client<T>(collection: &Collection<T>) -> Client<T> {
+    Client::new(collection.shared.clone(), "", collection.faults().clone())
 }
 
 impl<T> Clone for Collection<T> {

@@ -10,8 +10,8 @@ use std::vec;
 use futures_core::Stream;
 use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 
-use crate::collection::Shared;
 use crate::faults::{Break, FaultScript};
+use crate::shared::Shared;
 
 /// A stream of the parts of a page. The metadata comes first, and then the items.
 #[derive(Debug)]

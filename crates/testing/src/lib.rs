@@ -87,6 +87,7 @@ mod events;
 mod faults;
 mod metrics;
 mod request;
+mod shared;
 mod store;
 
 pub use client::Client;

@@ -21,11 +21,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::process::Process;
 use crate::journal::Journal;
-use crate::kit::{Operator, Settings, World};
 use crate::request::SentRequest;
 use crate::state::{Baseline, State};
 use crate::violation::Violation;
 use crate::wait::{LIMIT, eventually, interval};
+use crate::world::{Operator, Settings, World};
 
 /// The default namespace for objects that do not name a namespace, as with kubectl.
 const NAMESPACE: &str = "default";

@@ -98,15 +98,17 @@ mod state;
 mod violation;
 mod wait;
 mod wire;
+mod world;
 
 pub use generate::generate;
-pub use kit::{CrashReport, Kit, SeedReport, World, seeds};
+pub use kit::{CrashReport, Kit, SeedReport, seeds};
 pub use lab::Lab;
 pub use pintle_apiserver::{CheckedObject, CrdChecker, Rejection, RuleCost};
 pub use request::SentRequest;
 pub use role::LeastRole;
 pub use violation::Violation;
 pub use wait::{consistently, eventually, eventually_within};
+pub use world::World;
 
 /// The user agent of the requests that the test kit itself sends.
 const OWN_AGENT: &str = "pintle-testkit";

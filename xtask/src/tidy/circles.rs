@@ -56,8 +56,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         TO_OPEN,
     ),
     (&["informer::subscription::known", "informer::subscription::queue"], TO_OPEN),
-    (&["testing::client", "testing::collection", "testing::events"], TO_OPEN),
-    (&["testkit::kit", "testkit::lab"], TO_OPEN),
     (&["webhook::handler", "webhook::webhook"], TO_OPEN),
     (&["webhook::registration", "webhook::webhooks"], TO_OPEN),
     (

@@ -13,11 +13,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use self::script::{Event, Kind, Script};
 use super::crashes::Undisturbed;
 use super::steps::Progress;
-use super::{Kit, World, runs};
+use super::{Kit, runs};
 use crate::journal::Journal;
 use crate::lab::Lab;
 use crate::violation::Violation;
 use crate::wire::Disturbances;
+use crate::world::World;
 
 /// An undisturbed run with the same number of replicas has a certain number of tasks. At most this many additional tasks may be alive.
 const TASKS: usize = 8;

@@ -9,13 +9,14 @@ use pintle_apiserver::RequestVerb;
 use tokio::time::timeout;
 
 use super::steps::Progress;
-use super::{Kit, World, runs};
+use super::{Kit, runs};
 use crate::journal::Journal;
 use crate::lab::Lab;
 use crate::request::SentRequest;
 use crate::state::State;
 use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
+use crate::world::World;
 
 /// The maximum time for which the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);

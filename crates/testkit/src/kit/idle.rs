@@ -5,10 +5,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::steps::Progress;
-use super::{Kit, World, runs};
+use super::{Kit, runs};
 use crate::lab::Lab;
 use crate::request::SentRequest;
 use crate::violation::Violation;
+use crate::world::World;
 
 impl<W: World> Kit<W> {
     /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and

@@ -2,9 +2,10 @@
 
 use pintle_meta::Impersonate;
 
-use super::{Kit, World, runs};
+use super::{Kit, runs};
 use crate::role::LeastRole;
 use crate::violation::Violation;
+use crate::world::World;
 
 impl<W: World> Kit<W> {
     /// Returns a role with the fewest permissions that the operator needs. The role contains the permissions for the

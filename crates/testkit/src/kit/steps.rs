@@ -5,9 +5,9 @@ use std::pin::Pin;
 use pintle_cluster::Cluster;
 use tokio::sync::watch;
 
-use crate::kit::World;
 use crate::lab::Lab;
 use crate::violation::Violation;
+use crate::world::World;
 
 pub(super) type Act = Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>>>;
 

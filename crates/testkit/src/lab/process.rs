@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Lab;
 use crate::journal::PANICKED;
-use crate::kit::World;
 use crate::violation::Violation;
 use crate::wire::{CrashPoint, Disturbances, Link, Wire};
+use crate::world::World;
 
 /// A process of the operator: a task with its own clients and caches.
 #[derive(Debug)]

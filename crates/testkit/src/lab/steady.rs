@@ -3,9 +3,9 @@
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 use super::Lab;
-use crate::kit::World;
 use crate::state::State;
 use crate::violation::Violation;
+use crate::world::World;
 
 /// The maximum number of requests that a report shows.
 pub(super) const SHOWN: usize = 15;

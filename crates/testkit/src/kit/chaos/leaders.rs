@@ -3,9 +3,9 @@
 use pintle_apiserver::AuditRecord;
 
 use crate::journal::LeaseWrite;
-use crate::kit::World;
 use crate::lab::Lab;
 use crate::request::{is_housekeeping, is_registration};
+use crate::world::World;
 
 /// Returns the process that holds the Lease, if that process is running.
 fn leader<W: World>(lab: &Lab<W>) -> Option<String> {

@@ -1,0 +1,54 @@
+//! The state that a collection shares with its clients and streams.
+
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+use jiff::Timestamp;
+use pintle_meta::ApiError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::clock::SteppedClock;
+use crate::faults::FaultScript;
+use crate::store::{Store, key_of};
+
+/// The state of a collection. Its type does not depend on the object type.
+pub(crate) struct Shared {
+    pub(crate) store: Mutex<Store>,
+    pub(crate) clock: SteppedClock,
+    /// The fault script that applies to the requests of all clients.
+    pub(crate) faults: FaultScript,
+}
+
+impl Shared {
+    /// Calls `act`, which reads or changes the store, and then wakes the watches that have new items. `act` runs while the lock is held, so
+    /// it must not call user code.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
+        let now = self.clock.wall();
+        let (result, wakers) = {
+            let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = act(&mut store, now);
+            (result, store.take_wakers())
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+/// Serializes an API object.
+pub(crate) fn encode<T: Serialize>(object: &T) -> Result<Value, ApiError> {
+    serde_json::to_value(object).map_err(ApiError::invalid_request).and_then(checked)
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ApiError> {
+    let key = key_of(&object);
+    serde_json::from_value(object).map_err(|error| ApiError::decode(format!("{key}: {error}")))
+}
+
+pub(crate) fn checked(object: Value) -> Result<Value, ApiError> {
+    match object["metadata"].is_object() {
+        true => Ok(object),
+        false => Err(ApiError::invalid_request("an object without metadata")),
+    }
+}
