@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_controller::{Action, Cleanup, ReconcileError, ReconcileRequest, add_finalizer, remove_finalizer};
+use pintle_leaderelect::Leadership;
 use pintle_meta::{Metadata, Resource, WriteOptions};
 use pintle_restreq::Api;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::caches::Cached;
 use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
-use crate::shared::Shared;
+use crate::shared::{Shared, within_term};
 
 /// How often the controller reads an object that has its finalizer but is no longer selected.
 const RECHECK: Duration = Duration::from_secs(60);
@@ -40,7 +41,7 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
         };
         let context = |object: &Arc<K>| Context::new(self.shared.clone(), request.clone(), Some(object.clone()));
         if !object.metadata().is_terminating() {
-            let object = self.add_finalizer(object).await?;
+            let object = self.add_finalizer(object, request.leadership.as_ref()).await?;
             let context = context(&object);
             return functions.reconciler.reconcile(object, context).await;
         }
@@ -54,7 +55,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
     async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.functions;
         let Some(finalizer) = self.present_finalizer(object.metadata()) else { return Ok(Action::await_change()) };
-        let key = request.key.clone();
+        let (key, leadership) = (request.key.clone(), request.leadership.clone());
         let context = Context::new(self.shared.clone(), request, Some(object.clone()));
         let cleanup = match &functions.cleanup {
             Some(cleanup) => cleanup(object.clone(), context),
@@ -63,7 +64,9 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         match cleanup.await? {
             Cleanup::NotYet(after) => Ok(Action::requeue_after(after)),
             Cleanup::Done => {
-                if let Some(stored) = remove_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
+                let (api, options) = (self.api(), self.write_options());
+                let removal = remove_finalizer(&api, &*object, finalizer, &options);
+                if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
                     // The watch does not deliver an object that the cache does not select.
                     if self.objects.get(&key).is_some() {
                         self.objects.objects.wrote(stored);
@@ -101,9 +104,10 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
 
     /// Adds the finalizer before the first effect, if the controller has one. Returns the object that the server
     /// stored.
-    async fn add_finalizer(&self, object: Arc<K>) -> Result<Arc<K>, ReconcileError> {
+    async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
-        match add_finalizer(&self.api(), &*object, finalizer, &self.write_options()).await? {
+        let (api, options) = (self.api(), self.write_options());
+        match within_term(leadership, add_finalizer(&api, &*object, finalizer, &options)).await? {
             None => Ok(object),
             Some(stored) => {
                 let stored = Arc::new(stored);

@@ -32,7 +32,7 @@ use crate::{Result, signal};
 /// handling that the operator's pod needs.
 ///
 /// The manager has a single name, such as `website-controller`. The name is used for the Lease, the field manager, the
-/// user agent and the source of Events.
+/// user agent, the source of Events and the metrics of the election.
 ///
 /// [`run`](Self::run) performs these steps in order:
 ///
@@ -147,7 +147,8 @@ impl Manager {
     }
 
     /// Creates a manager for a cluster that is already connected, for example for an embedded cluster. The caller must
-    /// shut the cluster down. The cluster's client and informers report to the metrics provider of the cluster.
+    /// shut the cluster down. The cluster's client has the user agent of the cluster's configuration, and the client and
+    /// the informers report to the metrics provider of the cluster.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }

@@ -4,9 +4,10 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_cluster::Cluster;
-use pintle_controller::ReconcileRequest;
+use pintle_controller::{ReconcileError, ReconcileRequest};
 use pintle_events::EventRecorder;
-use pintle_meta::Resource;
+use pintle_leaderelect::Leadership;
+use pintle_meta::{ApiError, Resource};
 
 use crate::applied::{Applied, Applies};
 use crate::caches::Caches;
@@ -37,5 +38,17 @@ impl<K: Resource> Shared<K> {
     pub(crate) fn applied(&self) -> MutexGuard<'_, Applies> {
         // No code that runs under the lock can panic halfway through a change, so the state is consistent.
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs a write, and drops it when the leadership term ends. A call that has blocked its thread may continue after the
+/// end of its term. Its writes are then not sent.
+pub(crate) async fn within_term<R>(
+    leadership: Option<&Leadership>,
+    write: impl Future<Output = Result<R, ApiError>>,
+) -> Result<R, ReconcileError> {
+    match leadership {
+        None => Ok(write.await?),
+        Some(leadership) => Ok(leadership.run(write).await??),
     }
 }

@@ -95,7 +95,7 @@
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`operator::Manager::run_until_signal`], [`run`](operator::Manager::run) |
 //! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`reconcile`](operator::ControllerBuilder::reconcile) |
 //! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
-//! | `MaxConcurrentReconciles`, `RateLimiter` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config) |
+//! | `MaxConcurrentReconciles`, `RateLimiter`, `CacheSyncTimeout` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config). The default waits for missing kinds and clusters, and shows them in the readiness |
 //! | `Reconcile(ctx, req ctrl.Request)` | [`operator::Reconciler`]: it gets the object. [`gone`](operator::Reconciler::gone) gets the key of an object that no longer exists |
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::Context;
 use crate::applied::{Comparison, Target};
 use crate::caches::Cached;
+use crate::shared::within_term;
 use crate::{Result, configuration, contention, own_conditions};
 
 impl<K: Resource> Context<K> {
@@ -351,12 +352,8 @@ impl<K: Resource> Context<K> {
         Ok(request.object::<Value>().await?)
     }
 
-    /// Runs a write, and drops it when the leadership term ends.
     async fn within_term<R>(&self, write: impl Future<Output = Result<R, ApiError>>) -> Result<R> {
-        match self.leadership() {
-            None => Ok(write.await?),
-            Some(leadership) => Ok(leadership.run(write).await??),
-        }
+        within_term(self.leadership(), write).await
     }
 
     fn write_options(&self) -> WriteOptions {

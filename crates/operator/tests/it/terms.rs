@@ -1,12 +1,12 @@
 //! Tests of lost leadership terms and lost shards.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::ManagerStatus;
 use pintle_leaderelect::{LeaderElectionConfig, LeadershipLost, Lease, LeaseGroupConfig, ShardsConfig};
-use pintle_meta::{ObjectMeta, Patch, WriteOptions};
-use pintle_operator::{Action, Context, Controller};
+use pintle_meta::{DeleteOptions, ObjectMeta, Patch, WriteOptions};
+use pintle_operator::{Action, Cleanup, Context, Controller};
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -87,4 +87,39 @@ async fn lost_shard_refuses_writes_and_is_worked_on_again() {
     .await;
     next.apply(map("late", "a", "b")).await.unwrap();
     running.stop().await.unwrap();
+}
+
+/// The call of the cleanup blocks its thread until the shard is lost, and then ends successfully.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn blocked_cleanup_of_a_lost_shard_keeps_the_finalizer() {
+    let world = World::with_site("blog").await;
+    let (called, mut calls) = unbounded_channel();
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(Mutex::new(blocked));
+    let config = ShardsConfig { shards: 1, electors: LeaseGroupConfig { election: short(), ..Default::default() } };
+    let manager = world.manager().sharded_with(config, move || {
+        let (called, blocked) = (called.clone(), blocked.clone());
+        let cleanup = move |_: Arc<Website>, cx: Context<Website>| {
+            called.send(cx.clone()).unwrap();
+            // Returns when the sender is dropped.
+            blocked.lock().unwrap().recv().unwrap_err();
+            async { Ok(Cleanup::Done) }
+        };
+        let reconcile = async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change());
+        Controller::<Website>::new().cleanup("example.com/dns", cleanup).reconcile(reconcile)
+    });
+    let running = Running::start(manager);
+    let finalizers = async || world.site("blog").await.metadata.finalizers;
+    eventually("the finalizer is stored", async || (!finalizers().await.is_empty()).then_some(())).await;
+    world.cluster.namespaced::<Website>("default").delete("blog", &DeleteOptions::default()).await.unwrap();
+    let cx = soon(calls.recv()).await.unwrap();
+    // The Lease of the other replica does not expire during the test.
+    let held = json!({"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": 3_600}});
+    let leases = world.cluster.namespaced::<Lease>("default");
+    let lease = "website-controller-website-0-of-1";
+    leases.patch(lease, &Patch::Merge(held), &WriteOptions::default()).await.unwrap();
+    soon(cx.leadership().unwrap().lost()).await;
+    drop(unblock);
+    running.stop().await.unwrap();
+    assert_eq!(finalizers().await, ["example.com/dns"]);
 }
