@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::pem(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_transport::fuzz::pem(bytes));

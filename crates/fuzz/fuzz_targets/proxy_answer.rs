@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::proxy_answer(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_transport::fuzz::proxy_answer(bytes));

@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use pintle_meta::ClientConfig;
+use pintle_transport::authorization::{self, secret};
+use pintle_transport::{ClientPair, ConfigError};
 
 use exec::ExecPlugin;
 pub(crate) use impersonate::Impersonation;
 use renewal::Renewal;
 use token::TokenFile;
 
-use crate::authorization::{self, secret};
-use crate::error::{AuthError, ConfigError};
+use crate::error::AuthError;
 use crate::metrics::Instruments;
-use crate::transport::ClientPair;
 
 /// The credentials of a request.
 #[derive(Clone, Default)]

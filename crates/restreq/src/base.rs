@@ -1,16 +1,16 @@
 //! The address of the server.
 
-use pintle_meta::redacted_url;
+use std::fmt;
 
-use crate::error::ConfigError;
+use pintle_meta::redacted_url;
+use pintle_transport::{ConfigError, Origin};
+
 use crate::path;
 
 /// The base of all request URLs: scheme, host and path prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
-    pub(crate) https: bool,
-    /// `host` or `host:port`. IPv6 addresses are in brackets.
-    pub(crate) authority: String,
+    pub(crate) origin: Origin,
     /// The path prefix, which is empty or has the form `/prefix` without a trailing slash.
     pub(crate) path: String,
 }
@@ -46,41 +46,14 @@ impl Base {
         if !had_scheme && prefix != "/" {
             return Err(fault("a path needs a scheme before the host: write https://host/path"));
         }
-        Ok(Self { https, authority, path: if prefix == "/" { String::new() } else { prefix } })
-    }
-
-    pub(crate) fn scheme(&self) -> &'static str {
-        if self.https { "https" } else { "http" }
-    }
-
-    /// Returns the host without brackets, and the port. The default port is the port of the scheme.
-    pub(crate) fn host_and_port(&self) -> (String, u16) {
-        let (host, port) = split_port(&self.authority);
-        (host.to_owned(), port.unwrap_or(self.default_port()))
-    }
-
-    /// Returns the value of the `Host` header.
-    pub(crate) fn host_header(&self) -> &str {
-        let default = match self.https {
-            true => ":443",
-            false => ":80",
-        };
-        self.authority.strip_suffix(default).unwrap_or(&self.authority)
-    }
-
-    fn default_port(&self) -> u16 {
-        if self.https { 443 } else { 80 }
+        Ok(Self { origin: Origin::new(https, authority), path: if prefix == "/" { String::new() } else { prefix } })
     }
 }
 
-/// Splits an authority into the host, without brackets, and the optional port.
-pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
-    let (host, port) = match authority.rsplit_once(':') {
-        // In an IPv6 address in brackets, the last colon is part of the address.
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
-        _ => (authority, None),
-    };
-    (host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host), port)
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.origin.scheme(), self.origin.authority, self.path)
+    }
 }
 
 #[cfg(test)]
@@ -109,22 +82,8 @@ mod tests {
             ("https://host:port", false, None),
         ] {
             let base = Base::parse(server, tls).ok();
-            let shown = base.map(|base| format!("{} {} {}", base.scheme(), base.authority, base.path));
+            let shown = base.map(|base| format!("{} {} {}", base.origin.scheme(), base.origin.authority, base.path));
             assert_eq!(shown.as_deref(), expected, "{server}");
-        }
-    }
-
-    #[test]
-    fn port_defaults_to_that_of_the_scheme() {
-        for (server, host, port, header) in [
-            ("http://host", "host", 80, "host"),
-            ("https://host:443", "host", 443, "host"),
-            ("https://host:80", "host", 80, "host:80"),
-            ("https://[::1]:6443", "::1", 6443, "[::1]:6443"),
-            ("http://[::1]", "::1", 80, "[::1]"),
-        ] {
-            let base = Base::parse(server, false).unwrap();
-            assert_eq!((base.host_and_port(), base.host_header()), ((host.into(), port), header), "{server}");
         }
     }
 

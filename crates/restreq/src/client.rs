@@ -8,21 +8,19 @@ use http::{HeaderValue, Method};
 use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 use pintle_metrics::Provider;
 use pintle_ratelimit::ItemBackoffConfig;
+use pintle_transport::{
+    ConfigError, ExchangeOptions, Failure, Http2Config, RequestBody, ResponseBody, Transport, TransportConfig,
+};
 
 use crate::auth::{Credentials, Impersonation};
 use crate::backoff::{self, ServerBackoff};
 use crate::base::Base;
-use crate::body::HttpBody;
-use crate::error::ConfigError;
-use crate::http2::Http2Config;
 #[cfg(feature = "tower")]
 use crate::layer::{LayeredTransport, TransportLayer};
 use crate::metrics::Instruments;
 use crate::request::Request;
 use crate::retry::Budget;
 use crate::throttle::Throttle;
-use crate::transport::proxy::{Environment, Proxy};
-use crate::transport::{ExchangeOptions, Failure, ResponseBody, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 
 /// A client for one API server. Clones are cheap. All clones share the connections, the credentials and the rate limit.
@@ -342,12 +340,17 @@ impl RestClient {
             })
         };
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
-        let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.authority.clone())));
-        let env = if proxy_from_environment { Environment::of_process() } else { Environment::default() };
-        let proxy = Proxy::choose(&base, config.proxy_url.as_deref(), &env)?;
-        let transport =
-            Transport::new(&base, &config, proxy, timeouts.connect, http2, drop_connection_on_cancel, metrics.clone())?;
-        let transport = Arc::new(transport);
+        let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.origin.authority.clone())));
+        let transport = Arc::new(Transport::new(TransportConfig {
+            origin: base.origin.clone(),
+            tls: config.tls.clone(),
+            proxy_url: config.proxy_url.clone(),
+            proxy_from_environment,
+            connect_timeout: timeouts.connect,
+            http2,
+            drop_connection_on_cancel,
+            metrics: metrics.as_deref().map(Instruments::provider),
+        })?);
         let shared = Shared {
             default_namespace: config.default_namespace().to_owned(),
             #[cfg(feature = "tower")]
@@ -476,7 +479,7 @@ impl RestClient {
     /// Sends a request and waits for the response headers. Takes the body out of the request.
     pub(crate) async fn round_trip(
         &self,
-        request: &mut http::Request<HttpBody>,
+        request: &mut http::Request<RequestBody>,
         options: ExchangeOptions,
     ) -> Result<http::Response<ResponseBody>, Failure> {
         #[cfg(feature = "tower")]
@@ -506,10 +509,7 @@ impl RestClient {
 
 impl fmt::Debug for RestClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base = &self.shared.base;
-        f.debug_struct("RestClient")
-            .field("server", &format_args!("{}://{}{}", base.scheme(), base.authority, base.path))
-            .finish_non_exhaustive()
+        f.debug_struct("RestClient").field("server", &format_args!("{}", self.shared.base)).finish_non_exhaustive()
     }
 }
 

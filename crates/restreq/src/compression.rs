@@ -2,8 +2,7 @@
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response};
-
-use crate::transport::ResponseBody;
+use pintle_transport::ResponseBody;
 
 /// Adds a header that asks for a gzip response, as Go's transport does. Returns whether it added the header. The
 /// function adds no header if the request already has an `Accept-Encoding` header, asks for a range, or asks only for

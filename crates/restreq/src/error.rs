@@ -1,4 +1,4 @@
-//! The errors of requests and of the client configuration.
+//! The errors of requests and of logins.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,9 +11,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, Status};
 use pintle_ratelimit::ThrottleError;
+use pintle_transport::{BoxError, causes};
 use thiserror::Error as ThisError;
-
-pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// The error of a request. The message of each error describes the request and contains no secrets.
 ///
@@ -454,60 +453,6 @@ impl From<InvalidRequest> for ApiError {
     }
 }
 
-/// The reason why a client cannot be created. Each message contains the name of the invalid configuration field.
-#[derive(Clone, Debug, ThisError)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The configuration sets two fields that exclude each other.
-    #[error("{first} and {second} exclude each other; set one of them")]
-    Conflict {
-        /// The first field.
-        first: &'static str,
-        /// The second field.
-        second: &'static str,
-    },
-    /// A file cannot be read.
-    #[error("{field}: {path} cannot be read: {source}", path = path.display())]
-    File {
-        /// The name of the field that contains the file's path.
-        field: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The I/O error.
-        source: Arc<io::Error>,
-    },
-    /// The configuration sets a field, but does not set a second field that the first field requires.
-    #[error("{present} is set, but {missing} is not; set both or none")]
-    Missing {
-        /// The name of the field that the configuration sets.
-        present: &'static str,
-        /// The name of the field that is missing.
-        missing: &'static str,
-    },
-    /// A value cannot be used.
-    #[error("{field}: {why}")]
-    Value {
-        /// The field.
-        field: &'static str,
-        /// The reason why the value of the field is invalid.
-        why: String,
-    },
-    /// The server's address is invalid.
-    #[error("server {server:?}: {why}")]
-    Server {
-        /// The address of the server, without user and password.
-        server: String,
-        /// The reason why the address is invalid.
-        why: String,
-    },
-}
-
-impl From<ConfigError> for ApiError {
-    fn from(error: ConfigError) -> Self {
-        Self::invalid_request(error)
-    }
-}
-
 /// The reason why the client has no credentials.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
@@ -542,10 +487,6 @@ pub enum AuthError {
         /// The reason why the token file is invalid.
         why: String,
     },
-}
-/// Returns an iterator that starts with an error and continues with its sources.
-pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error| StdError::source(*error))
 }
 
 /// Formats the error and its sources on one line, from the outermost to the innermost.

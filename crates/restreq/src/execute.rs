@@ -12,6 +12,9 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{StatusCode, Uri};
 use pintle_meta::RequestLine;
+#[cfg(feature = "ws")]
+use pintle_transport::Upgraded;
+use pintle_transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, RequestBody, ResponseBody};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -27,9 +30,6 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
-#[cfg(feature = "ws")]
-use crate::transport;
-use crate::transport::{ConnectionUse, ExchangeOptions, Failure, PluginCertificate, ResponseBody};
 use crate::watch::{RawWatch, Watch};
 use crate::{span, warning};
 
@@ -245,13 +245,10 @@ impl Request {
 
     /// Sends an upgrade request and returns the response if the server accepts the upgrade.
     #[cfg(feature = "ws")]
-    pub(crate) async fn upgrade(
-        &self,
-        line: &Arc<RequestLine>,
-    ) -> Result<(http::HeaderMap, Option<transport::upgrade::Upgraded>), Error> {
+    pub(crate) async fn upgrade(&self, line: &Arc<RequestLine>) -> Result<(http::HeaderMap, Option<Upgraded>), Error> {
         self.preflight()?;
         let answer = self.begin(line, Mode::Upgrade).await?;
-        let upgraded = transport::upgrade::take(&answer);
+        let upgraded = Upgraded::take(&answer);
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
@@ -403,12 +400,12 @@ impl Request {
             Ok(answer) => Ok(answer),
             Err(failure) => {
                 *is_stale = matches!(failure, Failure::Exchange { is_stale: true, .. });
-                Err(failure.into_error(line, timeouts.connect))
+                Err(Error::of_failure(failure, line, timeouts.connect))
             }
         }
     }
 
-    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<crate::body::HttpBody>, Error> {
+    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<RequestBody>, Error> {
         let invalid = |source| Error::Invalid { request: line.clone(), source };
         let mut request = http::Request::new(self.parts.body.to_http().map_err(invalid)?);
         *request.method_mut() = self.parts.method.clone();
@@ -478,18 +475,21 @@ struct Used {
     is_stale: bool,
 }
 
-impl Failure {
-    fn into_error(self, line: &Arc<RequestLine>, connect: Duration) -> Error {
+impl Error {
+    /// Returns the error of an attempt. `connect` is the deadline for opening a connection.
+    fn of_failure(failure: Failure, line: &Arc<RequestLine>, connect: Duration) -> Self {
         let request = line.clone();
-        match self {
-            Self::Connect { refused, source } => {
-                Error::Connect { request, refused, message: in_one_line(&*source).into(), source }
+        match failure {
+            Failure::Connect { refused, source } => {
+                Self::Connect { request, refused, message: in_one_line(&*source).into(), source }
             }
-            Self::ConnectTimeout => late(line, Phase::Connect, connect),
-            Self::HeadersTimeout(after) => late(line, Phase::Headers, after),
-            Self::Unprocessed(source) => Error::Unprocessed { request, message: in_one_line(&*source).into(), source },
-            Self::Exchange { source, .. } => {
-                Error::Transport { request, message: in_one_line(&*source).into(), source }
+            Failure::ConnectTimeout => late(line, Phase::Connect, connect),
+            Failure::HeadersTimeout(after) => late(line, Phase::Headers, after),
+            Failure::Unprocessed(source) => {
+                Self::Unprocessed { request, message: in_one_line(&*source).into(), source }
+            }
+            Failure::Exchange { source, .. } => {
+                Self::Transport { request, message: in_one_line(&*source).into(), source }
             }
         }
     }

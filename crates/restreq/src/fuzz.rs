@@ -3,16 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
-use std::io;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use pintle_meta::{RawObject, WatchEvent};
 use serde::de::IgnoredAny;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::api::lines;
 use crate::auth::{exec, token};
@@ -21,8 +17,6 @@ use crate::list::splitter::{Fault, ListSplitter};
 use crate::mapper;
 use crate::retry::{Outcome, Repetition, Retry, retry_after};
 use crate::status::{self, Subject};
-use crate::transport::proxy::bypass::bypasses;
-use crate::transport::{http1_read, pem_faults, tunnel};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
@@ -126,13 +120,6 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// Checks a file with certificates and keys. No error contains text from the file.
-pub fn pem(bytes: &[u8]) {
-    for error in pem_faults(bytes) {
-        assert!(!error.to_string().contains(SECRET), "{error}");
-    }
-}
-
 /// Checks the response of an OpenID Connect issuer, and an ID token. Errors quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
@@ -149,92 +136,17 @@ pub fn oidc(bytes: &[u8]) {
     }
 }
 
-/// Checks a proxy's response to `CONNECT`. The result does not depend on the chunk boundaries, and errors do not quote
-/// the response.
-pub fn proxy_answer(bytes: &[u8]) {
-    let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
-    let (whole, parts) = (connect(usize::MAX), connect(1));
-    // The client rejects any data after the end of the response headers.
-    assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
-    let me = ("me".to_owned(), "pw".to_owned());
-    for auth in [None, Some(&me)] {
-        let socks = |step| now(tunnel::socks5(&mut Peer { said: bytes, step }, "host", 443, auth));
-        let [whole, parts] = [usize::MAX, 1].map(|step| socks(step).map_err(|error| error.to_string()));
-        assert_eq!(whole, parts);
-        assert!(!whole.is_err_and(|error| error.contains(SECRET)));
-    }
-    for error in [whole.err(), parts.err()].into_iter().flatten() {
-        assert!(!error.to_string().contains(SECRET), "{error}");
-    }
-}
-
-/// A connection for tests. Each read returns a chunk of `step` bytes. Writes are accepted and ignored.
-struct Peer<'a> {
-    said: &'a [u8],
-    step: usize,
-}
-
-impl AsyncRead for Peer<'_> {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let (now, later) = self.said.split_at(self.said.len().min(self.step).min(buf.remaining()));
-        buf.put_slice(now);
-        self.said = later;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Peer<'_> {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// Polls a future that never waits, and returns its output.
-fn now<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the future is pending"),
-    }
-}
-
-/// Checks a response over HTTP/1.1. The result does not depend on the boundaries of the reads, and the client reads
-/// nothing after the end of the response.
-pub fn http1_response(bytes: &[u8]) {
-    for is_head in [false, true] {
-        let whole = http1_read(bytes, bytes.len().max(1), is_head);
-        for step in [1, 7] {
-            assert_eq!(http1_read(bytes, step, is_head), whole, "reads of {step} bytes");
-        }
-        let Ok((status, body, left)) = whole else { continue };
-        assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
-        assert!(!is_head || body.is_empty());
-        // The response is complete, so other data after it does not change it.
-        if left > 0 {
-            let end = bytes.len() - left;
-            assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));
-        }
-    }
-}
-
 /// Checks a server address. Formatting the parsed address and parsing it again returns the same address.
 pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
         // The path of an address can end with a space, which a second parse would remove.
-        let again = format!("{}://{}{}#", base.scheme(), base.authority, base.path);
+        let again = format!("{base}#");
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
-        let (host, port) = base.host_and_port();
-        assert!(!host.is_empty() && base.authority.contains(&host), "{host:?} {port}");
-        HeaderValue::from_str(base.host_header()).unwrap();
+        let (host, port) = base.origin.host_and_port();
+        assert!(!host.is_empty() && base.origin.authority.contains(&host), "{host:?} {port}");
+        HeaderValue::from_str(base.origin.host_header()).unwrap();
     }
 }
 
@@ -261,38 +173,6 @@ pub fn discovery(bytes: &[u8]) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
         assert_eq!((&gvr.group, &gvr.resource), (&found.group, &found.resource));
         assert!(gvr.version == found.version || gvr.version.is_empty());
-    }
-}
-
-/// Checks a gzip body. The result does not depend on the chunk boundaries, and the decoder of the crate `flate2`
-/// returns the same data.
-#[cfg(feature = "gzip")]
-pub fn gzip(bytes: &[u8]) {
-    use std::io::Read as _;
-
-    const MOST: usize = 256 << 10;
-    let inflate = |step: usize| crate::transport::inflated(bytes.chunks(step), MOST).ok();
-    let whole = inflate(bytes.len().max(1));
-    for step in [1, 7] {
-        assert_eq!(inflate(step), whole, "chunks of {step} bytes");
-    }
-    let mut others = Vec::new();
-    let read = flate2::read::MultiGzDecoder::new(bytes).take(MOST as u64).read_to_end(&mut others);
-    if let Some(whole) = whole.filter(|whole| whole.len() < MOST && !bytes.is_empty()) {
-        assert!(read.is_ok() && others == whole, "{read:?}");
-    }
-}
-
-/// The first line is the value of `NO_PROXY`. The other lines are hosts.
-pub fn no_proxy(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.lines();
-    let list = lines.next().unwrap_or_default();
-    for host in lines.take(20) {
-        let found = bypasses(list, host, 443);
-        assert_eq!(bypasses(&list.to_ascii_uppercase(), host, 443), found, "{list:?} {host:?} without regard to case");
-        assert_eq!(bypasses(&format!("{list}, ,"), host, 443), found, "{list:?} {host:?} with empty entries");
-        assert!(bypasses(&format!("{list},*"), host, 443));
     }
 }
 
@@ -393,25 +273,10 @@ mod tests {
         replay("token_file", token_file);
     }
 
-    #[test]
-    fn errors_do_not_quote_a_certificate_file() {
-        replay("pem", pem);
-    }
-
     #[cfg(feature = "oidc")]
     #[test]
     fn errors_do_not_quote_an_issuer_response() {
         replay("oidc", oidc);
-    }
-
-    #[test]
-    fn proxy_response_is_parsed_without_being_quoted() {
-        replay("proxy_answer", proxy_answer);
-    }
-
-    #[test]
-    fn any_http1_response_has_one_end() {
-        replay("http1_response", http1_response);
     }
 
     #[test]
@@ -429,12 +294,6 @@ mod tests {
         replay("discovery", discovery);
     }
 
-    #[cfg(feature = "gzip")]
-    #[test]
-    fn any_gzip_is_inflated_correctly() {
-        replay("gzip", gzip);
-    }
-
     #[cfg(feature = "ws")]
     #[test]
     fn any_channel_message_reaches_its_reader() {
@@ -444,11 +303,6 @@ mod tests {
     #[test]
     fn any_log_is_split_into_lines() {
         replay("log_lines", log_lines);
-    }
-
-    #[test]
-    fn any_no_proxy_list_is_read_without_panic() {
-        replay("no_proxy", no_proxy);
     }
 
     #[test]

@@ -12,12 +12,11 @@ use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use pintle_transport::{
+    BoxError, ConnectionUse, ExchangeOptions, Failure, RequestBody, ResponseBody, Transport, causes,
+};
 use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
-
-use crate::body::HttpBody;
-use crate::error::{BoxError, causes};
-use crate::transport::{ConnectionUse, ExchangeOptions, Failure, ResponseBody, Transport};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -158,7 +157,7 @@ impl LayeredTransport {
     /// the response. So this method limits the time, too.
     pub(crate) async fn round_trip(
         &self,
-        request: &mut Request<HttpBody>,
+        request: &mut Request<RequestBody>,
         options: ExchangeOptions,
         connect: Duration,
     ) -> Result<Response<ResponseBody>, Failure> {
@@ -195,8 +194,9 @@ impl Service<Request<TransportBody>> for TransportService {
         let options = request.extensions().get().copied();
         let options = options.unwrap_or(ExchangeOptions { usage: ConnectionUse::Short, headers: None });
         Box::pin(async move {
-            let answer =
-                transport.round_trip(&mut request.map(|TransportBody(body)| HttpBody::of_layer(body)), options).await?;
+            let answer = transport
+                .round_trip(&mut request.map(|TransportBody(body)| RequestBody::of_layer(body)), options)
+                .await?;
             Ok(answer.map(TransportBody::new))
         })
     }

@@ -54,7 +54,6 @@
 
 mod api;
 mod auth;
-mod authorization;
 mod backoff;
 mod base;
 mod body;
@@ -66,10 +65,8 @@ mod client;
 mod compression;
 mod error;
 mod execute;
-mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod http2;
 mod json;
 #[cfg(feature = "tower")]
 mod layer;
@@ -90,7 +87,6 @@ mod span;
 mod status;
 mod stream;
 mod throttle;
-mod transport;
 mod warning;
 mod watch;
 #[cfg(feature = "ws")]
@@ -105,13 +101,14 @@ pub use api::{
 #[cfg(feature = "ws")]
 pub use api::{ExecOptions, PortForward};
 pub use client::{RestClient, RestClientConfig, Timeouts};
-pub use error::{AuthError, ConfigError, Error, Flow, InvalidRequest, Phase, Throttling};
-pub use http2::Http2Config;
+pub use error::{AuthError, Error, Flow, InvalidRequest, Phase, Throttling};
 #[cfg(feature = "tower")]
 pub use layer::{TransportBody, TransportLayer, TransportService};
 pub use list::ListStream;
 pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
 pub use mapper::{DiscoveredResource, MappingError, RestMapper};
+#[doc(inline)]
+pub use pintle_transport::{ConfigError, Http2Config};
 #[cfg(feature = "ws")]
 pub use process::{AttachedProcess, CommandOutput, ExecError, ProcessInput, ProcessOutput, Terminal, TerminalSize};
 pub use request::Request;

@@ -38,13 +38,6 @@ static THROTTLED: Metric = Metric {
     labels: &["verb", "host"],
 };
 
-static RESOLVED: Metric = Metric {
-    name: "rest_client_dns_resolution_duration_seconds",
-    help: "How long it took to look up the addresses of a host",
-    kind: SECONDS,
-    labels: &["host"],
-};
-
 /// The histogram buckets for sizes in bytes, as in client-go.
 const BYTES: MetricKind = MetricKind::Histogram(&[
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
@@ -98,13 +91,12 @@ static CERTIFICATE_AGE: Metric = Metric {
 /// The instruments of one client.
 #[derive(Debug)]
 pub(crate) struct Instruments {
-    provider: CatchPanic,
+    provider: Arc<CatchPanic>,
     host: String,
     requests: Labelled<(Option<StatusCode>, Method), dyn Counter>,
     retries: Labelled<(Option<StatusCode>, Method), dyn Counter>,
     durations: Labelled<Method, dyn Histogram>,
     throttled: Labelled<Method, dyn Histogram>,
-    resolved: Labelled<String, dyn Histogram>,
     request_sizes: Labelled<Method, dyn Histogram>,
     response_sizes: Labelled<Method, dyn Histogram>,
     program_runs: Labelled<(i32, &'static str), dyn Counter>,
@@ -115,12 +107,12 @@ pub(crate) struct Instruments {
 impl Instruments {
     pub(crate) fn new(provider: Arc<dyn Provider>, host: String) -> Self {
         let (requests, retries) = (Labelled::new(), Labelled::new());
-        let (durations, throttled, resolved) = (Labelled::new(), Labelled::new(), Labelled::new());
+        let (durations, throttled) = (Labelled::new(), Labelled::new());
         let (request_sizes, response_sizes) = (Labelled::new(), Labelled::new());
         let (program_runs, program_policy, certificate_ages) = (Labelled::new(), Labelled::new(), Labelled::new());
-        let provider = CatchPanic::new(provider, |panic| {
+        let provider = Arc::new(CatchPanic::new(provider, |panic| {
             tracing::error!(panic, "the metrics provider of a client panicked and is not called again");
-        });
+        }));
         Self {
             provider,
             host,
@@ -128,13 +120,17 @@ impl Instruments {
             retries,
             durations,
             throttled,
-            resolved,
             request_sizes,
             response_sizes,
             program_runs,
             program_policy,
             certificate_ages,
         }
+    }
+
+    /// Returns the provider of the client, for the metrics of the transport. Its panics are caught.
+    pub(crate) fn provider(&self) -> Arc<dyn Provider> {
+        self.provider.clone()
     }
 
     /// Records the outcome of one attempt of a request. `code` is `None` if there was no response.
@@ -155,11 +151,6 @@ impl Instruments {
     pub(crate) fn throttled(&self, method: &Method, waited: Duration) {
         let make = || self.provider.histogram(&THROTTLED, &[method.as_str(), &self.host]);
         self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
-    }
-
-    /// Measures a DNS lookup until the returned guard is dropped.
-    pub(crate) fn look_up<'a>(&'a self, host: &'a str) -> LookUp<'a> {
-        LookUp { instruments: self, host, start: Instant::now() }
     }
 
     /// Records the size of the request body that an attempt sends.
@@ -213,24 +204,8 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// Measures the duration of a DNS lookup. A cancelled lookup is measured, too.
-pub(crate) struct LookUp<'a> {
-    instruments: &'a Instruments,
-    host: &'a str,
-    start: Instant,
-}
-
-impl Drop for LookUp<'_> {
-    fn drop(&mut self) {
-        let Instruments { provider, resolved, .. } = self.instruments;
-        let make = || provider.histogram(&RESOLVED, &[self.host]);
-        resolved.of(self.host.to_owned(), make).observe(self.start.elapsed().as_secs_f64());
-    }
-}
-
 /// The instruments of one metric. Each instrument is created when its labels are used for the first time. The number of
-/// instruments is limited, because the labels have few values: methods, status codes, and the host names of the server
-/// and its proxy.
+/// instruments is limited, because the labels have few values: methods and status codes.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {

@@ -9,12 +9,12 @@ use http::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use memchr::memmem;
+use pintle_transport::is_invalid_response;
 use serde::Deserialize;
 
 pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
-use crate::transport::is_invalid_response;
 
 /// Decides whether and when the client sends a request again. Each call of `send` creates a separate `Retry`. This type
 /// does not sleep.

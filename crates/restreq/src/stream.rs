@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http_body::Body;
 use pintle_meta::RequestLine;
+use pintle_transport::ResponseBody;
 use tokio::time::{Instant, Sleep};
 
 use crate::error::{BodyFault, Error};
-use crate::transport::ResponseBody;
 
 /// A stream of the chunks of a response body. A chunk can start and end at any byte of the body.
 ///

@@ -8,6 +8,7 @@ use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use pintle_meta::RequestLine;
+use pintle_transport::Conn;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -15,7 +16,6 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::error::Error;
 use crate::request::Request;
-use crate::transport::connect::Conn;
 
 /// A WebSocket that uses one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;

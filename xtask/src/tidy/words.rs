@@ -19,26 +19,18 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The internal crates of the API server. No program of a user names their types, so their types may have any name.
-const INTERNAL: &[&str] =
-    &["admission", "apiextensions", "apimachinery", "authz", "builtin", "discovery", "kinds", "serving", "storage"];
-
-/// The crate of the API server, and the crates that it uses.
-pub(super) const SERVER: &[&str] = &[
+/// The internal crates of the API server and of the client. No program of a user names their types, so their types may have any name.
+const INTERNAL: &[&str] = &[
     "admission",
     "apiextensions",
     "apimachinery",
-    "apiserver",
     "authz",
     "builtin",
     "discovery",
-    "fieldmanager",
-    "json",
     "kinds",
-    "schema",
     "serving",
     "storage",
-    "store",
+    "transport",
 ];
 
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {

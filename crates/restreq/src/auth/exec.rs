@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use pintle_meta::{ClientConfig, ExecConfig, InteractiveMode, PluginPolicy, Time};
+use pintle_transport::authorization::secret;
+use pintle_transport::{ClientPair, ConfigError, ca_pem};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -18,10 +20,8 @@ use zeroize::Zeroizing;
 
 use super::policy;
 use super::renewal::{Credential, Source};
-use crate::authorization::secret;
-use crate::error::{AuthError, ConfigError};
+use crate::error::AuthError;
 use crate::metrics::Instruments;
-use crate::transport::{CA, ClientPair, pem};
 
 /// A program that prints credentials, as specified in `client.authentication.k8s.io`.
 pub(crate) struct ExecPlugin {
@@ -311,7 +311,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
         "insecure-skip-tls-verify": client.tls.insecure_skip_verify,
         "config": config.cluster_extension,
     });
-    let ca = client.tls.ca.as_ref().map(|ca| pem(CA, ca)).transpose()?;
+    let ca = client.tls.ca.as_ref().map(ca_pem).transpose()?;
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = base64::prelude::BASE64_STANDARD.encode(&*ca).into();
     }

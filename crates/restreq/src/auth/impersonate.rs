@@ -2,8 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_meta::Impersonate;
-
-use crate::error::ConfigError;
+use pintle_transport::ConfigError;
 
 /// The impersonation headers.
 #[derive(Debug, Default)]

@@ -11,14 +11,15 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use http::{HeaderValue, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pintle_meta::{ClientConfig, OidcConfig, Secret, redacted_url};
+use pintle_transport::ConfigError;
+use pintle_transport::authorization::secret;
+use pintle_transport::files::FileReader;
 use serde::Deserialize;
 
 use self::token_writer::{TokenWriter, Tokens};
 use super::renewal::{Credential, LEEWAY, Renewal, Source};
-use crate::authorization::secret;
 use crate::client::{RestClient, RestClientConfig, Timeouts};
-use crate::error::{AuthError, ConfigError, Error};
-use crate::files::FileReader;
+use crate::error::{AuthError, Error};
 use crate::path::encode_query;
 use crate::request::Request;
 use crate::response::Response;

@@ -6,8 +6,7 @@ use std::fs::Metadata;
 use std::path::{Component, Path, PathBuf};
 
 use pintle_meta::PluginPolicy;
-
-use crate::error::ConfigError;
+use pintle_transport::ConfigError;
 
 /// Returns an error if the allowlist is empty or contains a path that is not normalized.
 pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {

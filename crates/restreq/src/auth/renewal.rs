@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
+use pintle_transport::ClientPair;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -11,7 +12,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Login;
 use crate::error::AuthError;
-use crate::transport::ClientPair;
 
 /// A source of credentials.
 pub(crate) trait Source: Send + Sync + 'static {

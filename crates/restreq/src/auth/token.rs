@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
+use pintle_transport::authorization::secret;
+use pintle_transport::files::{self, FileReader};
 use tokio::time::Instant;
 
-use crate::authorization::secret;
 use crate::error::AuthError;
-use crate::files::{self, FileReader};
 
 /// A bearer token in a file that another program rewrites from time to time. For example, the kubelet rewrites the
 /// token files of service accounts.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use pintle_transport::{ResponseBody, Timers};
 
 use super::{from_now, within};
 use crate::error::BodyFault;
-use crate::transport::{ResponseBody, Timers};
 
 /// The maximum buffer capacity to reserve before data arrives, even if the server announces a longer body.
 const MAX_RESERVED: usize = 1 << 20;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::AUTHORIZATION;
 use http::{Method, Response, StatusCode};
 use pintle_meta::RequestLine;
+use pintle_transport::ResponseBody;
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -16,7 +17,6 @@ use crate::error::Error;
 use crate::request::Request;
 use crate::retry::{Outcome, Repetition, Retry};
 use crate::status;
-use crate::transport::ResponseBody;
 
 type Answer = Result<Response<ResponseBody>, Error>;
 

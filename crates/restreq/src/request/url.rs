@@ -54,16 +54,16 @@ impl Request {
     /// namespace if the namespace is empty. The resource name is in lower case, and the parameters are sorted by key.
     /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
-        let base = self.parts.client.base();
+        let origin = &self.parts.client.base().origin;
         let target = self.with_query(path::encode_path(self.path()));
-        [base.scheme(), "://", &base.authority, &target].concat()
+        [origin.scheme(), "://", &origin.authority, &target].concat()
     }
 
     /// Returns the URL without the scheme and the host. `line` must be the request line of this request, because this
     /// method reuses the path in `line`.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
-        let base = self.parts.client.base();
-        let beneath = &line.url[base.scheme().len() + "://".len() + base.authority.len()..];
+        let origin = &self.parts.client.base().origin;
+        let beneath = &line.url[origin.scheme().len() + "://".len() + origin.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
@@ -80,7 +80,7 @@ impl Request {
 
     /// Returns the method and the URL of the request in the form that errors and logs show.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
-        let base = self.parts.client.base();
+        let origin = &self.parts.client.base().origin;
         let timeout = self.parts.timeout.map(path::duration_text);
         let mut target = path::encode_path(self.path());
         let mut separator = '?';
@@ -92,7 +92,7 @@ impl Request {
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
             target.extend(utf8_percent_encode(value, CONTROLS));
         }
-        let url = [base.scheme(), "://", &base.authority, &target].concat();
+        let url = [origin.scheme(), "://", &origin.authority, &target].concat();
         Arc::new(RequestLine { method: self.parts.method.as_str().into(), url: url.into() })
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::base::split_port;
+use crate::origin::split_port;
 
 /// Returns whether the `NO_PROXY` list excludes a server from the proxy. Commas separate the entries. An entry is one
 /// of:

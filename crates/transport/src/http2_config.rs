@@ -9,13 +9,12 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use pintle_meta::ClientConfig;
-/// use pintle_restreq::{Http2Config, RestClient, RestClientConfig};
+/// # use pintle_transport::Http2Config;
 ///
 /// // For a load balancer that drops connections after 10 s of silence.
-/// let http2 = Http2Config { ping_after: Some(Duration::from_secs(5)), ..Http2Config::of_process() };
-/// let client = RestClient::new(RestClientConfig { http2, ..ClientConfig::new("https://10.0.0.1:6443").into() })?;
-/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// let http2 = Http2Config { ping_after: Some(Duration::from_secs(5)), ..Http2Config::default() };
+/// assert!(http2.enabled);
+/// assert_eq!(http2.ping_timeout, Duration::from_secs(15));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {

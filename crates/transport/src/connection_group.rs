@@ -20,14 +20,15 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use self::http2::{Http2, KeepAlive};
-use super::connect::{Conn, Connector};
-use super::http1::{self, Http1, IdleSignal};
-use super::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticket};
-use super::reads::Reads;
-use super::{Failure, SendError};
-use crate::body::HttpBody;
+use crate::connect::{Conn, Connector};
 use crate::error::BoxError;
-use crate::http2::Http2Config;
+use crate::exchange::SendError;
+use crate::failure::Failure;
+use crate::http1::{self, Http1, IdleSignal};
+use crate::http2_config::Http2Config;
+use crate::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticket};
+use crate::reads::Reads;
+use crate::request_body::RequestBody;
 
 /// The connections for one group of requests. A connection closes after the group and the connection's last response
 /// are dropped.
@@ -480,7 +481,7 @@ impl PooledConnection {
     /// Sends a request. If the error says that no byte was sent, the request is unchanged.
     pub(super) async fn send(
         &mut self,
-        request: &mut Request<HttpBody>,
+        request: &mut Request<RequestBody>,
     ) -> Option<Result<Response<Incoming>, SendError>> {
         self.is_used = true;
         self.upload = request.body_mut().cancel_guard();

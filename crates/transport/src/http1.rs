@@ -5,8 +5,6 @@ mod body;
 mod head;
 mod upload;
 
-use std::error::Error as StdError;
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -23,10 +21,11 @@ use tokio::sync::Notify;
 pub(super) use self::body::ResponseBody;
 use self::head::{Asked, Head};
 use self::upload::Upload;
-use super::SendError;
-use super::connect::Conn;
-use crate::body::HttpBody;
-use crate::error::{BoxError, causes};
+use crate::connect::Conn;
+use crate::error::BoxError;
+use crate::exchange::SendError;
+use crate::malformed::Malformed;
+use crate::request_body::RequestBody;
 
 /// One HTTP/1.1 connection.
 ///
@@ -55,25 +54,6 @@ const MAX_ROOM: usize = 64 << 10;
 /// If the buffer has less free space than this, the connection makes room for `MIN_ROOM` bytes before it reads.
 const LEAST_ROOM: usize = 1 << 10;
 
-/// A violation of HTTP/1.1 by the server.
-#[derive(Debug)]
-pub(super) enum Malformed {
-    /// The server closed the connection before it sent the headers of a response.
-    Closed,
-    /// The server closed the connection before the end of the response body.
-    Truncated,
-    /// The server sent data without a request.
-    Unrequested,
-    /// The headers are larger than the limit in bytes.
-    HeadTooLarge(usize),
-    /// The description of invalid headers.
-    Head(&'static str),
-    /// The headers contain an invalid character or too many headers.
-    Syntax(httparse::Error),
-    /// The description of an invalid chunk.
-    Chunk(&'static str),
-}
-
 impl Http1 {
     pub(super) fn new(conn: Conn) -> Self {
         Self {
@@ -99,23 +79,25 @@ impl Http1 {
     }
 
     /// Sends a request and waits for the headers of its response. After an error, the connection must not be used.
-    pub(super) async fn send(&mut self, request: &mut Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
+    pub(super) async fn send(
+        &mut self,
+        request: &mut Request<RequestBody>,
+    ) -> Result<Response<ResponseBody>, SendError> {
         self.exchange(request, false).await
     }
 
     /// Sends a request that asks the server to change the protocol. If the status of the response is 101, the
     /// connection uses the new protocol.
-    #[cfg(feature = "ws")]
     pub(super) async fn upgrade(
         &mut self,
-        request: &mut Request<HttpBody>,
+        request: &mut Request<RequestBody>,
     ) -> Result<Response<ResponseBody>, SendError> {
         self.exchange(request, true).await
     }
 
     async fn exchange(
         &mut self,
-        request: &mut Request<HttpBody>,
+        request: &mut Request<RequestBody>,
         upgrades: bool,
     ) -> Result<Response<ResponseBody>, SendError> {
         let unused = poll_fn(|cx| Poll::Ready(self.poll_unrequested(cx))).await;
@@ -167,7 +149,6 @@ impl Http1 {
     }
 
     /// Returns the socket, and the data that the peer sent after the response.
-    #[cfg(feature = "ws")]
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }
@@ -259,31 +240,6 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
     let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
-
-/// Returns whether one of the causes is a response that is not valid HTTP. Such a response is not a lost response.
-pub(crate) fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
-    let malformed = causes(error).find_map(|cause| cause.downcast_ref());
-    matches!(
-        malformed,
-        Some(Malformed::HeadTooLarge(_) | Malformed::Head(_) | Malformed::Syntax(_) | Malformed::Chunk(_))
-    )
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("the server closed the connection without a response"),
-            Self::Truncated => f.write_str("the server closed the connection before the end of the response"),
-            Self::Unrequested => f.write_str("the server sent data before the request"),
-            Self::HeadTooLarge(most) => write!(f, "the headers of the response are larger than {most} bytes"),
-            Self::Head(why) => write!(f, "the headers of the response are invalid: {why}"),
-            Self::Syntax(error) => write!(f, "the headers of the response are invalid: {error}"),
-            Self::Chunk(why) => write!(f, "a chunk of the response is invalid: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// Reads a response that arrives in pieces of `step` bytes. Returns its status, its body, and the number of bytes after
 /// the response. The server closes the connection after the last piece.

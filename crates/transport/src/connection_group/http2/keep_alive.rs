@@ -9,12 +9,12 @@ use bytes::Bytes;
 use h2::{Ping, PingPong, client};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::http2::Http2Config;
-use crate::transport::connect::Conn;
-use crate::transport::reads::Reads;
+use crate::connect::Conn;
+use crate::http2_config::Http2Config;
+use crate::reads::Reads;
 
 /// Sends a ping if the peer has sent no data for the time `after`.
-pub(in crate::transport) struct KeepAlive {
+pub(crate) struct KeepAlive {
     ping: PingPong,
     /// The time without data from the peer after which the client sends a ping.
     after: Duration,
@@ -39,7 +39,7 @@ impl KeepAlive {
     }
 
     /// Returns `Ready` when the peer has not answered a ping in time.
-    pub(in crate::transport) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
                 self.is_waiting = false;

@@ -11,9 +11,9 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body::Body as _;
 use tokio::io::AsyncWrite;
 
-use crate::body::HttpBody;
 use crate::error::BoxError;
-use crate::transport::has_body;
+use crate::exchange::has_body;
+use crate::request_body::RequestBody;
 
 /// A request that is being written.
 #[derive(Default)]
@@ -34,14 +34,14 @@ pub(super) struct Upload {
 
 /// A request body that is not completely in memory.
 struct BodyStream {
-    body: HttpBody,
+    body: RequestBody,
     /// The announced number of bytes that were not read yet. `None` for a body that is sent in chunks.
     left: Option<u64>,
 }
 
 impl Upload {
     /// Starts with the given request. Takes the body out of the request.
-    pub(super) fn start(&mut self, request: &mut Request<HttpBody>) {
+    pub(super) fn start(&mut self, request: &mut Request<RequestBody>) {
         let mut body = mem::take(request.body_mut());
         let framing = mem::take(&mut self.framing);
         *self = Self { framing, ..Self::default() };
@@ -211,13 +211,13 @@ impl BodyStream {
 }
 
 /// Returns the length of a streamed body, if the body or the caller knows it.
-fn announced(request: &Request<HttpBody>, body: &HttpBody) -> Option<u64> {
+fn announced(request: &Request<RequestBody>, body: &RequestBody) -> Option<u64> {
     let given = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     body.size_hint().exact().or_else(given)
 }
 
 /// Writes the request line and the headers, except the headers that depend on the length of the body.
-fn render(request: &Request<HttpBody>, out: &mut Vec<u8>) {
+fn render(request: &Request<RequestBody>, out: &mut Vec<u8>) {
     let uri = request.uri();
     out.extend_from_slice(request.method().as_str().as_bytes());
     out.push(b' ');
@@ -254,11 +254,15 @@ mod tests {
     use http::Method;
 
     use super::*;
-    use crate::body::Body;
 
     /// Writes a request and returns its text.
-    fn written(method: Method, uri: &str, headers: &[(&'static str, &str)], body: &Body) -> Result<String, String> {
-        let mut request = Request::new(body.to_http().unwrap());
+    fn written(
+        method: Method,
+        uri: &str,
+        headers: &[(&'static str, &str)],
+        body: RequestBody,
+    ) -> Result<String, String> {
+        let mut request = Request::new(body);
         (*request.method_mut(), *request.uri_mut()) = (method, uri.parse().unwrap());
         for (name, value) in headers {
             request.headers_mut().insert(*name, value.parse().unwrap());
@@ -274,46 +278,47 @@ mod tests {
         result.map(|()| String::from_utf8(out).unwrap()).map_err(|error| error.to_string())
     }
 
-    fn streamed(parts: &'static [&'static str]) -> Body {
-        Body::stream(stream::iter(parts.iter().map(|part| Ok(Bytes::from_static(part.as_bytes())))))
+    fn streamed(parts: &'static [&'static str]) -> RequestBody {
+        let parts = parts.iter().map(|part| Ok(Bytes::from_static(part.as_bytes())));
+        RequestBody::of_stream(Box::pin(stream::iter(parts)))
     }
 
     #[test]
     fn request_is_written_with_its_length_or_in_chunks() {
-        let (bytes, empty) = (Body::Bytes("{}".into()), Body::Empty);
+        let (bytes, empty) = (|| RequestBody::of_bytes("{}".into()), RequestBody::default);
         for (method, uri, headers, body, expected) in [
             (
                 Method::GET,
                 "/a?b=c",
                 &[("host", "h"), ("accept", "*/*")][..],
-                &empty,
+                empty(),
                 "GET /a?b=c HTTP/1.1\r\nhost: h\r\naccept: */*\r\n\r\n",
             ),
-            (Method::GET, "http://h:1/a", &[], &empty, "GET http://h:1/a HTTP/1.1\r\n\r\n"),
-            (Method::POST, "/", &[], &empty, "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
-            (Method::DELETE, "/", &[], &empty, "DELETE / HTTP/1.1\r\n\r\n"),
-            (Method::DELETE, "/", &[], &bytes, "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
+            (Method::GET, "http://h:1/a", &[], empty(), "GET http://h:1/a HTTP/1.1\r\n\r\n"),
+            (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
+            (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
+            (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
             // The client knows the length better than the caller. Another length would start another request.
             (
                 Method::PUT,
                 "/",
                 &[("content-length", "1"), ("transfer-encoding", "chunked")],
-                &bytes,
+                bytes(),
                 "PUT / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}",
             ),
             (
                 Method::PUT,
                 "/",
                 &[],
-                &streamed(&["a", "", "0123456789"]),
+                streamed(&["a", "", "0123456789"]),
                 "PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\na\r\n0123456789\r\n0\r\n\r\n",
             ),
-            (Method::PUT, "/", &[], &streamed(&[]), "PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            (Method::PUT, "/", &[], streamed(&[]), "PUT / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
             (
                 Method::PUT,
                 "/",
                 &[("content-length", "3")],
-                &streamed(&["a", "bc"]),
+                streamed(&["a", "bc"]),
                 "PUT / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc",
             ),
         ] {
@@ -324,7 +329,7 @@ mod tests {
     #[test]
     fn stream_of_another_length_fails() {
         let put =
-            |length, parts| written(Method::PUT, "/", &[("content-length", length)], &streamed(parts)).unwrap_err();
+            |length, parts| written(Method::PUT, "/", &[("content-length", length)], streamed(parts)).unwrap_err();
         assert_eq!(put("3", &["a"]), "the request body ended 2 bytes before its length");
         assert_eq!(put("1", &["a", "b"]), "the request body is longer than its length");
     }

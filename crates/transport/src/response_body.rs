@@ -4,7 +4,6 @@
 mod inflate;
 
 use std::pin::Pin;
-#[cfg(feature = "tower")]
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -13,11 +12,11 @@ use http_body::{Body, Frame, SizeHint};
 
 #[cfg(all(feature = "gzip", any(test, fuzzing)))]
 pub(crate) use self::inflate::inflated;
-use super::connection_group::{Incoming, PooledConnection};
+use crate::connection_group::{Incoming, PooledConnection};
 use crate::error::BoxError;
 
 /// A response body. When the body ends, another request can use the connection.
-pub(crate) struct ResponseBody(Source);
+pub struct ResponseBody(Source);
 
 enum Source {
     Connection {
@@ -25,12 +24,10 @@ enum Source {
         connection: Option<PooledConnection>,
     },
     /// A body that a `tower` layer returned. The mutex is never contended. It is only needed to make the body `Sync`.
-    #[cfg(feature = "tower")]
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
     /// A body that is completely stored in memory.
-    #[cfg(feature = "ws")]
     Whole(Bytes),
 }
 
@@ -41,20 +38,19 @@ impl ResponseBody {
         Self(source)
     }
 
-    #[cfg(feature = "tower")]
-    pub(crate) fn of_layer(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
+    /// Creates a body from any HTTP body, such as the body that a `tower` layer returned.
+    pub fn of_layer(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         use http_body_util::BodyExt as _;
         Self(Source::Layer(Mutex::new(Box::pin(body.map_err(Into::into)))))
     }
 
-    #[cfg(feature = "ws")]
     pub(super) fn of_bytes(bytes: Bytes) -> Self {
         Self(Source::Whole(bytes))
     }
 
     /// Wraps this gzip body in a body that returns the decompressed data.
     #[cfg(feature = "gzip")]
-    pub(crate) fn inflated(self) -> Self {
+    pub fn inflated(self) -> Self {
         Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
     }
 }
@@ -87,13 +83,10 @@ impl Body for ResponseBody {
                 }
                 Poll::Ready(frame)
             }
-            #[cfg(feature = "tower")]
             Source::Layer(body) => body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_frame(cx),
             #[cfg(feature = "gzip")]
             Source::Gzip(inflate) => inflate.poll_frame(cx),
-            #[cfg(feature = "ws")]
             Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            #[cfg(feature = "ws")]
             Source::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
         }
     }
@@ -101,11 +94,9 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Source::Connection { incoming, .. } => incoming.is_end_stream(),
-            #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => false,
-            #[cfg(feature = "ws")]
             Source::Whole(bytes) => bytes.is_empty(),
         }
     }
@@ -113,12 +104,10 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Source::Connection { incoming, .. } => incoming.size_hint(),
-            #[cfg(feature = "tower")]
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
             // The decompressed size is unknown until the end of the body.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
-            #[cfg(feature = "ws")]
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
         }
     }

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the content of a file. When the caller drops the content, its memory is wiped. Returns an error if the file
 /// is not a regular file. For example, a pipe cannot be read twice and may have no writer. A device may have no end.
-pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the file type before opening the file, because opening a pipe blocks.
     let found = fs::metadata(path)?;
@@ -38,7 +38,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// read continues even if a caller is cancelled. A network file system may block a read forever. Therefore, callers
 /// wait only for a limited time, and the shutdown of a tokio runtime does not wait for a read. If a read finishes after
 /// the timeout, the next caller gets its result.
-pub(crate) struct FileReader<T> {
+pub struct FileReader<T> {
     /// A description of the files for log messages.
     what: &'static str,
     reading: Mutex<Option<Reading>>,
@@ -62,14 +62,15 @@ impl Reading {
 }
 
 impl<T: Clone + Send + 'static> FileReader<T> {
-    pub(crate) fn new(what: &'static str) -> Self {
+    /// Creates a reader. `what` describes the files in log messages.
+    pub fn new(what: &'static str) -> Self {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
     /// Calls the closure `read` in the background thread and returns the result. If another read is already in
     /// progress, this method waits for that read instead. If the timeout passes first, this method returns the previous
     /// result, or an error if there is no previous result.
-    pub(crate) async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
+    pub async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
         let is_over = reading.over().await;
@@ -81,7 +82,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 
     /// Works like [`read`](Self::read), but does not return the result of a read that started before this call.
-    pub(crate) async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
+    pub async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
             earlier.over().await;

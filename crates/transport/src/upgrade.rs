@@ -7,20 +7,22 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
 
-use super::connect::{Conn, Connector};
-use super::http1::{self, Http1};
-use super::{Failure, ResponseBody};
-use crate::body::HttpBody;
+use crate::connect::{Conn, Connector};
+use crate::failure::Failure;
+use crate::http1::{self, Http1};
+use crate::request_body::RequestBody;
+use crate::response_body::ResponseBody;
 
 /// A connection after its upgrade.
-pub(crate) struct Upgraded {
-    pub(crate) io: Conn,
+pub struct Upgraded {
+    /// The connection.
+    pub io: Conn,
     /// The data that the peer sent immediately after the response headers.
-    pub(crate) received: Bytes,
+    pub received: Bytes,
 }
 
 /// The extension of a response that contains the upgraded connection. Extensions must be `Clone`, so all clones of a `Slot` share one
-/// connection. Only the first call of [`take`] returns the connection.
+/// connection. Only the first call of [`Upgraded::take`] returns the connection.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
@@ -29,11 +31,13 @@ const MAX_REFUSAL: usize = 64 << 10;
 /// The timeout for reading the response body if the server does not upgrade the connection.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer around the transport has
-/// dropped the connection.
-pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
-    let Slot(slot) = response.extensions().get()?;
-    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+impl Upgraded {
+    /// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer around the transport
+    /// has dropped the connection.
+    pub fn take<B>(response: &Response<B>) -> Option<Self> {
+        let Slot(slot) = response.extensions().get()?;
+        slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// Sends an upgrade request on a separate connection. Returns the response. If the server accepts the upgrade, the
@@ -42,7 +46,7 @@ pub(crate) fn take<B>(response: &Response<B>) -> Option<Upgraded> {
 /// The connection does not belong to the pool, because the caller owns it after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
-    request: &mut Request<HttpBody>,
+    request: &mut Request<RequestBody>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let mut http1 = Http1::new(connector.clone().without_http2().connect().await?);
     let response = http1.upgrade(request).await;

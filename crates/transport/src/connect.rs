@@ -14,13 +14,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::proxy::Proxy;
-use super::reads::Reads;
-use super::tls::TlsSettings;
-use super::{Failure, eyeballs, tunnel};
 use crate::error::BoxError;
-use crate::http2::Http2Config;
-use crate::metrics::Instruments;
+use crate::failure::Failure;
+use crate::http2_config::Http2Config;
+use crate::metrics::LookUps;
+use crate::proxy::Proxy;
+use crate::reads::Reads;
+use crate::tls::TlsSettings;
+use crate::{eyeballs, tunnel};
 
 /// Opens connections to one server. One deadline limits the total time for the TCP connection, the proxy and the TLS
 /// handshake.
@@ -34,7 +35,7 @@ pub(super) struct Connector {
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
     pub(super) http2: Http2Config,
-    pub(super) metrics: Option<Arc<Instruments>>,
+    pub(super) metrics: Option<Arc<LookUps>>,
 }
 
 /// If no data arrives for this time, TCP keepalive sends three probes to the peer. Without keepalive, a watch over
@@ -47,7 +48,6 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
     /// Offers only HTTP/1.1 in the TLS handshake, because an HTTP/2 connection cannot be upgraded to another protocol.
-    #[cfg(feature = "ws")]
     pub(super) fn without_http2(mut self) -> Self {
         self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
         self
@@ -93,7 +93,7 @@ async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<Box<Tls
     Ok(Box::new(TlsConnector::from(tls.config.clone()).connect(name, stream).await?))
 }
 
-async fn reach(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
+async fn reach(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
     let tcp = eyeballs::connect(host, port, metrics).await?;
     tcp.set_nodelay(true)?;
     let socket = SockRef::from(&tcp);
@@ -107,7 +107,7 @@ async fn reach(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Resu
 }
 
 /// An open connection.
-pub(crate) struct Conn {
+pub struct Conn {
     stream: Stream,
     /// Whether TLS negotiated HTTP/2.
     pub(super) is_http2: bool,

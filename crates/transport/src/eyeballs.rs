@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::metrics::Instruments;
+use crate::metrics::LookUps;
 
 /// How long the client waits for an attempt with one address before it also tries the next address.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -20,9 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to the address that accepts the connection first. If all addresses fail, the error contains the failure of
 /// each address.
-pub(super) async fn connect(host: &str, port: u16, metrics: Option<&Instruments>) -> io::Result<TcpStream> {
+pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
     // Measure only lookups of host names, because an IP address needs no lookup.
-    let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(|metrics| metrics.look_up(host));
+    let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(LookUps::start);
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn cancelled_dns_lookup_is_measured() {
         let memory = InMemoryProvider::new();
-        let metrics = Instruments::new(Arc::new(memory.clone()), "server".into());
+        let metrics = LookUps::new(Arc::new(memory.clone()), "localhost".into());
         drop(connect("localhost", 1, Some(&metrics)).now_or_never());
         let found = memory.distribution("rest_client_dns_resolution_duration_seconds", &[("host", "localhost")]);
         assert_eq!(found.map(|found| found.count()), Some(1));

@@ -4,11 +4,11 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http_body::SizeHint;
 use memchr::memchr;
 
-use super::Malformed;
+use crate::malformed::Malformed;
 
 /// The body of a response, without the connection that receives it.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::transport) struct ResponseBody(State);
+pub(crate) struct ResponseBody(State);
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
@@ -54,11 +54,11 @@ impl ResponseBody {
     }
 
     /// Returns whether the whole body was read.
-    pub(in crate::transport) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.0 == State::Over
     }
 
-    pub(in crate::transport) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         match self.0 {
             State::Length(left) => SizeHint::with_exact(left),
             State::Over => SizeHint::with_exact(0),

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version};
 use httparse::{ParserConfig, Status};
 use memchr::memchr_iter;
 
-use super::Malformed;
 use super::body::ResponseBody;
+use crate::malformed::Malformed;
 
 /// The maximum size of the headers of a response, in bytes.
 const MAX_HEAD: usize = 64 << 10;

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// long before their deadline. So the group keeps a timer that a request does not need any more. The timer stays started
 /// with the deadline of an earlier request, and the next request moves the deadline only when the timer fires.
 #[derive(Default)]
-pub(crate) struct Timers(Mutex<Vec<Timer>>);
+pub struct Timers(Mutex<Vec<Timer>>);
 
 /// The maximum number of unused timers.
 const MAX_UNUSED: usize = 256;
@@ -35,7 +35,7 @@ impl Timers {
     /// # Panics
     ///
     /// Panics if the future does not complete in its first poll and there is no tokio runtime with timers.
-    pub(crate) async fn within<F: Future>(&self, limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
+    pub async fn within<F: Future>(&self, limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
         let mut running: Option<(Timer, Instant)> = None;
         let output = poll_fn(|cx| {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {

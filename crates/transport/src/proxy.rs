@@ -8,8 +8,8 @@ use pintle_meta::redacted_url;
 
 use self::bypass::bypasses;
 use crate::authorization::basic;
-use crate::base::{Base, split_port};
 use crate::error::ConfigError;
+use crate::origin::{Origin, split_port};
 
 /// The proxy through which a client sends all requests. A client sends requests to only one server, so it chooses the proxy only once.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl Proxy {
     /// Returns the configured proxy. If no proxy is configured, returns the proxy from the environment variables
     /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from these variables.
     pub(crate) fn choose(
-        base: &Base,
+        origin: &Origin,
         configured: Option<&str>,
         env: &Environment,
     ) -> Result<Option<Self>, ConfigError> {
@@ -43,13 +43,13 @@ impl Proxy {
                 let proxy = if url.contains("://") { Self::parse(url) } else { Err(NO_URL) };
                 proxy.map(Some).map_err(|why| fault("proxy_url", url, why))
             }
-            None => Self::from_environment(base, env),
+            None => Self::from_environment(origin, env),
         }
     }
 
-    fn from_environment(base: &Base, env: &Environment) -> Result<Option<Self>, ConfigError> {
-        let (host, port) = base.host_and_port();
-        let (field, url) = if base.https { ("HTTPS_PROXY", &env.https) } else { ("HTTP_PROXY", &env.http) };
+    fn from_environment(origin: &Origin, env: &Environment) -> Result<Option<Self>, ConfigError> {
+        let (host, port) = origin.host_and_port();
+        let (field, url) = if origin.https { ("HTTPS_PROXY", &env.https) } else { ("HTTP_PROXY", &env.http) };
         let named = url.as_ref().map(|url| (field, url)).or_else(|| Some(("ALL_PROXY", env.all.as_ref()?)));
         let Some((field, url)) = named else { return Ok(None) };
         if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
@@ -90,6 +90,12 @@ impl Proxy {
             "socks5" | "socks5h" => Ok(Self::Socks5 { host, port: port.unwrap_or(1080), auth }),
             _ => Err("its scheme is not supported; use http, https or socks5"),
         }
+    }
+
+    /// Returns the host of the proxy.
+    pub(crate) fn host(&self) -> &str {
+        let (Self::Http { host, .. } | Self::Socks5 { host, .. }) = self;
+        host
     }
 }
 
@@ -132,8 +138,9 @@ mod tests {
 
     use super::*;
 
-    fn base(server: &str) -> Base {
-        Base::parse(server, false).unwrap()
+    fn origin(url: &str) -> Origin {
+        let (scheme, authority) = url.split_once("://").unwrap();
+        Origin::new(scheme == "https", authority)
     }
 
     fn shown(proxy: Option<Proxy>) -> String {
@@ -163,10 +170,10 @@ mod tests {
             ("http://", None),
             ("http://p:x", None),
         ] {
-            let proxy = Proxy::choose(&base("https://server"), Some(url), &both);
+            let proxy = Proxy::choose(&origin("https://server"), Some(url), &both);
             assert_eq!(proxy.ok().map(shown).as_deref(), expected, "{url}");
         }
-        let Err(error) = Proxy::choose(&base("https://server"), Some("ftp://me:hush@p"), &both) else {
+        let Err(error) = Proxy::choose(&origin("https://server"), Some("ftp://me:hush@p"), &both) else {
             panic!("accepted")
         };
         assert!(!error.to_string().contains("hush") && error.to_string().contains("proxy_url"), "{error}");
@@ -198,7 +205,7 @@ mod tests {
             (&env(|_| {}), "http://server", "direct"),
             (&env(|env| env.http = Some("p".into())), "https://server", "direct"),
         ] {
-            assert_eq!(shown(Proxy::from_environment(&base(server), env).unwrap()), expected, "{server}");
+            assert_eq!(shown(Proxy::from_environment(&origin(server), env).unwrap()), expected, "{server}");
         }
     }
 
@@ -208,9 +215,9 @@ mod tests {
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {
             let env = env(|env| (env.https, env.no) = (Some(url.into()), Some("direct".into())));
-            let Err(error) = Proxy::from_environment(&base("https://server"), &env) else { panic!("accepted {url}") };
+            let Err(error) = Proxy::from_environment(&origin("https://server"), &env) else { panic!("accepted {url}") };
             assert!(error.to_string().contains("HTTPS_PROXY") && !error.to_string().contains("hush"), "{error}");
-            assert_eq!(shown(Proxy::from_environment(&base("https://direct"), &env).unwrap()), "direct");
+            assert_eq!(shown(Proxy::from_environment(&origin("https://direct"), &env).unwrap()), "direct");
         }
     }
 }

@@ -30,7 +30,6 @@ pub(super) struct TlsSettings {
     pub(super) server_name: Option<String>,
 }
 
-#[cfg(feature = "ws")]
 impl TlsSettings {
     /// Returns a copy of these settings without HTTP/2.
     pub(super) fn without_http2(&self) -> Self {
@@ -69,17 +68,20 @@ struct State {
 
 /// The certificate from one run of a credential plugin. If the run returned no certificate, `pair` is `None`.
 #[derive(Clone, Copy)]
-pub(crate) struct PluginCertificate<'a> {
+pub struct PluginCertificate<'a> {
     /// The number of the run. The first run has the number 1.
-    pub(crate) run: u64,
-    pub(crate) pair: Option<&'a ClientPair>,
+    pub run: u64,
+    /// The certificate and its key.
+    pub pair: Option<&'a ClientPair>,
 }
 
 /// A certificate chain and its private key as PEM text.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ClientPair {
-    pub(crate) certificate: Vec<u8>,
-    pub(crate) key: Zeroizing<Vec<u8>>,
+pub struct ClientPair {
+    /// The certificate chain. The certificate of the client is first.
+    pub certificate: Vec<u8>,
+    /// The private key.
+    pub key: Zeroizing<Vec<u8>>,
 }
 
 /// The PEM texts that a configuration contains.
@@ -92,7 +94,7 @@ struct Material {
 
 impl ClientPair {
     /// Returns an error if no connection can use these certificates and keys.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         let certified = CertifiedKey::from_der(chain, private_key(&self.key)?, &provider);
@@ -103,16 +105,16 @@ impl ClientPair {
 const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
 impl TlsSource {
-    pub(super) fn open(config: &TlsClientConfig, offers_http2: bool) -> Result<(Self, Arc<TlsSettings>), ConfigError> {
+    pub(super) fn open(config: TlsClientConfig, offers_http2: bool) -> Result<(Self, Arc<TlsSettings>), ConfigError> {
         if config.ca.is_some() && config.insecure_skip_verify {
             return Err(ConfigError::Conflict { first: "tls.ca", second: "tls.insecure_skip_verify" });
         }
-        let material = Material::read(config)?;
-        let settings = material.settings(config, offers_http2)?;
+        let material = Material::read(&config)?;
+        let settings = material.settings(&config, offers_http2)?;
         let is_file = |source: &Option<PemSource>| matches!(source, Some(PemSource::File(_)));
         let has_files = is_file(&config.ca) || is_file(&config.certificate) || is_file(&config.key);
         let files = has_files.then(|| FileReader::new("the files of certificates and keys"));
-        let (config, run) = (config.clone(), AtomicU64::new(0));
+        let run = AtomicU64::new(0);
         let state = Mutex::new(State { configured: Arc::new(material), pair: None });
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
@@ -250,13 +252,22 @@ impl Material {
     }
 }
 
-pub(crate) const CA: &str = "tls.ca";
+const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
+/// Returns the PEM text of the CA certificates that the field `tls.ca` names or contains.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read.
+pub fn ca_pem(source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
+    pem(CA, source)
+}
+
 /// Returns the PEM text of a configuration field. The field contains either the text itself or the name of a file with
 /// the text.
-pub(crate) fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
+fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
         PemSource::File(path) => files::read(path).map_err(|source| ConfigError::File {

@@ -19,13 +19,13 @@ use http_body::{Body as _, Frame, SizeHint};
 use tokio::runtime::Handle;
 
 pub(super) use self::keep_alive::KeepAlive;
-use crate::body::HttpBody;
+use crate::connect::Conn;
 use crate::error::BoxError;
-use crate::http2::Http2Config;
-use crate::transport::connect::Conn;
-use crate::transport::pool::MAX_STREAMS;
-use crate::transport::reads::Reads;
-use crate::transport::{SendError, has_body};
+use crate::exchange::{SendError, has_body};
+use crate::http2_config::Http2Config;
+use crate::pool::MAX_STREAMS;
+use crate::reads::Reads;
+use crate::request_body::RequestBody;
 
 /// The maximum size of unread data in one response, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -85,7 +85,10 @@ impl Http2 {
     }
 
     /// Sends a request and waits for the headers of its response.
-    pub(super) async fn send(&mut self, request: &mut Request<HttpBody>) -> Result<Response<ResponseBody>, SendError> {
+    pub(super) async fn send(
+        &mut self,
+        request: &mut Request<RequestBody>,
+    ) -> Result<Response<ResponseBody>, SendError> {
         if let Err(source) = poll_fn(|cx| self.sender.poll_ready(cx)).await {
             return Err(SendError { source: failure(source, &self.reads), is_unsent: true });
         }
@@ -98,7 +101,7 @@ impl Http2 {
     }
 
     /// Queues the frames of a request.
-    fn start(&mut self, request: Request<HttpBody>) -> Result<ResponseFuture, h2::Error> {
+    fn start(&mut self, request: Request<RequestBody>) -> Result<ResponseFuture, h2::Error> {
         let (mut head, mut body) = request.into_parts();
         for name in CONNECTION_HEADERS {
             head.headers.remove(name);
@@ -147,7 +150,7 @@ impl fmt::Display for PingTimeout {
 impl StdError for PingTimeout {}
 
 /// Sends a body piece by piece, as fast as the peer reads it.
-async fn upload(mut body: HttpBody, mut stream: SendStream<Bytes>) {
+async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
     if let Some(reason) = poll_fn(|cx| poll_upload(&mut body, &mut stream, cx)).await {
         stream.send_reset(reason);
     }
@@ -156,7 +159,7 @@ async fn upload(mut body: HttpBody, mut stream: SendStream<Bytes>) {
 /// Sends pieces of a body until the flow-control window is full or the body has no piece ready. The result `None` means
 /// that the whole body was sent or that the stream has ended. Otherwise, the result is the reason for which the caller
 /// must reset the stream.
-fn poll_upload(body: &mut HttpBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
+fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
             return Poll::Ready(Some(Reason::CANCEL));
@@ -188,7 +191,7 @@ fn poll_upload(body: &mut HttpBody, stream: &mut SendStream<Bytes>, cx: &mut Con
 }
 
 /// The body of a response.
-pub(in crate::transport) struct ResponseBody {
+pub(crate) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
     /// The value of the `Content-Length` header, minus the number of bytes that were read.

@@ -9,14 +9,14 @@ use zeroize::Zeroizing;
 use crate::error::ConfigError;
 
 /// Returns the header for basic authentication.
-pub(crate) fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderValue, ConfigError> {
+pub fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderValue, ConfigError> {
     let pair = Zeroizing::new([user, ":", password].concat());
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
 /// Returns a header value that is marked as sensitive, so the `Debug` output does not contain the value. When the last
 /// request drops the value, its memory is wiped.
-pub(crate) fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
+pub fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {
         field,

@@ -1,0 +1,176 @@
+//! The failures of exchanges, and what they prove.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{BoxError, causes};
+use crate::malformed::is_invalid_response;
+
+/// A failure of the transport. There is no response.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// No connection could be established. Nothing was sent.
+    Connect {
+        /// Whether the peer refused the connection.
+        refused: bool,
+        /// The underlying error.
+        source: Arc<dyn StdError + Send + Sync>,
+    },
+    /// No connection was established in time. Nothing was sent.
+    ConnectTimeout,
+    /// The response headers did not arrive within this time after the client sent the request.
+    HeadersTimeout(Duration),
+    /// The server did not process the request, and will not process it later.
+    Unprocessed(Arc<dyn StdError + Send + Sync>),
+    /// The exchange failed. It is unknown whether the server processed the request.
+    Exchange {
+        /// Whether the connection was reused. A reused connection most likely died while it was idle.
+        is_stale: bool,
+        /// The underlying error.
+        source: Arc<dyn StdError + Send + Sync>,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConnectTimeout => f.write_str("connecting took too long"),
+            Self::HeadersTimeout(_) => f.write_str("no response headers in time"),
+            Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.fmt(f),
+        }
+    }
+}
+
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
+            // The error message already contains the message of the source.
+            Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn connecting(error: BoxError) -> Self {
+        let source: Arc<dyn StdError + Send + Sync> = error.into();
+        let is_refusal = |io: &io::Error| io.kind() == io::ErrorKind::ConnectionRefused;
+        let refused = causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refusal));
+        Self::Connect { refused, source }
+    }
+
+    pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
+        let source: Arc<dyn StdError + Send + Sync> = error.into();
+        let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
+        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
+        // the connection was reused, or if the TLS error has another cause, the server may have processed the request.
+        let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
+        match is_turned_away {
+            true => Self::Connect { refused: false, source },
+            false if is_unprocessed => Self::Unprocessed(source),
+            false => {
+                let is_stale = !is_fresh && !is_invalid_response(&*source);
+                Self::Exchange { is_stale, source }
+            }
+        }
+    }
+
+    /// Returns the error of a dial whose task ended before the connection was established.
+    pub(crate) fn interrupted() -> Self {
+        Self::Connect { refused: false, source: Arc::new(Interrupted) }
+    }
+}
+
+/// The source of the error that a request gets if its dial is dropped, because the runtime of the dial or the client was dropped.
+#[derive(Debug)]
+struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connecting was interrupted: the runtime that it ran on has ended")
+    }
+}
+
+impl StdError for Interrupted {}
+
+/// Returns whether the server reported that it has not processed the stream and will not process the stream later (RFC
+/// 9113, sections 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the last stream ID in the GOAWAY is lower than the ID of
+/// the stream.
+fn is_refused(error: &h2::Error) -> bool {
+    error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
+}
+
+/// Returns whether an error affects only one stream. If only one stream is affected, the connection can still be used.
+pub(crate) fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
+    causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
+}
+
+/// Returns whether the peer rejected the TLS handshake. The function searches the text of the error, because an HTTP/2 error contains its
+/// cause only as text.
+fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
+    let text = error.to_string();
+    let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
+    REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
+}
+
+/// The start of rustls's error message for an alert that the peer sent.
+const ALERT: &str = "received fatal alert: ";
+
+/// Alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and alerts of older TLS versions). After
+/// any other alert, such as an internal error, the server may already have started to process the request.
+const REFUSALS: [&str; 18] = [
+    "AccessDenied",
+    "BadCertificate",
+    "CertificateExpired",
+    "CertificateRequired",
+    "CertificateRevoked",
+    "CertificateUnknown",
+    "CertificateUnobtainable",
+    "DecryptError",
+    "HandshakeFailure",
+    "InappropriateFallback",
+    "InsufficientSecurity",
+    "MissingExtension",
+    "NoApplicationProtocol",
+    "NoCertificate",
+    "ProtocolVersion",
+    "UnknownCA",
+    "UnrecognisedName",
+    "UnsupportedCertificate",
+];
+
+#[cfg(test)]
+mod tests {
+    use rustls::AlertDescription as Alert;
+
+    use super::*;
+
+    #[test]
+    fn only_handshake_alerts_prove_that_nothing_was_processed() {
+        for (alert, is_proof) in [
+            (Alert::BadCertificate, true),
+            (Alert::CertificateRequired, true),
+            (Alert::CertificateUnknown, true),
+            (Alert::HandshakeFailure, true),
+            (Alert::UnknownCA, true),
+            (Alert::AccessDenied, true),
+            (Alert::CertificateExpired, true),
+            (Alert::NoApplicationProtocol, true),
+            (Alert::InternalError, false),
+            (Alert::BadRecordMac, false),
+            (Alert::DecodeError, false),
+            (Alert::IllegalParameter, false),
+            (Alert::RecordOverflow, false),
+            (Alert::UnexpectedMessage, false),
+            (Alert::UserCanceled, false),
+            (Alert::Unknown(200), false),
+        ] {
+            let error = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
+            assert_eq!(is_refused_handshake(&error), is_proof, "{error}");
+        }
+        assert!(!is_refused_handshake(&io::Error::other("reset")));
+    }
+}

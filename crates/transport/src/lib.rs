@@ -1,0 +1,84 @@
+//! Connections to an API server: HTTP/1.1, HTTP/2, TLS, proxies and connection pools.
+//!
+//! This crate is a part of `pintle-restreq` and has **no stability promise**. Use `pintle-restreq` instead.
+//!
+//! - [`Transport`] sends a request over a pooled connection and returns the response. [`TransportConfig`] describes the
+//!   server, its certificates and its proxy.
+//! - [`RequestBody`] and [`ResponseBody`] are the bodies. A response body owns its connection until the body ends.
+//! - [`ExchangeOptions`] selects the connection of a request. [`Failure`] states what happened if there is no response.
+//! - [`Upgraded`] is a connection that changed its protocol.
+//! - [`Timers`] limits the time of short futures at a low cost.
+//! - [`authorization`] makes `Authorization` headers. [`files`] reads files whose content changes.
+//!
+//! The crate knows no resource and no verb. It retries nothing, except that it replaces a reused connection on which no
+//! byte was sent. Start with `transport.rs`.
+//!
+//! ```
+//! # use std::time::Duration;
+//! use http::Request;
+//! use pintle_meta::TlsClientConfig;
+//! use pintle_transport::{
+//!     ConnectionUse, ExchangeOptions, Failure, Http2Config, Origin, RequestBody, Transport, TransportConfig,
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let transport = Transport::new(TransportConfig {
+//!     origin: Origin::new(false, "127.0.0.1:1"),
+//!     tls: TlsClientConfig::default(),
+//!     proxy_url: None,
+//!     proxy_from_environment: false,
+//!     connect_timeout: Duration::from_secs(5),
+//!     http2: Http2Config::default(),
+//!     drop_connection_on_cancel: false,
+//!     metrics: None,
+//! })?;
+//! let mut request = Request::get("/version").body(RequestBody::default())?;
+//! let options = ExchangeOptions { usage: ConnectionUse::Short, headers: None };
+//! let response = transport.round_trip(&mut request, options).await;
+//! assert!(matches!(response.err(), Some(Failure::Connect { refused: true, .. })));
+//! # Ok(())
+//! # }
+//! ```
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod authorization;
+mod connect;
+mod connection_group;
+mod error;
+mod exchange;
+mod eyeballs;
+mod failure;
+pub mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod http1;
+mod http2_config;
+mod malformed;
+mod metrics;
+mod origin;
+mod pool;
+mod proxy;
+mod reads;
+mod request_body;
+mod response_body;
+mod timers;
+mod tls;
+mod transport;
+mod tunnel;
+mod upgrade;
+
+pub use connect::Conn;
+pub use error::{BoxError, ConfigError, causes};
+pub use exchange::{ConnectionUse, ExchangeOptions};
+pub use failure::Failure;
+pub use http2_config::Http2Config;
+pub use malformed::is_invalid_response;
+pub use origin::Origin;
+pub use request_body::{ByteSource, RequestBody};
+pub use response_body::ResponseBody;
+pub use timers::Timers;
+pub use tls::{ClientPair, PluginCertificate, ca_pem};
+pub use transport::{Transport, TransportConfig};
+pub use upgrade::Upgraded;

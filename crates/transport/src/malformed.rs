@@ -1,0 +1,50 @@
+//! The ways in which a server can violate HTTP/1.1.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::error::causes;
+
+/// A violation of HTTP/1.1 by the server.
+#[derive(Debug)]
+pub(crate) enum Malformed {
+    /// The server closed the connection before it sent the headers of a response.
+    Closed,
+    /// The server closed the connection before the end of the response body.
+    Truncated,
+    /// The server sent data without a request.
+    Unrequested,
+    /// The headers are larger than the limit in bytes.
+    HeadTooLarge(usize),
+    /// The description of invalid headers.
+    Head(&'static str),
+    /// The headers contain an invalid character or too many headers.
+    Syntax(httparse::Error),
+    /// The description of an invalid chunk.
+    Chunk(&'static str),
+}
+
+/// Returns whether one of the causes is a response that is not valid HTTP. Such a response is not a lost response.
+pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
+    let malformed = causes(error).find_map(|cause| cause.downcast_ref());
+    matches!(
+        malformed,
+        Some(Malformed::HeadTooLarge(_) | Malformed::Head(_) | Malformed::Syntax(_) | Malformed::Chunk(_))
+    )
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the server closed the connection without a response"),
+            Self::Truncated => f.write_str("the server closed the connection before the end of the response"),
+            Self::Unrequested => f.write_str("the server sent data before the request"),
+            Self::HeadTooLarge(most) => write!(f, "the headers of the response are larger than {most} bytes"),
+            Self::Head(why) => write!(f, "the headers of the response are invalid: {why}"),
+            Self::Syntax(error) => write!(f, "the headers of the response are invalid: {error}"),
+            Self::Chunk(why) => write!(f, "a chunk of the response is invalid: {why}"),
+        }
+    }
+}
+
+impl StdError for Malformed {}

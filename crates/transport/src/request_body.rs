@@ -1,0 +1,159 @@
+//! Request bodies.
+
+use std::io;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body::{Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use tokio::sync::oneshot;
+
+use crate::error::BoxError;
+
+/// The pieces of a body.
+pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// A request body. The `Default` is an empty body.
+pub struct RequestBody {
+    pieces: Pieces,
+    /// A receiver that resolves when the response is dropped. After the response is dropped, the transport must not
+    /// send more of the body.
+    over: Option<oneshot::Receiver<()>>,
+}
+
+/// The content of a request body: bytes, a stream, or a body from a layer. The mutexes are never contended. The mutexes
+/// make the body `Sync`, because a shared connection requires a `Sync` body.
+enum Pieces {
+    Whole(Option<Bytes>),
+    Stream(Mutex<ByteSource>),
+    /// A body from a layer.
+    Layer(Mutex<UnsyncBoxBody<Bytes, BoxError>>),
+}
+
+impl Pieces {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(source) => {
+                let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let next = ready!(source.as_mut().poll_next(cx));
+                Poll::Ready(next.map(|chunk| chunk.map(Frame::data).map_err(BoxError::from)))
+            }
+            Self::Layer(body) => {
+                http_body::Body::poll_frame(Pin::new(body.get_mut().unwrap_or_else(PoisonError::into_inner)), cx)
+            }
+        }
+    }
+}
+
+impl Default for RequestBody {
+    fn default() -> Self {
+        Self::new(Pieces::Whole(None))
+    }
+}
+
+impl RequestBody {
+    fn new(pieces: Pieces) -> Self {
+        Self { pieces, over: None }
+    }
+
+    /// Creates a body that is completely in memory.
+    pub fn of_bytes(bytes: Bytes) -> Self {
+        Self::new(Pieces::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())))
+    }
+
+    /// Creates a body from a stream of its pieces.
+    pub fn of_stream(source: ByteSource) -> Self {
+        Self::new(Pieces::Stream(Mutex::new(source)))
+    }
+
+    /// Creates a body from an HTTP body, such as the body that a `tower` layer returned.
+    pub fn of_layer(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
+        Self::new(Pieces::Layer(Mutex::new(body)))
+    }
+
+    /// Returns a guard. If the returned guard is dropped before the whole body was sent, the body ends with an error.
+    ///
+    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. The crate hyper polls
+    /// the body only when hyper can send more data. A server may respond early, without reading the whole body and
+    /// without resetting the stream. Without the guard, such a body would be dropped only when the connection ends. If
+    /// a body is completely in memory, it does not need this guard.
+    pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
+        if let Pieces::Whole(_) = self.pieces {
+            return None;
+        }
+        let (lease, over) = oneshot::channel();
+        self.over = Some(over);
+        Some(lease)
+    }
+
+    /// Takes the content of a body that is completely in memory. Returns `None` for other bodies.
+    pub(crate) fn take_whole(&mut self) -> Option<Bytes> {
+        match &mut self.pieces {
+            Pieces::Whole(bytes) => Some(bytes.take().unwrap_or_default()),
+            _ => None,
+        }
+    }
+
+    /// Returns `Ready` when the guard of [`cancel_guard`](Self::cancel_guard) is dropped.
+    pub(crate) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.over {
+            Some(over) => Pin::new(over).poll(cx).map(drop),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl http_body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.over.as_mut().is_some_and(|over| Pin::new(over).poll(cx).is_ready()) {
+            return Poll::Ready(Some(Err("the response was dropped".into())));
+        }
+        let polled = caught(|| self.pieces.poll_frame(cx));
+        polled.unwrap_or_else(|| Poll::Ready(Some(Err("the body of the request panicked".into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.pieces {
+            Pieces::Whole(bytes) => bytes.is_none(),
+            Pieces::Stream(_) => false,
+            Pieces::Layer(body) => {
+                let body = body.lock().unwrap_or_else(PoisonError::into_inner);
+                caught(|| body.is_end_stream()).unwrap_or(false)
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.pieces {
+            Pieces::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Pieces::Stream(_) => SizeHint::default(),
+            Pieces::Layer(body) => {
+                let body = body.lock().unwrap_or_else(PoisonError::into_inner);
+                caught(|| body.size_hint()).unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
+        // Ignore a panic in the destructor, because polling the body has already panicked.
+        caught(|| drop(pieces));
+    }
+}
+
+/// Runs user code, such as the body's stream or a layer, and catches its panics. Returns `None` if it panics. Over
+/// HTTP/2, this user code runs in the task of a shared connection.
+fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
