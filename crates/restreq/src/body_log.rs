@@ -42,7 +42,8 @@ impl Request {
     fn logged(&self) -> Option<usize> {
         self.parts
             .client
-            .logged_body()
+            .shared
+            .logged_body
             .filter(|_| tracing::enabled!(target: "pintle_restreq::body", tracing::Level::TRACE))
     }
 

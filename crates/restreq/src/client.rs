@@ -75,33 +75,35 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// ```
 #[derive(Clone)]
 pub struct RestClient {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The path prefix of all requests.
-    root: Arc<str>,
+    pub(crate) root: Arc<str>,
 }
 
-struct Shared {
-    base: Base,
+/// The parts that all clones of a client share.
+pub(crate) struct Shared {
+    pub(crate) base: Base,
     default_namespace: String,
-    transport: Arc<Transport>,
+    pub(crate) transport: Arc<Transport>,
     #[cfg(feature = "tower")]
     layered: Option<LayeredTransport>,
-    credentials: Credentials,
-    impersonation: Impersonation,
-    throttle: Throttle,
-    retries: Budget,
-    backoff: Option<ServerBackoff>,
-    throttled: bool,
-    user_agent: HeaderValue,
-    accept: HeaderValue,
-    timeouts: Timeouts,
-    max_body: usize,
-    max_object: usize,
-    warnings: Arc<dyn WarningHandler>,
-    metrics: Option<Arc<Instruments>>,
-    logged_body: Option<usize>,
+    pub(crate) credentials: Credentials,
+    pub(crate) impersonation: Impersonation,
+    pub(crate) throttle: Throttle,
+    pub(crate) retries: Budget,
+    pub(crate) backoff: Option<ServerBackoff>,
+    /// Whether requests wait for the rate limit and the back-off.
+    pub(crate) throttled: bool,
+    pub(crate) user_agent: HeaderValue,
+    pub(crate) accept: HeaderValue,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) max_body: usize,
+    pub(crate) max_object: usize,
+    pub(crate) warnings: Arc<dyn WarningHandler>,
+    pub(crate) metrics: Option<Arc<Instruments>>,
+    pub(crate) logged_body: Option<usize>,
     #[cfg(feature = "gzip")]
-    takes_gzip: bool,
+    pub(crate) takes_gzip: bool,
 }
 
 /// The deadlines for the individual phases of a request.
@@ -304,76 +306,7 @@ impl RestClient {
     /// Returns an error if two settings contradict each other, or if a certificate or key is invalid. This function
     /// sends no requests, so it succeeds even if the server is unreachable.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
-        let RestClientConfig {
-            server: config,
-            timeouts,
-            accept,
-            max_body,
-            drop_connection_on_cancel,
-            http2,
-            backoff,
-            throttled,
-            proxy_from_environment,
-            warning_handler,
-            metrics,
-            logged_body,
-            #[cfg(feature = "gzip")]
-            gzip,
-            #[cfg(feature = "tower")]
-            transport_layer,
-        } = config.into();
-        let tls = &config.tls;
-        let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
-        let base = Base::parse(&config.server, has_tls)?;
-        let has_secret = config.basic.is_some() || config.token.is_some() || config.token_file.is_some();
-        let has_login = config.exec.is_some() || config.oidc.is_some();
-        if !has_tls && (has_secret || has_login) && !config.server.contains("://") {
-            let why =
-                "without a scheme the client would send the credentials unencrypted; write https:// before the host";
-            return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });
-        }
-        let header = |field, text: &str| {
-            let value = HeaderValue::from_str(text);
-            value.map_err(|_| ConfigError::Value {
-                field,
-                why: "it contains a character that is not allowed in a header".into(),
-            })
-        };
-        let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
-        let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.origin.authority.clone())));
-        let transport = Arc::new(Transport::new(TransportConfig {
-            origin: base.origin.clone(),
-            tls: config.tls.clone(),
-            proxy_url: config.proxy_url.clone(),
-            proxy_from_environment,
-            connect_timeout: timeouts.connect,
-            http2,
-            drop_connection_on_cancel,
-            metrics: metrics.as_deref().map(Instruments::provider),
-        })?);
-        let shared = Shared {
-            default_namespace: config.default_namespace().to_owned(),
-            #[cfg(feature = "tower")]
-            layered: transport_layer.map(|layer| layer.around(transport.clone())),
-            transport,
-            credentials: Credentials::new(&config, metrics.clone())?,
-            impersonation: Impersonation::new(config.impersonate.as_ref())?,
-            throttle: Throttle::new(config.qps, config.burst),
-            retries: Budget::default(),
-            backoff: backoff.map(ServerBackoff::new),
-            throttled,
-            user_agent,
-            accept: header("accept", &accept)?,
-            timeouts,
-            max_body,
-            max_object: config.max_object.unwrap_or(MAX_OBJECT),
-            warnings: warning_handler,
-            metrics,
-            logged_body,
-            #[cfg(feature = "gzip")]
-            takes_gzip: gzip && !config.disable_compression,
-            base,
-        };
+        let shared = Shared::new(config.into())?;
         let root = format!("{}/", shared.base.path).into();
         Ok(Self { shared: Arc::new(shared), root })
     }
@@ -420,62 +353,6 @@ impl RestClient {
         &self.shared.default_namespace
     }
 
-    pub(crate) fn root(&self) -> &Arc<str> {
-        &self.root
-    }
-
-    pub(crate) fn base(&self) -> &Base {
-        &self.shared.base
-    }
-
-    pub(crate) fn accept(&self) -> &HeaderValue {
-        &self.shared.accept
-    }
-
-    pub(crate) fn user_agent(&self) -> &HeaderValue {
-        &self.shared.user_agent
-    }
-
-    pub(crate) fn timeouts(&self) -> &Timeouts {
-        &self.shared.timeouts
-    }
-
-    pub(crate) fn max_body(&self) -> usize {
-        self.shared.max_body
-    }
-
-    pub(crate) fn max_object(&self) -> usize {
-        self.shared.max_object
-    }
-
-    pub(crate) fn throttle(&self) -> &Throttle {
-        &self.shared.throttle
-    }
-
-    pub(crate) fn backoff(&self) -> Option<&ServerBackoff> {
-        self.shared.backoff.as_ref()
-    }
-
-    pub(crate) fn is_throttled(&self) -> bool {
-        self.shared.throttled
-    }
-
-    pub(crate) fn retries(&self) -> &Budget {
-        &self.shared.retries
-    }
-
-    pub(crate) fn credentials(&self) -> &Credentials {
-        &self.shared.credentials
-    }
-
-    pub(crate) fn impersonation(&self) -> &Impersonation {
-        &self.shared.impersonation
-    }
-
-    pub(crate) fn transport(&self) -> &Transport {
-        &self.shared.transport
-    }
-
     /// Sends a request and waits for the response headers. Takes the body out of the request.
     pub(crate) async fn round_trip(
         &self,
@@ -488,23 +365,69 @@ impl RestClient {
         }
         self.shared.transport.round_trip(request, options).await
     }
+}
 
-    pub(crate) fn warnings(&self) -> &Arc<dyn WarningHandler> {
-        &self.shared.warnings
+impl Shared {
+    fn new(config: RestClientConfig) -> Result<Self, ConfigError> {
+        let server = &config.server;
+        let base = base(server)?;
+        let user_agent = header("user_agent", server.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
+        let metrics =
+            config.metrics.map(|provider| Arc::new(Instruments::new(provider, base.origin.authority.clone())));
+        let transport = Arc::new(Transport::new(TransportConfig {
+            origin: base.origin.clone(),
+            tls: server.tls.clone(),
+            proxy_url: server.proxy_url.clone(),
+            proxy_from_environment: config.proxy_from_environment,
+            connect_timeout: config.timeouts.connect,
+            http2: config.http2,
+            drop_connection_on_cancel: config.drop_connection_on_cancel,
+            metrics: metrics.as_deref().map(Instruments::provider),
+        })?);
+        Ok(Self {
+            default_namespace: server.default_namespace().to_owned(),
+            #[cfg(feature = "tower")]
+            layered: config.transport_layer.map(|layer| layer.around(transport.clone())),
+            transport,
+            credentials: Credentials::new(server, metrics.clone())?,
+            impersonation: Impersonation::new(server.impersonate.as_ref())?,
+            throttle: Throttle::new(server.qps, server.burst),
+            retries: Budget::default(),
+            backoff: config.backoff.map(ServerBackoff::new),
+            throttled: config.throttled,
+            user_agent,
+            accept: header("accept", &config.accept)?,
+            timeouts: config.timeouts,
+            max_body: config.max_body,
+            max_object: server.max_object.unwrap_or(MAX_OBJECT),
+            warnings: config.warning_handler,
+            metrics,
+            logged_body: config.logged_body,
+            #[cfg(feature = "gzip")]
+            takes_gzip: config.gzip && !server.disable_compression,
+            base,
+        })
     }
+}
 
-    pub(crate) fn logged_body(&self) -> Option<usize> {
-        self.shared.logged_body
+/// Returns the address of the server. Rejects an address without a scheme if the client would send credentials
+/// unencrypted.
+fn base(config: &ClientConfig) -> Result<Base, ConfigError> {
+    let tls = &config.tls;
+    let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
+    let base = Base::parse(&config.server, has_tls)?;
+    let has_secret = config.basic.is_some() || config.token.is_some() || config.token_file.is_some();
+    let has_login = config.exec.is_some() || config.oidc.is_some();
+    if !has_tls && (has_secret || has_login) && !config.server.contains("://") {
+        let why = "without a scheme the client would send the credentials unencrypted; write https:// before the host";
+        return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });
     }
+    Ok(base)
+}
 
-    #[cfg(feature = "gzip")]
-    pub(crate) fn takes_gzip(&self) -> bool {
-        self.shared.takes_gzip
-    }
-
-    pub(crate) fn metrics(&self) -> Option<&Instruments> {
-        self.shared.metrics.as_deref()
-    }
+fn header(field: &'static str, text: &str) -> Result<HeaderValue, ConfigError> {
+    let why = "it contains a character that is not allowed in a header";
+    HeaderValue::from_str(text).map_err(|_| ConfigError::Value { field, why: why.into() })
 }
 
 impl fmt::Debug for RestClient {

@@ -106,13 +106,13 @@ impl Request {
             let exchange = pin!(async {
                 let answer = self.open(line, Mode::Unary, deadline, span).await?;
                 let (head, body) = answer.into_parts();
-                let idle = self.parts.idle_timeout.or(self.parts.client.timeouts().idle);
-                let limit = self.parts.max_body.unwrap_or(self.parts.client.max_body());
-                let body = read(self.parts.client.transport().timers(), body, limit, idle)
+                let idle = self.parts.idle_timeout.or(self.parts.client.shared.timeouts.idle);
+                let limit = self.parts.max_body.unwrap_or(self.parts.client.shared.max_body);
+                let body = read(self.parts.client.shared.transport.timers(), body, limit, idle)
                     .await
                     .map_err(|error| error.into_error(line))?;
                 self.log_received(line, &body);
-                if let Some(metrics) = self.parts.client.metrics() {
+                if let Some(metrics) = self.parts.client.shared.metrics.as_deref() {
                     metrics.received(&self.parts.method, body.len());
                 }
                 let warnings = warning::parse_all(&head.headers);
@@ -205,7 +205,7 @@ impl Request {
         };
         let (answer, deadline) = self.in_span(&line, open).await?;
         is_json("a list", &line, &answer)?;
-        let idle = self.parts.idle_timeout.or(self.parts.client.timeouts().idle);
+        let idle = self.parts.idle_timeout.or(self.parts.client.shared.timeouts.idle);
         let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
         Ok(ListStream::new(bytes, self.max_object()))
     }
@@ -280,19 +280,19 @@ impl Request {
 
     /// Returns the maximum size of a list item or a watch frame.
     fn max_object(&self) -> usize {
-        self.parts.max_body.unwrap_or(self.parts.client.max_object())
+        self.parts.max_body.unwrap_or(self.parts.client.shared.max_object)
     }
 
     fn timer(&self) -> Option<Timer<'_>> {
-        self.parts.client.metrics().map(|metrics| metrics.time(self.parts.method.clone()))
+        self.parts.client.shared.metrics.as_deref().map(|metrics| metrics.time(self.parts.method.clone()))
     }
 
     async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
         if !self.parts.throttled && self.parts.limiter.is_none() {
             return Ok(());
         }
-        let metrics = self.parts.client.metrics().map(|metrics| (metrics, Instant::now()));
-        let turn = self.parts.client.throttle().wait(self.parts.limiter.as_ref(), line).await;
+        let metrics = self.parts.client.shared.metrics.as_deref().map(|metrics| (metrics, Instant::now()));
+        let turn = self.parts.client.shared.throttle.wait(self.parts.limiter.as_ref(), line).await;
         if let Some((metrics, start)) = metrics {
             metrics.throttled(&self.parts.method, start.elapsed());
         }
@@ -308,7 +308,7 @@ impl Request {
         deadline: Option<(Instant, Duration)>,
         span: &tracing::Span,
     ) -> Result<http::Response<ResponseBody>, Error> {
-        self.parts.client.retries().deposit();
+        self.parts.client.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
         // The block ends the life of `outcome`. Otherwise, this future would have room for it during the retries.
@@ -342,7 +342,7 @@ impl Request {
         if let (Some(backoff), Some(code)) = (self.any_backoff(), code) {
             backoff.answered(code, Instant::now());
         }
-        if let Some(metrics) = self.parts.client.metrics() {
+        if let Some(metrics) = self.parts.client.shared.metrics.as_deref() {
             metrics.attempted(&self.parts.method, code, resent > 0);
             self.parts.body.size().into_iter().for_each(|size| metrics.sent(&self.parts.method, size));
         }
@@ -353,7 +353,7 @@ impl Request {
 
     /// Returns the back-off of the request or of the client.
     fn any_backoff(&self) -> Option<&ServerBackoff> {
-        self.parts.backoff.as_deref().or(self.parts.client.backoff())
+        self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
     }
 
     /// Sends the request once and waits for the response headers.
@@ -368,11 +368,11 @@ impl Request {
         if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             if !*is_renewed {
-                *login = self.parts.client.credentials().login().await.map_err(unavailable)?;
+                *login = self.parts.client.shared.credentials.login().await.map_err(unavailable)?;
             }
             if login.run > 0 {
                 let shown = PluginCertificate { run: login.run, pair: login.pair.as_deref() };
-                let shown = Box::pin(self.parts.client.transport().show(shown)).await;
+                let shown = Box::pin(self.parts.client.shared.transport.show(shown)).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
@@ -382,7 +382,7 @@ impl Request {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
         #[cfg(feature = "gzip")]
-        let is_gzip_asked = self.parts.client.takes_gzip()
+        let is_gzip_asked = self.parts.client.shared.takes_gzip
             && mode == Mode::Unary
             && crate::compression::ask(&self.parts.method, request.headers_mut());
         let usage = match mode {
@@ -391,7 +391,7 @@ impl Request {
             #[cfg(feature = "ws")]
             Mode::Upgrade => ConnectionUse::Upgrade,
         };
-        let timeouts = *self.parts.client.timeouts();
+        let timeouts = self.parts.client.shared.timeouts;
         let headers = timeouts.headers.filter(|_| mode != Mode::Stream);
         let answer = self.parts.client.round_trip(&mut request, ExchangeOptions { usage, headers }).await;
         match answer {
@@ -418,9 +418,9 @@ impl Request {
         for (name, value) in &self.parts.headers {
             headers.append(name, value.clone());
         }
-        headers.entry(ACCEPT).or_insert_with(|| self.parts.client.accept().clone());
-        headers.entry(USER_AGENT).or_insert_with(|| self.parts.client.user_agent().clone());
-        self.parts.client.impersonation().apply(headers);
+        headers.entry(ACCEPT).or_insert_with(|| self.parts.client.shared.accept.clone());
+        headers.entry(USER_AGENT).or_insert_with(|| self.parts.client.shared.user_agent.clone());
+        self.parts.client.shared.impersonation.apply(headers);
         Ok(request)
     }
 
@@ -458,7 +458,7 @@ impl Request {
     }
 
     fn hand_warnings_over(&self, answer: &http::Response<ResponseBody>) {
-        let handler = self.parts.warnings.as_ref().unwrap_or(self.parts.client.warnings());
+        let handler = self.parts.warnings.as_ref().unwrap_or(&self.parts.client.shared.warnings);
         for warning in warning::parse_all(answer.headers()) {
             handler.warn(&warning);
         }

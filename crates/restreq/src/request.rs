@@ -100,7 +100,7 @@ impl Request {
     pub(crate) fn new(client: RestClient, method: Method) -> Self {
         let parts = Parts {
             method,
-            prefix: client.root().clone(),
+            prefix: client.root.clone(),
             subpath: String::new(),
             params: BTreeMap::new(),
             headers: HeaderMap::new(),
@@ -108,11 +108,11 @@ impl Request {
             resource: None,
             name: None,
             subresource: None,
-            timeout: client.timeouts().total,
+            timeout: client.shared.timeouts.total,
             idle_timeout: None,
             max_retries: MAX_RETRIES,
             max_body: None,
-            throttled: client.is_throttled(),
+            throttled: client.shared.throttled,
             limiter: None,
             backoff: None,
             returns_429: false,
@@ -153,7 +153,7 @@ impl Request {
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
-            let base = self.parts.client.base().path.clone();
+            let base = self.parts.client.shared.base.path.clone();
             let mut prefix = join_all(&format!("{base}/"), &segments);
             if let [only] = &segments[..] {
                 let only = only.as_ref();
@@ -437,7 +437,7 @@ impl Request {
     /// Returns the API group that the request's path contains. The group is an empty string for the core group and for
     /// paths outside of the API.
     pub(crate) fn group(&self) -> &str {
-        let path = self.parts.prefix.strip_prefix(&self.parts.client.base().path).unwrap_or_default();
+        let path = self.parts.prefix.strip_prefix(&self.parts.client.shared.base.path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }

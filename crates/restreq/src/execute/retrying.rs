@@ -109,7 +109,7 @@ impl<'a> Retrying<'a> {
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
-        let renewed = self.request.parts.client.credentials().after_refusal(rejected).await;
+        let renewed = self.request.parts.client.shared.credentials.after_refusal(rejected).await;
         let renewed = renewed.map_err(|source| Error::Auth { request: self.line.clone(), source });
         if self.retry.may_replay() {
             return renewed;
@@ -136,7 +136,7 @@ impl<'a> Retrying<'a> {
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
         })?;
-        let may_wait = !self.retry.is_costly(outcome) || parts.client.retries().withdraw(Instant::now());
+        let may_wait = !self.retry.is_costly(outcome) || parts.client.shared.retries.withdraw(Instant::now());
         let is_in_time = match self.deadline {
             Some((at, _)) => Instant::now() + wait < at,
             None => !self.retry.is_overlong(),

@@ -54,7 +54,7 @@ impl Request {
     /// namespace if the namespace is empty. The resource name is in lower case, and the parameters are sorted by key.
     /// [`timeout`](Request::timeout) adds the parameter `timeout`.
     pub fn url(&self) -> String {
-        let origin = &self.parts.client.base().origin;
+        let origin = &self.parts.client.shared.base.origin;
         let target = self.with_query(path::encode_path(self.path()));
         [origin.scheme(), "://", &origin.authority, &target].concat()
     }
@@ -62,7 +62,7 @@ impl Request {
     /// Returns the URL without the scheme and the host. `line` must be the request line of this request, because this
     /// method reuses the path in `line`.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
-        let origin = &self.parts.client.base().origin;
+        let origin = &self.parts.client.shared.base.origin;
         let beneath = &line.url[origin.scheme().len() + "://".len() + origin.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
@@ -80,7 +80,7 @@ impl Request {
 
     /// Returns the method and the URL of the request in the form that errors and logs show.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
-        let origin = &self.parts.client.base().origin;
+        let origin = &self.parts.client.shared.base.origin;
         let timeout = self.parts.timeout.map(path::duration_text);
         let mut target = path::encode_path(self.path());
         let mut separator = '?';
@@ -102,7 +102,7 @@ impl Request {
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
-        let (path, base) = (self.path(), &*self.parts.client.base().path);
+        let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
         // The index of the path segment that contains the resource name. In the path, the resource name follows the
