@@ -62,12 +62,12 @@ impl Connector {
 
     async fn open(&self) -> Result<Conn, BoxError> {
         let metrics = self.metrics.as_deref();
-        let stream = match &self.proxy {
-            None => Stream::Plain(reach(&self.host, self.port, metrics).await?),
+        let stream: Stream = match &self.proxy {
+            None => Box::new(reach(&self.host, self.port, metrics).await?),
             Some(Proxy::Http { host, port, auth, .. }) => {
-                let mut stream = Stream::Plain(reach(host, *port, metrics).await?);
+                let mut stream: Stream = Box::new(reach(host, *port, metrics).await?);
                 if let Some(tls) = &self.proxy_tls {
-                    stream = Stream::Tls(secure(stream, tls, host).await?);
+                    stream = Box::new(secure(stream, tls, host).await?);
                 }
                 if self.tls.is_some() {
                     tunnel::connect(&mut stream, &self.host, self.port, auth.as_ref()).await?;
@@ -77,20 +77,20 @@ impl Connector {
             Some(Proxy::Socks5 { host, port, auth }) => {
                 let mut tcp = reach(host, *port, metrics).await?;
                 tunnel::socks5(&mut tcp, &self.host, self.port, auth.as_ref()).await?;
-                Stream::Plain(tcp)
+                Box::new(tcp)
             }
         };
         let Some(tls) = &self.tls else { return Ok(Conn { stream, is_http2: false, observer: None }) };
         let stream = secure(stream, tls, tls.server_name.as_ref().unwrap_or(&self.host)).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(Conn { stream: Stream::Tls(stream), is_http2, observer: None })
+        Ok(Conn { stream: Box::new(stream), is_http2, observer: None })
     }
 }
 
 /// Establishes TLS. The peer must present a certificate that is valid for `name`.
-async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<Box<TlsStream<Stream>>, BoxError> {
+async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<TlsStream<Stream>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
-    Ok(Box::new(TlsConnector::from(tls.config.clone()).connect(name, stream).await?))
+    Ok(TlsConnector::from(tls.config.clone()).connect(name, stream).await?)
 }
 
 async fn reach(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
@@ -114,11 +114,12 @@ pub struct Conn {
     observer: Option<ReadObserver>,
 }
 
-enum Stream {
-    Plain(TcpStream),
-    /// A TLS connection over TCP, or over a TLS connection to a proxy.
-    Tls(Box<TlsStream<Stream>>),
-}
+/// A TCP connection, a TLS connection over TCP, or a TLS connection over a TLS connection to a proxy.
+type Stream = Box<dyn Io>;
+
+trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
 /// Records in [`Reads`] when the connection reads data.
 struct ReadObserver {
@@ -179,56 +180,6 @@ impl AsyncWrite for Conn {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut *self {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
     }
 }
 
