@@ -252,13 +252,11 @@ impl<T> Api<T> {
     /// Returns an error if the resource is not one of `plurals` in the API group `group`.
     fn expect_resource(&self, group: &str, plurals: &[&str]) -> Result<(), InvalidRequest> {
         let resource = &*self.resource;
-        match resource.group_version.group == group && plurals.contains(&&*resource.plural) {
-            true => Ok(()),
-            false => Err(InvalidRequest::Mismatch(format!(
-                "only {} support this request, {resource} do not",
-                plurals.join(", ")
-            ))),
+        if resource.group_version.group == group && plurals.contains(&&*resource.plural) {
+            return Ok(());
         }
+        let plurals = plurals.join(", ");
+        Err(InvalidRequest::Mismatch(format!("only {plurals} support this request, {resource} do not")))
     }
 
     /// Returns the namespace for a request about one object. `given` is the namespace in the object's metadata.

@@ -51,10 +51,7 @@ impl Request {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
         // Check the path in addition to the resource, because a caller can set the path of a request directly. The body
         // alone does not always identify a Secret: a patch of a Secret does not contain the kind.
-        match self.path().split('/').any(is_secret) {
-            true => size(body),
-            false => shown(body, most),
-        }
+        if self.path().split('/').any(is_secret) { size(body) } else { shown(body, most) }
     }
 }
 

@@ -523,10 +523,12 @@ impl PooledConnection {
             // Do not reuse the connection if the request body is still being sent. If the server responded before it
             // read the whole request, this upload might never end. The upload may also run user code, and user code
             // must not run while the lock is held.
-            Sender::Http1(http1) => match http1.hand_to_watcher() && http1.is_ready() {
-                true => Some(http1.idle_signal()),
-                false => return group.update_pool(|pool| pool.lost(self.conn)),
-            },
+            Sender::Http1(http1) => {
+                if !(http1.hand_to_watcher() && http1.is_ready()) {
+                    return group.update_pool(|pool| pool.lost(self.conn));
+                }
+                Some(http1.idle_signal())
+            }
             Sender::Http2(_) => None,
         };
         let mut state = group.lock();
@@ -546,9 +548,10 @@ impl PooledConnection {
 impl Drop for PooledConnection {
     fn drop(&mut self) {
         let drop_connection_on_cancel = || self.group.upgrade().is_some_and(|group| group.drop_connection_on_cancel);
-        match self.link.is_some() && self.is_used && (self.is_http1() || drop_connection_on_cancel()) {
-            true => self.discard(),
-            false => self.release(),
+        if self.link.is_some() && self.is_used && (self.is_http1() || drop_connection_on_cancel()) {
+            self.discard();
+        } else {
+            self.release();
         }
     }
 }

@@ -68,13 +68,13 @@ impl Failure {
         // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
         // the connection was reused, or if the TLS error has another cause, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
-        match is_turned_away {
-            true => Self::Connect { refused: false, source },
-            false if is_unprocessed => Self::Unprocessed(source),
-            false => {
-                let is_stale = !is_fresh && !is_invalid_response(&*source);
-                Self::Exchange { is_stale, source }
-            }
+        if is_turned_away {
+            Self::Connect { refused: false, source }
+        } else if is_unprocessed {
+            Self::Unprocessed(source)
+        } else {
+            let is_stale = !is_fresh && !is_invalid_response(&*source);
+            Self::Exchange { is_stale, source }
         }
     }
 

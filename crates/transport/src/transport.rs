@@ -188,13 +188,11 @@ impl Transport {
                 }
             }
         }
-        match is_whole {
-            true => self.make_whole(request),
-            false if request.uri().authority().is_some() => {
-                let target = request.uri().path_and_query().cloned();
-                *request.uri_mut() = target.map(Uri::from).unwrap_or_default();
-            }
-            false => {}
+        if is_whole {
+            self.make_whole(request);
+        } else if request.uri().authority().is_some() {
+            let target = request.uri().path_and_query().cloned();
+            *request.uri_mut() = target.map(Uri::from).unwrap_or_default();
         }
     }
 

@@ -122,13 +122,11 @@ impl<T> Api<T> {
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         options: &LogOptions,
     ) -> Result<String, ApiError> {
-        let request = self.log_request(key, options);
-        let request = match options.follow {
-            true => request.keep(InvalidRequest::Mismatch(
-                "a followed log has no end; use log_lines, or set follow to false".into(),
-            )),
-            false => request,
-        };
+        let mut request = self.log_request(key, options);
+        if options.follow {
+            let why = "a followed log has no end; use log_lines, or set follow to false";
+            request = request.keep(InvalidRequest::Mismatch(why.into()));
+        }
         Ok(text(&request.raw().await?))
     }
 

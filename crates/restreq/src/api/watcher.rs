@@ -169,10 +169,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                 None
             }
             State::Idle => {
-                self.state = Self::page(match self.is_list_too_slow {
-                    true => self.api.one_page(&self.options),
-                    false => self.api.pages(&self.options),
-                });
+                let list = if self.is_list_too_slow { Api::one_page } else { Api::pages };
+                self.state = Self::page(list(&self.api, &self.options));
                 Some(WatcherEvent::Init)
             }
             State::Page(page) => {
@@ -181,10 +179,8 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                 let page = page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")));
                 self.is_list_too_slow |= page.as_ref().is_err_and(ApiError::is_expired);
                 let List { metadata, items, .. } = page?;
-                let after = match metadata.continue_token.is_empty() {
-                    true => After::Watch(metadata.resource_version),
-                    false => After::Page(pages),
-                };
+                let is_last = metadata.continue_token.is_empty();
+                let after = if is_last { After::Watch(metadata.resource_version) } else { After::Page(pages) };
                 self.state = State::Items(items.into(), after);
                 None
             }

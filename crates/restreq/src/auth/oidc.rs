@@ -184,11 +184,11 @@ impl OidcLogin {
             (of, made)
         });
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
-        match of == origin {
-            true => Ok((made?, target.into())),
-            // An earlier call of this function, for another origin, started the read that returned this result.
-            false => Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin))),
+        // An earlier call of this function, for another origin, may have started the read that returned this result.
+        if of != origin {
+            return Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin)));
         }
+        Ok((made?, target.into()))
     }
 
     /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's oauth2

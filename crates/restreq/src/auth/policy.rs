@@ -41,10 +41,10 @@ pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>
     let is_same_file = |entry: &PathBuf| {
         entry.file_name() == resolved.file_name() && look_path(entry, path).is_some_and(|entry| entry == resolved)
     };
-    match is_listed(&resolved) || list.iter().any(is_same_file) {
-        true => Ok(resolved),
-        false => Err(format!("{} is not on the allow-list of plugin_policy", resolved.display())),
+    if is_listed(&resolved) || list.iter().any(is_same_file) {
+        return Ok(resolved);
     }
+    Err(format!("{} is not on the allow-list of plugin_policy", resolved.display()))
 }
 
 /// Returns whether a path is normalized, because only normalized paths can be compared.

@@ -170,11 +170,12 @@ async fn client_secret_is_sent_in_header_then_body() {
         Some("Basic a3ViZXJuZXRlczphJTNBYiUyMCUzRA==") => giving(seen, before),
         _ => described(seen).unwrap_or_else(|| Reply::json(400, r#"{"error":"invalid_client"}"#)),
     };
-    let by_body =
-        |seen: &Seen, before: usize| match seen.body.ends_with(b"&client_id=kubernetes&client_secret=a%3Ab%20%3D") {
-            true => giving(seen, before),
-            false => described(seen).unwrap_or_else(|| Reply::json(401, "")),
-        };
+    let by_body = |seen: &Seen, before: usize| {
+        if seen.body.ends_with(b"&client_id=kubernetes&client_secret=a%3Ab%20%3D") {
+            return giving(seen, before);
+        }
+        described(seen).unwrap_or_else(|| Reply::json(401, ""))
+    };
     for (issuer, questions) in [(by_header as Issuer, 1), (by_body, 2)] {
         let mut setup = Setup::new(issuer, []).await;
         setup.oidc().client_secret = Some(Secret::new("a:b ="));
@@ -248,11 +249,12 @@ async fn failed_refresh_reports_its_cause_without_secrets() {
 
 #[tokio::test]
 async fn refresh_token_without_id_token_is_kept() {
-    let once_alone =
-        |seen: &Seen, before: usize| match seen.body.starts_with(b"grant_type=refresh_token&refresh_token=r&") {
-            true => Reply::json(200, r#"{"refresh_token":"alone"}"#),
-            false => giving(seen, before),
-        };
+    let once_alone = |seen: &Seen, before: usize| {
+        if seen.body.starts_with(b"grant_type=refresh_token&refresh_token=r&") {
+            return Reply::json(200, r#"{"refresh_token":"alone"}"#);
+        }
+        giving(seen, before)
+    };
     let mut setup = Setup::new(once_alone, []).await;
     let kept = Arc::new(Kept::default());
     setup.oidc().token_store = Some(kept.clone());

@@ -162,13 +162,12 @@ async fn http1_request_progresses_without_task_budget() {
 #[tokio::test(start_paused = true)]
 async fn idle_connection_is_closed_after_90_seconds() {
     for is_http2 in [false, true] {
-        let (server, client) = match is_http2 {
-            true => http2([], Reply::ok()).await,
-            false => {
-                let server = Server::start([]).await;
-                let client = server.client();
-                (server, client)
-            }
+        let (server, client) = if is_http2 {
+            http2([], Reply::ok()).await
+        } else {
+            let server = Server::start([]).await;
+            let client = server.client();
+            (server, client)
         };
         let _clock = steady_clock();
         for (rest, connections) in [(0, 1), (80, 1), (80, 1), (100, 2)] {

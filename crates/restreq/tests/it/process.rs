@@ -295,10 +295,11 @@ async fn message_above_the_limit_is_an_error() {
         let (pods, server) = pods(async move |mut peer: Peer| {
             peer.say(peer.acceptance(V5)).await;
             let frame = frame(0x82, &[vec![1], vec![b'x'; size - 1]].concat());
-            match fits {
-                true => peer.say(frame).await,
+            if fits {
+                peer.say(frame).await;
+            } else {
                 // The client closes the connection before it has read the whole message.
-                false => drop(peer.stream.write_all(&frame).await),
+                drop(peer.stream.write_all(&frame).await);
             }
         })
         .await;

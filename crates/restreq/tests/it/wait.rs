@@ -242,10 +242,10 @@ async fn wait_for_deletion_notices_a_recreated_object() {
 
 /// Starts a server that lists one running widget `b`, and rejects each watch because its revision has expired.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
-    match seen.uri.contains("watch=true") {
-        true => Reply::json(410, "{}"),
-        false => list("3", json!([{"metadata": {"name": "b", "namespace": "ns"}, "phase": "Running"}])),
+    if seen.uri.contains("watch=true") {
+        return Reply::json(410, "{}");
     }
+    list("3", json!([{"metadata": {"name": "b", "namespace": "ns"}, "phase": "Running"}]))
 }
 
 #[tokio::test(start_paused = true)]
