@@ -13,7 +13,6 @@ mod pages;
 mod port_forward;
 mod representation;
 mod retry_watch;
-mod streams;
 mod subresource;
 mod token;
 mod wait;
@@ -48,15 +47,15 @@ pub use self::port_forward::PortForward;
 use self::representation::Representation;
 pub use self::representation::{Table, TableColumn, TableRow};
 pub use self::retry_watch::RetryWatch;
-pub use self::streams::{EventStream, PageStream, RawEventStream};
 pub use self::subresource::Subresource;
 pub use self::token::{BoundObjectReference, ServiceAccountToken, TokenRequest};
 pub use self::watcher::{WatchedObjects, Watcher, WatcherEvent};
 pub use self::workloads::{ScaleSpec, ScaleStatus, WorkloadScale};
 use crate::client::RestClient;
 use crate::error::{Error, InvalidRequest};
-use crate::list;
+use crate::list::{self, ListStream};
 use crate::request::Request;
+use crate::watch::{RawWatch, Watch};
 
 /// A typed client for the objects of one resource, in one namespace or in all namespaces.
 ///
@@ -298,7 +297,7 @@ impl<T: DeserializeOwned> Api<T> {
     /// old. A decoding error contains the object's index in the list. If the name could be decoded, the error also
     /// contains the object's name.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
-        let mut page = self.page(options).await?.0;
+        let mut page = self.page(options).await?;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
         while let Some(part) = page.next().await {
             match part? {
@@ -315,16 +314,34 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch that decodes its objects: see [`EventStream`]. The stream ends when the server ends the watch, and
+    /// Opens a watch that decodes its objects: see [`Watch`]. The stream ends when the server ends the watch, and
     /// does not resume the watch. To resume a watch automatically, use [`retry_watch`](Self::retry_watch) or an
     /// informer.
     ///
     /// # Errors
     ///
     /// Returns an error if the request fails before the response headers arrive. The stream returns later errors.
-    pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, Object, PartialObject, WatchEvent, WatchOptions};
+    /// use pintle_restreq::Api;
+    ///
+    /// async fn follow(pods: &Api<PartialObject>) -> Result<(), ApiError> {
+    ///     let mut events = pods.watch(&WatchOptions::default()).await?;
+    ///     while let Some(event) = events.next().await {
+    ///         match event? {
+    ///             WatchEvent::Deleted(pod) => println!("{} is gone", pod.key()),
+    ///             event => println!("{event:?}"),
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn watch(&self, options: &WatchOptions) -> Result<Watch<T, ApiError>, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
-        Ok(EventStream(request.watch().await?))
+        Ok(Watch::new(request.raw_watch().await?.with_error()))
     }
 
     /// Patches an object.
@@ -399,16 +416,16 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    async fn page(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
+    async fn page(&self, options: &ListOptions) -> Result<ListStream<ApiError>, ApiError> {
         let request = self.accepting(self.client.get(), self.representation.list());
-        Ok(PageStream(with_list_options(self.on_collection(request), options).list().await?))
+        Ok(with_list_options(self.on_collection(request), options).list().await?.with_error())
     }
 }
 
 impl<T: 'static> ListWatch for Api<T> {
     type Object = T;
-    type Page = PageStream;
-    type Events = RawEventStream;
+    type Page = ListStream<ApiError>;
+    type Events = RawWatch<ApiError>;
 
     fn api_resource(&self) -> ApiResource {
         self.resource().clone()
@@ -418,13 +435,13 @@ impl<T: 'static> ListWatch for Api<T> {
         Api::namespace(self)
     }
 
-    async fn list(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
+    async fn list(&self, options: &ListOptions) -> Result<ListStream<ApiError>, ApiError> {
         self.page(options).await
     }
 
-    async fn watch(&self, options: &WatchOptions) -> Result<RawEventStream, ApiError> {
+    async fn watch(&self, options: &WatchOptions) -> Result<RawWatch<ApiError>, ApiError> {
         let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
-        Ok(RawEventStream(request.raw_watch().await?))
+        Ok(request.raw_watch().await?.with_error())
     }
 }
 

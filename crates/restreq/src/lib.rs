@@ -93,10 +93,9 @@ mod watch;
 mod websocket;
 
 pub use api::{
-    Api, BoundObjectReference, Deletion, EventStream, EvictionOutcome, LogLines, LogOptions, LogSource,
-    OperationResult, PageStream, Pages, RawEventStream, RetryWatch, ScaleSpec, ScaleStatus, ServiceAccountToken,
-    Subresource, Table, TableColumn, TableRow, TokenRequest, WatchedObjects, Watcher, WatcherEvent, WorkloadScale,
-    retry_on_conflict,
+    Api, BoundObjectReference, Deletion, EvictionOutcome, LogLines, LogOptions, LogSource, OperationResult, Pages,
+    RetryWatch, ScaleSpec, ScaleStatus, ServiceAccountToken, Subresource, Table, TableColumn, TableRow, TokenRequest,
+    WatchedObjects, Watcher, WatcherEvent, WorkloadScale, retry_on_conflict,
 };
 #[cfg(feature = "ws")]
 pub use api::{ExecOptions, PortForward};

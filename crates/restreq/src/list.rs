@@ -3,6 +3,7 @@
 pub(crate) mod splitter;
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -31,6 +32,9 @@ use crate::stream::ByteStream;
 ///
 /// Dropping the stream cancels the request.
 ///
+/// `E` is the error type: [`Error`] for the list of a [`Request`](crate::Request), and
+/// [`ApiError`](pintle_meta::ApiError) for the [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api).
+///
 /// # Examples
 ///
 /// ```
@@ -50,15 +54,23 @@ use crate::stream::ByteStream;
 /// }
 /// ```
 #[must_use = "a list is not read until it is polled"]
-pub struct ListStream {
+pub struct ListStream<E = Error> {
     bytes: ByteStream,
     splitter: ListSplitter,
     done: bool,
+    error: PhantomData<fn() -> E>,
 }
 
 impl ListStream {
+    /// Returns the same list with another error type.
+    pub(crate) fn with_error<E>(self) -> ListStream<E> {
+        ListStream { bytes: self.bytes, splitter: self.splitter, done: self.done, error: PhantomData }
+    }
+}
+
+impl<E: From<Error>> ListStream<E> {
     pub(crate) fn new(bytes: ByteStream, max_item: usize) -> Self {
-        Self { bytes, splitter: ListSplitter::new(max_item), done: false }
+        Self { bytes, splitter: ListSplitter::new(max_item), done: false, error: PhantomData }
     }
 
     /// Returns the next part of the list, or `None` after the last part.
@@ -71,7 +83,7 @@ impl ListStream {
     /// # Cancel safety
     ///
     /// No part is lost.
-    pub async fn next(&mut self) -> Option<Result<ListPart, Error>> {
+    pub async fn next(&mut self) -> Option<Result<ListPart, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
@@ -114,14 +126,14 @@ impl ListStream {
     }
 }
 
-impl fmt::Debug for ListStream {
+impl<E> fmt::Debug for ListStream<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListStream").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
-impl Stream for ListStream {
-    type Item = Result<ListPart, Error>;
+impl<E: From<Error>> Stream for ListStream<E> {
+    type Item = Result<ListPart, E>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.done {
@@ -129,7 +141,7 @@ impl Stream for ListStream {
         }
         let part = ready!(self.poll_part(cx));
         self.done |= part.is_err();
-        Poll::Ready(Some(part))
+        Poll::Ready(Some(part.map_err(E::from)))
     }
 }
 

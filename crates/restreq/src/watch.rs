@@ -29,6 +29,9 @@ use crate::stream::ByteStream;
 ///
 /// If the server reports a failure, the stream returns the event [`WatchEvent::Error`].
 ///
+/// `E` is the error type: [`Error`] for the watch of a [`Request`](crate::Request), and [`ApiError`] for the watch of an
+/// [`Api`](crate::Api).
+///
 /// Dropping the stream ends the watch.
 ///
 /// # Examples
@@ -50,8 +53,8 @@ use crate::stream::ByteStream;
 /// }
 /// ```
 #[must_use = "a watch does nothing until it is polled"]
-pub struct Watch<T> {
-    raw: RawWatch,
+pub struct Watch<T, E = Error> {
+    raw: RawWatch<E>,
     object: PhantomData<fn() -> T>,
 }
 
@@ -77,14 +80,15 @@ pub struct Watch<T> {
 /// }
 /// ```
 #[must_use = "a watch does nothing until it is polled"]
-pub struct RawWatch {
+pub struct RawWatch<E = Error> {
     bytes: ByteStream,
     frames: FrameSplitter,
     done: bool,
+    error: PhantomData<fn() -> E>,
 }
 
-impl<T: DeserializeOwned> Watch<T> {
-    pub(crate) fn new(raw: RawWatch) -> Self {
+impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
+    pub(crate) fn new(raw: RawWatch<E>) -> Self {
         Self { raw, object: PhantomData }
     }
 
@@ -97,16 +101,16 @@ impl<T: DeserializeOwned> Watch<T> {
     /// # Cancel safety
     ///
     /// No event is lost.
-    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, Error>> {
+    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-impl<T: DeserializeOwned> Stream for Watch<T> {
-    type Item = Result<WatchEvent<T>, Error>;
+impl<T: DeserializeOwned, E: From<Error>> Stream for Watch<T, E> {
+    type Item = Result<WatchEvent<T>, E>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(event) = ready!(Pin::new(&mut self.raw).poll_next(cx)) else { return Poll::Ready(None) };
+        let Some(event) = ready!(self.raw.poll_event(cx)) else { return Poll::Ready(None) };
         let decoded = event.and_then(|event| {
             let kind = event.event_type();
             event.try_map(|object| {
@@ -121,22 +125,38 @@ impl<T: DeserializeOwned> Stream for Watch<T> {
             })
         });
         self.raw.done |= decoded.is_err();
-        Poll::Ready(Some(decoded))
+        Poll::Ready(Some(decoded.map_err(E::from)))
     }
 }
 
-impl<T> std::fmt::Debug for Watch<T> {
+impl<T, E> std::fmt::Debug for Watch<T, E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Watch").field(&self.raw).finish()
     }
 }
 
 impl RawWatch {
+    /// Returns the same watch with another error type.
+    pub(crate) fn with_error<E>(self) -> RawWatch<E> {
+        RawWatch { bytes: self.bytes, frames: self.frames, done: self.done, error: PhantomData }
+    }
+}
+
+impl<E> RawWatch<E> {
     pub(crate) fn new(bytes: ByteStream, max_frame: usize) -> Self {
-        Self { bytes, frames: FrameSplitter::new(max_frame), done: false }
+        Self { bytes, frames: FrameSplitter::new(max_frame), done: false, error: PhantomData }
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.poll_frame(cx));
+        self.done = !matches!(next, Some(Ok(_)));
+        Poll::Ready(next)
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
         loop {
             if let Some(frame) = self.frames.next_marked() {
                 return Poll::Ready(Some(match frame {
@@ -171,22 +191,17 @@ impl RawWatch {
     }
 }
 
-impl std::fmt::Debug for RawWatch {
+impl<E> std::fmt::Debug for RawWatch<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawWatch").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
-impl Stream for RawWatch {
-    type Item = Result<WatchEvent<RawObject>, Error>;
+impl<E: From<Error>> Stream for RawWatch<E> {
+    type Item = Result<WatchEvent<RawObject>, E>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.done {
-            return Poll::Ready(None);
-        }
-        let next = ready!(self.poll_event(cx));
-        self.done = !matches!(next, Some(Ok(_)));
-        Poll::Ready(next)
+        self.poll_event(cx).map_err(E::from)
     }
 }
 

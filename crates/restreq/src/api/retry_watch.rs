@@ -12,8 +12,9 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::{Api, EventStream};
+use super::Api;
 use crate::error::InvalidRequest;
+use crate::watch::Watch;
 
 /// A watch that resumes when the connection breaks or the server ends the watch, like client-go's `RetryWatcher`.
 ///
@@ -58,11 +59,11 @@ enum State<T> {
     /// The future that opens the next watch. The future is stored here. Therefore, opening continues even if the caller
     /// drops a future that `next` returned.
     Opening(Opening<T>),
-    Open(Box<EventStream<T>>),
+    Open(Box<Watch<T, ApiError>>),
 }
 
 /// The time when the watch request started, and its result: the opened watch or an error.
-type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<EventStream<T>, ApiError>)> + Send>>;
+type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
 /// The minimum time between the starts of two requests of the watch.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
