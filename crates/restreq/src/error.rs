@@ -178,7 +178,8 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if there is one.
+    /// Returns the reason in the server's status, if there is one. To check for a reason also by the status code, convert
+    /// the error into an [`ApiError`], which has a method for each reason.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
@@ -190,32 +191,6 @@ impl Error {
             Self::Retried { last, .. } => last.audit_id(),
             _ => None,
         }
-    }
-
-    /// Returns whether the status code is 404. This code means that the object or the resource does not exist. To check
-    /// for other reasons, convert the error into an [`ApiError`](pintle_meta::ApiError), which has a method for each
-    /// reason.
-    pub fn is_not_found(&self) -> bool {
-        self.is(Reason::NotFound, StatusCode::NOT_FOUND)
-    }
-
-    /// Returns whether the status code is 409 because an object with the same name exists.
-    pub fn is_already_exists(&self) -> bool {
-        self.reason() == Some(&Reason::AlreadyExists)
-    }
-
-    /// Returns whether the status code is 409 because the object has changed or a precondition failed.
-    pub fn is_conflict(&self) -> bool {
-        self.is(Reason::Conflict, StatusCode::CONFLICT)
-    }
-
-    /// Returns whether the server's status has the given reason. If the response contains no known reason, this method
-    /// compares the status code instead.
-    fn is(&self, reason: Reason, code: StatusCode) -> bool {
-        self.status().is_some_and(|status| match &status.reason {
-            None | Some(Reason::Other(_)) => status.code == code.as_u16(),
-            Some(found) => *found == reason,
-        })
     }
 
     /// Returns how the client or the server throttled the request, or `None` if the request failed in another way.
