@@ -1,12 +1,12 @@
 //! Creates a client configuration from a kubeconfig and from a program's flags.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pintle_meta::{
-    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig, redacted_url,
+    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
+    debug_fields, redacted_url,
 };
 
 use crate::error::Error;
@@ -90,38 +90,13 @@ pub struct Overrides {
     pub timeout: Option<Duration>,
 }
 
-impl fmt::Debug for Overrides {
-    /// The `Debug` output hides passwords in all fields that can contain one.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
-        let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
-        let Self { disable_compression, token_file, password, impersonate, impersonate_uid, .. } = self;
-        let Self { impersonate_groups, impersonate_extra, timeout, .. } = self;
-        f.debug_struct("Overrides")
-            .field("context", context)
-            .field("cluster", cluster)
-            .field("user", user)
-            .field("namespace", namespace)
-            .field("server", &server.as_deref().map(redacted_url))
-            .field("tls_server_name", tls_server_name)
-            .field("insecure_skip_tls_verify", insecure_skip_tls_verify)
-            .field("certificate_authority", certificate_authority)
-            .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
-            .field("disable_compression", disable_compression)
-            .field("client_certificate", client_certificate)
-            .field("client_key", client_key)
-            .field("token", token)
-            .field("token_file", token_file)
-            .field("username", username)
-            .field("password", password)
-            .field("impersonate", impersonate)
-            .field("impersonate_uid", impersonate_uid)
-            .field("impersonate_groups", impersonate_groups)
-            .field("impersonate_extra", impersonate_extra)
-            .field("timeout", timeout)
-            .finish()
-    }
-}
+debug_fields!(Overrides {
+    context, cluster, user, namespace, server => |url: &Option<String>| url.as_deref().map(redacted_url),
+    tls_server_name, insecure_skip_tls_verify, certificate_authority,
+    proxy_url => |url: &Option<String>| url.as_deref().map(redacted_url), disable_compression,
+    client_certificate, client_key, token, token_file, username, password, impersonate, impersonate_uid,
+    impersonate_groups, impersonate_extra, timeout,
+});
 
 impl Kubeconfig {
     /// Returns the client configuration for a context. The client configuration contains the cluster of the context and

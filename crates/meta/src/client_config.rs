@@ -128,32 +128,11 @@ impl ClientConfig {
     }
 }
 
-impl fmt::Debug for ClientConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, namespace, tls, token, token_file, basic, exec, impersonate, .. } = self;
-        let Self { plugin_policy, proxy_url, disable_compression, user_agent, qps, burst, timeout, .. } = self;
-        let Self { max_object, oidc, .. } = self;
-        f.debug_struct("ClientConfig")
-            .field("server", &redacted_url(server))
-            .field("namespace", namespace)
-            .field("tls", tls)
-            .field("token", token)
-            .field("token_file", token_file)
-            .field("basic", basic)
-            .field("exec", exec)
-            .field("oidc", oidc)
-            .field("plugin_policy", plugin_policy)
-            .field("impersonate", impersonate)
-            .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
-            .field("disable_compression", disable_compression)
-            .field("user_agent", user_agent)
-            .field("qps", qps)
-            .field("burst", burst)
-            .field("timeout", timeout)
-            .field("max_object", max_object)
-            .finish()
-    }
-}
+crate::debug_fields!(ClientConfig {
+    server => redacted_url, namespace, tls, token, token_file, basic, exec, oidc, plugin_policy, impersonate,
+    proxy_url => |url: &Option<String>| url.as_deref().map(redacted_url), disable_compression, user_agent, qps,
+    burst, timeout, max_object,
+});
 
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
@@ -344,20 +323,10 @@ pub struct OidcConfig {
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
-impl fmt::Debug for OidcConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { issuer_url, client_id, client_secret, id_token, refresh_token, ca, token_store } = self;
-        f.debug_struct("OidcConfig")
-            .field("issuer_url", &redacted_url(issuer_url))
-            .field("client_id", client_id)
-            .field("client_secret", client_secret)
-            .field("id_token", id_token)
-            .field("refresh_token", refresh_token)
-            .field("ca", ca)
-            .field("token_store", &token_store.as_ref().map(|_| format_args!("[a store]")))
-            .finish()
-    }
-}
+crate::debug_fields!(OidcConfig {
+    issuer_url => redacted_url, client_id, client_secret, id_token, refresh_token, ca,
+    token_store => |store: &Option<_>| store.as_ref().map(|_| format_args!("[a store]")),
+});
 
 /// A store for the tokens of a login, like client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {

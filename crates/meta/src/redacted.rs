@@ -26,6 +26,25 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
+/// Implements `Debug` for a struct whose fields can contain secrets. The macro requires all fields of the struct, so that
+/// each new field is considered. `field => show` shows `show(field)` instead of the field.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_fields {
+    ($type:ident { $($field:ident $(=> $show:expr)?),* $(,)? }) => {
+        impl ::std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                let Self { $($field),* } = self;
+                f.debug_struct(stringify!($type))
+                    $(.field(stringify!($field), &$crate::debug_fields!(@show $field $($show)?)))*
+                    .finish()
+            }
+        }
+    };
+    (@show $field:ident) => { $field };
+    (@show $field:ident $show:expr) => { ($show)($field) };
+}
+
 /// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because this value
 /// may be a secret. An example is `invalid type: string, expected u32 at line 1 column 7`.
 ///
