@@ -106,25 +106,21 @@ pub(crate) struct Instruments {
 
 impl Instruments {
     pub(crate) fn new(provider: Arc<dyn Provider>, host: String) -> Self {
-        let (requests, retries) = (Labelled::new(), Labelled::new());
-        let (durations, throttled) = (Labelled::new(), Labelled::new());
-        let (request_sizes, response_sizes) = (Labelled::new(), Labelled::new());
-        let (program_runs, program_policy, certificate_ages) = (Labelled::new(), Labelled::new(), Labelled::new());
         let provider = Arc::new(CatchPanic::new(provider, |panic| {
             tracing::error!(panic, "the metrics provider of a client panicked and is not called again");
         }));
         Self {
             provider,
             host,
-            requests,
-            retries,
-            durations,
-            throttled,
-            request_sizes,
-            response_sizes,
-            program_runs,
-            program_policy,
-            certificate_ages,
+            requests: Labelled::new(),
+            retries: Labelled::new(),
+            durations: Labelled::new(),
+            throttled: Labelled::new(),
+            request_sizes: Labelled::new(),
+            response_sizes: Labelled::new(),
+            program_runs: Labelled::new(),
+            program_policy: Labelled::new(),
+            certificate_ages: Labelled::new(),
         }
     }
 
@@ -149,20 +145,17 @@ impl Instruments {
     }
 
     pub(crate) fn throttled(&self, method: &Method, waited: Duration) {
-        let make = || self.provider.histogram(&THROTTLED, &[method.as_str(), &self.host]);
-        self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
+        self.observe(&THROTTLED, &self.throttled, method, waited.as_secs_f64());
     }
 
     /// Records the size of the request body that an attempt sends.
     pub(crate) fn sent(&self, method: &Method, bytes: usize) {
-        let make = || self.provider.histogram(&REQUEST_SIZE, &[method.as_str(), &self.host]);
-        self.request_sizes.of(method.clone(), make).observe(bytes as f64);
+        self.observe(&REQUEST_SIZE, &self.request_sizes, method, bytes as f64);
     }
 
     /// Records the size of a response body.
     pub(crate) fn received(&self, method: &Method, bytes: usize) {
-        let make = || self.provider.histogram(&RESPONSE_SIZE, &[method.as_str(), &self.host]);
-        self.response_sizes.of(method.clone(), make).observe(bytes as f64);
+        self.observe(&RESPONSE_SIZE, &self.response_sizes, method, bytes as f64);
     }
 
     /// Records a run of the credential plugin, or that the plugin could not be started.
@@ -183,6 +176,10 @@ impl Instruments {
         self.certificate_ages.of((), make).observe(age.as_secs_f64());
     }
 
+    fn observe(&self, metric: &'static Metric, all: &Labelled<Method, dyn Histogram>, method: &Method, value: f64) {
+        all.of(method.clone(), || self.provider.histogram(metric, &[method.as_str(), &self.host])).observe(value);
+    }
+
     /// Measures the duration of a request until the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
@@ -198,9 +195,8 @@ pub(crate) struct Timer<'a> {
 
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
-        let Instruments { provider, host, durations, .. } = self.instruments;
-        let make = || provider.histogram(&DURATION, &[self.method.as_str(), host]);
-        durations.of(self.method.clone(), make).observe(self.start.elapsed().as_secs_f64());
+        let Self { instruments, method, start } = self;
+        instruments.observe(&DURATION, &instruments.durations, method, start.elapsed().as_secs_f64());
     }
 }
 

@@ -38,7 +38,7 @@ impl Default for Http2Config {
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Limits all durations to a maximum, so that hyper can add them to any instant without a panic.
+    /// Limits all durations to a maximum, so that they can be added to any instant without a panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }

@@ -79,10 +79,10 @@ impl RequestBody {
 
     /// Returns a guard. If the returned guard is dropped before the whole body was sent, the body ends with an error.
     ///
-    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. The crate hyper polls
-    /// the body only when hyper can send more data. A server may respond early, without reading the whole body and
-    /// without resetting the stream. Without the guard, such a body would be dropped only when the connection ends. If
-    /// a body is completely in memory, it does not need this guard.
+    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. The body is polled only
+    /// when more data can be sent. A server may respond early, without reading the whole body and without resetting the
+    /// stream. Without the guard, such a body would be dropped only when the connection ends. If a body is completely in
+    /// memory, it does not need this guard.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
