@@ -10,21 +10,20 @@ mod retry;
 mod table;
 mod timers;
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::time::{Duration, Instant};
 
-use pintle_ratelimit::{Clock, RateLimiter, TokenBucket};
+use pintle_ratelimit::{RateLimiter, TokenBucket};
 
 pub(crate) use self::handout::Handout;
-pub use self::inspect::{Counts, KeyState};
 pub(crate) use self::retry::Failed;
 
 use self::record::Record;
 use self::table::Table;
 use crate::config::{DelayPolicy, QueueConfig, RetryAccounting};
+use crate::key_state::{Added, Counts, DelayKind};
 use crate::metrics::{Depth, Observer, Pull, Stamps};
+use crate::now::{Now, nanos};
 use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
@@ -60,41 +59,6 @@ pub(crate) struct Engine<K> {
     refused: u64,
     observer: Option<Box<Observer>>,
     trash: Trash<K>,
-}
-
-/// The effect of adding a key to a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Added {
-    /// The key was queued, or its delay was set or shortened.
-    Scheduled,
-    /// The call had no effect, because an earlier call for the same key already has the requested effect.
-    Merged,
-    /// The call was rejected, because the queue is shutting down.
-    ShutDown,
-}
-
-/// The reason for a delay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DelayKind {
-    /// The key has failed, and the delay is the back-off before its retry.
-    Retry,
-    /// The key has not failed, and will be processed again after the delay.
-    Reminder,
-}
-
-/// The time of an operation. The clock is read only if the operation needs the time. In a queue without delays, most operations do not need
-/// it.
-///
-/// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
-/// panic propagates at the end of the operation.
-pub(crate) struct Now<'a> {
-    clock: &'a dyn Clock,
-    epoch: Instant,
-    read: Cell<Option<u64>>,
-    fallback: u64,
-    panic: Cell<Option<Panic>>,
 }
 
 /// Values that must be dropped outside the lock, because the drop runs user code or takes a long time.
@@ -280,51 +244,6 @@ fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
 
-impl<'a> Now<'a> {
-    pub(crate) fn new(clock: &'a dyn Clock, epoch: Instant) -> Self {
-        Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
-    }
-
-    /// Returns a `Now` that has the same clock and the time `time`.
-    pub(crate) fn at(&self, time: u64) -> Self {
-        Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
-    }
-
-    /// Sets the time to use if the clock panics.
-    pub(crate) fn set_fallback(&mut self, fallback: u64) {
-        self.fallback = fallback;
-    }
-
-    /// Returns the latest known time without reading the clock.
-    pub(crate) fn latest(&self) -> u64 {
-        self.read.get().unwrap_or(self.fallback)
-    }
-
-    pub(crate) fn take_panic(&self) -> Option<Panic> {
-        self.panic.take()
-    }
-
-    pub(crate) fn nanos(&self) -> u64 {
-        self.read.get().unwrap_or_else(|| {
-            let read = catch(|| nanos(self.clock.now().saturating_duration_since(self.epoch)));
-            let now = read.unwrap_or_else(|panic| {
-                self.panic.set(Some(panic));
-                self.fallback
-            });
-            self.read.set(Some(now));
-            now
-        })
-    }
-
-    pub(crate) fn instant(&self) -> Instant {
-        self.epoch + Duration::from_nanos(self.nanos())
-    }
-
-    fn after(&self, wait: Duration) -> u64 {
-        self.nanos().saturating_add(nanos(wait))
-    }
-}
-
 impl<K> Trash<K> {
     fn push(&mut self, key: K) {
         match self.key {
@@ -365,11 +284,6 @@ impl<K> Default for Trash<K> {
     fn default() -> Self {
         Self { key: None, rare: None }
     }
-}
-
-/// Converts a duration to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means never.
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl<K> fmt::Debug for Engine<K> {

@@ -1,20 +1,19 @@
-//! Waits for a key, in a thread or in a task.
+//! The ways to dequeue a key.
 
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use pintle_ratelimit::{Clock, Timer};
 
 use crate::item::WorkItem;
-use crate::panic::catch;
-use crate::shared::{Shared, Step};
-use crate::sync::{Arc, thread};
+use crate::panic::pass_on;
+use crate::shared::Shared;
+use crate::sync::Arc;
+use crate::wait::{Step, Wait};
 use crate::waiters::Waiter;
-use crate::wakers::WaiterId;
 
 /// The future that [`WorkQueue::get`](crate::WorkQueue::get) returns.
 #[must_use = "futures do nothing unless polled"]
@@ -32,41 +31,23 @@ pub enum TryGetError {
     ShutDown,
 }
 
-/// A registered waiter. Dropping this value unregisters the waiter from the queue.
-pub(crate) struct Wait<'a, K, C: Clock> {
-    shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the key that the caller has finished. The first poll marks this key as done.
-    finished: Option<WorkItem<K, C>>,
-    id: Option<WaiterId>,
-}
-
-impl<'a, K, C: Clock> Wait<'a, K, C> {
-    pub(crate) fn new(shared: &'a Arc<Shared<K, C>>, finished: Option<WorkItem<K, C>>) -> Self {
-        Self { shared, finished, id: None }
-    }
-}
-
-impl<K: Clone, C: Clock> Wait<'_, K, C> {
-    fn poll(&mut self, is_task: bool, waits: impl FnMut() -> Waiter) -> Step<K, C> {
-        let mut finished = self.finished.take();
-        let ticket = finished.as_mut().and_then(WorkItem::release);
-        let step = self.shared.poll_get(&mut self.id, ticket, is_task, waits);
-        // Drop the key outside the lock.
-        let panic = finished.and_then(|finished| catch(|| drop(finished)).err());
-        step.unless_panicked(panic)
+impl<K: Clone, C: Clock> WorkItem<K, C> {
+    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
+    /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get).
+    pub fn blocking_next(self) -> Option<Self> {
+        let shared = Arc::clone(self.shared());
+        Wait::new(&shared, Some(self)).block()
     }
 
-    /// Blocks the thread until a key is available.
-    pub(crate) fn block(mut self) -> Option<WorkItem<K, C>> {
-        let mut waker = None;
-        loop {
-            let make = || Waker::from(StdArc::new(Unpark(thread::current())));
-            match self.poll(false, || Waiter::Thread(waker.get_or_insert_with(make).clone())) {
-                Step::Item(item) => return Some(item),
-                Step::ShutDown => return None,
-                Step::Wait(deadline) => self.shared.clock.park_until(deadline),
-            }
-        }
+    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
+    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is marked as done even if the future is dropped before it is
+    /// first polled.
+    pub async fn next(self) -> Option<Self>
+    where
+        C: Timer,
+    {
+        let shared = Arc::clone(self.shared());
+        Get::new(Wait::new(&shared, Some(self))).await
     }
 }
 
@@ -81,7 +62,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = &mut self.wait;
-        let shared = wait.shared;
+        let shared = wait.shared();
         match shared.clock.poll_proceed(cx) {
             Some(Poll::Ready(())) => {}
             Some(Poll::Pending) => return Poll::Pending,
@@ -130,24 +111,28 @@ fn has_budget() -> bool {
 // No field is structurally pinned.
 impl<K, C: Timer> Unpin for Get<'_, K, C> {}
 
-impl<K, C: Clock> Drop for Wait<'_, K, C> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            self.shared.leave_get(id);
-        }
+/// Dequeues the next key, if a key is available now.
+pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<WorkItem<K, C>, TryGetError> {
+    let mut section = shared.section();
+    let mut handout = section.hand_out();
+    let (state, now) = section.parts();
+    if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
+        // A critical section fires only a few of the due timers, and these timers have queued no key. So fire all due timers.
+        drop(section);
+        section = shared.caught_up();
+        handout = section.hand_out();
     }
-}
-
-pub(crate) struct Unpark(pub(crate) thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: StdArc<Self>) {
-        self.0.unpark();
+    let item = match handout {
+        Some(handout) => Ok(WorkItem::new(Arc::clone(shared), handout)),
+        None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
+        None => Err(TryGetError::Empty),
+    };
+    let panic = section.end();
+    if item.is_err() {
+        // `Step::unless_panicked` explains this rule.
+        pass_on(panic);
     }
-
-    fn wake_by_ref(self: &StdArc<Self>) {
-        self.0.unpark();
-    }
+    item
 }
 
 impl fmt::Display for TryGetError {

@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use pintle_ratelimit::{Clock, StdClock, Timer};
+use pintle_ratelimit::{Clock, StdClock};
 
-use crate::engine::{Added, Engine, Failed, Handout, Now};
-use crate::get::{Get, Wait};
+use crate::engine::{Engine, Failed, Handout};
+use crate::key_state::Added;
+use crate::now::Now;
 use crate::order::Ticket;
 use crate::shared::Shared;
 use crate::sync::Arc;
@@ -98,6 +99,10 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(revisit).unwrap_or(Added::ShutDown)
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared<K, C>> {
+        &self.shared
+    }
+
     /// Removes the ticket from the guard. The caller must then mark the key as done.
     pub(crate) fn release(&mut self) -> Option<Ticket> {
         self.ticket.take()
@@ -113,26 +118,6 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.ticket = None;
         state.engine.done(ticket, now);
         Some(result)
-    }
-}
-
-impl<K: Clone, C: Clock> WorkItem<K, C> {
-    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
-    /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get).
-    pub fn blocking_next(self) -> Option<Self> {
-        let shared = Arc::clone(&self.shared);
-        Wait::new(&shared, Some(self)).block()
-    }
-
-    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
-    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is marked as done even if the future is dropped before it is
-    /// first polled.
-    pub async fn next(self) -> Option<Self>
-    where
-        C: Timer,
-    {
-        let shared = Arc::clone(&self.shared);
-        Get::new(Wait::new(&shared, Some(self))).await
     }
 }
 

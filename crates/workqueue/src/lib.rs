@@ -130,11 +130,14 @@
 mod alarm;
 mod chunks;
 mod config;
+mod drain;
 mod engine;
 mod get;
 mod inbox;
 mod item;
+mod key_state;
 mod metrics;
+mod now;
 mod order;
 mod panic;
 mod parallelize;
@@ -143,20 +146,22 @@ mod section;
 mod shared;
 mod shutdown;
 mod sync;
+mod wait;
 mod waiters;
 mod wakers;
 
 pub use pintle_ratelimit as ratelimit;
 
 pub use config::{DelayPolicy, QueueConfig, RetryAccounting};
-pub use engine::{Added, Counts, DelayKind, KeyState};
+pub use drain::{Drain, ShutdownReport};
 pub use get::{Get, TryGetError};
 pub use item::WorkItem;
+pub use key_state::{Added, Counts, DelayKind, KeyState};
 pub use metrics::MetricsStyle;
 pub use order::{Fair, Fifo, Order, Priority, Queued, Ticket};
 pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
 pub use queue::{AddOptions, WorkQueue};
-pub use shutdown::{Drain, ShutdownMode, ShutdownReport};
+pub use shutdown::ShutdownMode;
 
 // The examples of the README run as doc tests.
 #[cfg(doctest)]

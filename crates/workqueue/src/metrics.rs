@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 
-use crate::engine::Counts;
+use crate::key_state::Counts;
 
 pub(crate) use observer::{Observer, Stamps};
 

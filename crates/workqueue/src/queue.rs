@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use pintle_ratelimit::{Clock, StdClock, Timer};
 
 use crate::config::QueueConfig;
-use crate::engine::{Added, Counts, DelayKind, KeyState};
-use crate::get::{Get, TryGetError, Wait};
+use crate::drain::Drain;
+use crate::get::{Get, TryGetError, try_get};
 use crate::item::WorkItem;
+use crate::key_state::{Added, Counts, DelayKind, KeyState};
 use crate::shared::Shared;
-use crate::shutdown::{Drain, ShutdownMode};
+use crate::shutdown::ShutdownMode;
 use crate::sync::Arc;
+use crate::wait::Wait;
 
 /// A deduplicating work queue that dispatches each key to one worker at a time.
 ///
@@ -295,7 +297,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Returns [`TryGetError::Empty`] if no key is available now. Returns [`TryGetError::ShutDown`] if the queue is
     /// shutting down and has no more keys to dequeue.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
-        self.shared.try_get()
+        try_get(&self.shared)
     }
 
     /// Dequeues the next key. Blocks the thread until a key is available. Returns `None` when the queue is shutting

@@ -3,9 +3,10 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::alarm::{Arm, Planned, Source};
-use crate::engine::{Engine, Handout, Now};
+use crate::engine::{Engine, Handout};
 use crate::inbox::{Inbox, Late};
 use crate::metrics::Depth;
+use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::{Panic, catch, pass_on};
 use crate::sync::MutexGuard;

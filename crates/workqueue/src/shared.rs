@@ -14,17 +14,16 @@ use pintle_ratelimit::{Clock, Sleep};
 
 use self::ring::Ring;
 use crate::config::QueueConfig;
-use crate::engine::{Counts, Engine, KeyState, Now, nanos};
-use crate::get::TryGetError;
+use crate::engine::Engine;
 use crate::inbox::{Inbox, Late, LateStep};
-use crate::item::WorkItem;
+use crate::key_state::{Counts, KeyState};
 use crate::metrics::{self, Gauges, Reading};
+use crate::now::{Now, nanos};
 use crate::order::Ticket;
-use crate::panic::{Panic, catch, pass_on};
+use crate::panic::catch;
 use crate::section::{Section, State};
 use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
-use crate::waiters::Waiter;
 use crate::wakers::WaiterId;
 
 /// The shared state of all handles and guards of a queue.
@@ -53,14 +52,6 @@ const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 
 /// The number of keys that one critical section adds.
 const ADDED_AT_ONCE: usize = 64;
-
-/// The result of polling a `get`.
-pub(crate) enum Step<K, C: Clock> {
-    Item(WorkItem<K, C>),
-    ShutDown,
-    /// No key is available yet. If this variant contains a time, the caller must poll again at this time.
-    Wait(Option<Instant>),
-}
 
 impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
     pub(crate) fn new(mut config: QueueConfig<K, C>) -> Arc<Self> {
@@ -274,94 +265,6 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             from = self.section().engine.snapshot(at, self.epoch, &mut states);
         }
         states
-    }
-
-    pub(crate) fn try_get(self: &Arc<Self>) -> Result<WorkItem<K, C>, TryGetError> {
-        let mut section = self.section();
-        let mut handout = section.hand_out();
-        let (state, now) = section.parts();
-        if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-            // A critical section fires only a few of the due timers, and these timers have queued no key. So fire all due timers.
-            drop(section);
-            section = self.caught_up();
-            handout = section.hand_out();
-        }
-        let item = match handout {
-            Some(handout) => Ok(WorkItem::new(Arc::clone(self), handout)),
-            None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
-            None => Err(TryGetError::Empty),
-        };
-        let panic = section.end();
-        if item.is_err() {
-            // `Step::unless_panicked` explains this rule.
-            pass_on(panic);
-        }
-        item
-    }
-
-    /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is the ticket of a key, this key is
-    /// first marked as done.
-    ///
-    /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so `waits` must be called outside the
-    /// lock. Therefore, if the first poll of a task finds no key, the poll takes the lock twice: once to look for a
-    /// key, and once to register the waiter.
-    pub(crate) fn poll_get(
-        self: &Arc<Self>,
-        waiter: &mut Option<WaiterId>,
-        finished: Option<Ticket>,
-        is_task: bool,
-        mut waits: impl FnMut() -> Waiter,
-    ) -> Step<K, C> {
-        // Later polls of a task create the waiter before they take the lock, so that they take the lock only once.
-        let mut ready = waiter.filter(|_| is_task).map(|_| waits());
-        let id = waiter.take();
-        let mut section = self.section();
-        let (state, now) = section.parts();
-        let old = id.and_then(|id| state.waiters.leave(id));
-        if let Some(ticket) = finished {
-            state.engine.done(ticket, now);
-        }
-        let mut handout = section.hand_out();
-        if handout.is_none() && !section.engine.is_exhausted() && ready.is_none() {
-            if is_task {
-                drop(section);
-                ready = Some(waits());
-                section = self.section();
-                handout = section.hand_out();
-            } else {
-                ready = Some(waits());
-            }
-        }
-        if handout.is_none() && section.is_inbox_open {
-            // From here on, an add must wake a waiter.
-            section.set_inbox_open(false);
-            handout = section.hand_out();
-        }
-        let mut unused = None;
-        let step = match (handout, ready) {
-            (Some(handout), _) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
-            (None, Some(ready)) if !section.engine.is_exhausted() => {
-                let (id, step, source) = section.wait(id, ready);
-                (*waiter, unused) = (Some(id), source);
-                Step::Wait(step.map(|at| self.instant(at)))
-            }
-            (None, _) => Step::ShutDown,
-        };
-        let panic = section.end();
-        let of_drop = if old.is_some() || unused.is_some() { catch(|| drop((old, unused))).err() } else { None };
-        step.unless_panicked(panic.or(of_drop))
-    }
-}
-
-impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated in this case, no worker would process the
-    /// dequeued key. The panic hook has already reported the panic.
-    #[inline]
-    pub(crate) fn unless_panicked(self, panic: Option<Panic>) -> Self {
-        if !matches!(self, Self::Item(_)) {
-            pass_on(panic);
-        }
-        self
     }
 }
 

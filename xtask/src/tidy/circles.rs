@@ -58,21 +58,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["informer::subscription::known", "informer::subscription::queue"], TO_OPEN),
     (&["webhook::handler", "webhook::webhook"], TO_OPEN),
     (&["webhook::registration", "webhook::webhooks"], TO_OPEN),
-    (
-        &[
-            "workqueue::config",
-            "workqueue::engine",
-            "workqueue::get",
-            "workqueue::inbox",
-            "workqueue::item",
-            "workqueue::metrics",
-            "workqueue::order",
-            "workqueue::section",
-            "workqueue::shared",
-            "workqueue::shutdown",
-        ],
-        TO_OPEN,
-    ),
 ];
 
 /// The reason of circles that were not opened yet. A group with this reason does not justify another circle.

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use super::handout::UndoAdd;
 use super::record::{NEVER, Record, State};
-use super::{Added, DelayKind, Engine, Now, queued};
+use super::{Engine, queued};
 use crate::config::DelayPolicy;
 use crate::inbox::{Late, LateStep};
+use crate::key_state::{Added, DelayKind};
+use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::catch;
 

@@ -1,7 +1,8 @@
 //! Operations that dequeue a key, mark a key as done, or undo an add.
 
 use super::record::State;
-use super::{Engine, Now, queued};
+use super::{Engine, queued};
+use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::catch;
 use crate::shutdown::ShutdownMode;

@@ -1,6 +1,6 @@
 //! The state of one key.
 
-use super::DelayKind;
+use crate::key_state::DelayKind;
 use crate::order::Ticket;
 
 /// The state of one key.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::Engine;
 use super::record::State;
-use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::RetryAccounting;
+use crate::key_state::{Added, DelayKind};
+use crate::now::{Now, nanos};
 use crate::order::Ticket;
 
 /// The caller that reports a failure.

@@ -1,7 +1,8 @@
 //! Timers that fire when a delay ends or when failures expire.
 
+use super::Engine;
 use super::record::{NEVER, State};
-use super::{Engine, Now};
+use crate::now::Now;
 use crate::order::Ticket;
 
 /// The number of timers that one critical section fires. Each fired timer updates the timer tree and the table.

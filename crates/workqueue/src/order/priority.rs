@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Order, Queued, Ticket};
-use crate::engine::nanos;
+use crate::now::nanos;
 
 /// An [`Order`] that dequeues the highest priority first, and keys with equal priority first in, first out. With
 /// [ageing](Priority::with_ageing), no key starves.

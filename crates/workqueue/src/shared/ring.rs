@@ -8,8 +8,8 @@ use pintle_ratelimit::Clock;
 
 use super::Shared;
 use crate::alarm::{Arm, Installed};
-use crate::engine::Now;
 use crate::metrics::Depth;
+use crate::now::Now;
 use crate::panic::{Panic, catch, pass_on};
 use crate::section::{Outside, Section};
 use crate::sync::Weak;

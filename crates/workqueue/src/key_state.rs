@@ -1,0 +1,67 @@
+//! The states of keys, as callers see them.
+
+use std::time::Instant;
+
+/// The effect of adding a key to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Added {
+    /// The key was queued, or its delay was set or shortened.
+    Scheduled,
+    /// The call had no effect, because an earlier call for the same key already has the requested effect.
+    Merged,
+    /// The call was rejected, because the queue is shutting down.
+    ShutDown,
+}
+
+/// The reason for a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DelayKind {
+    /// The key has failed, and the delay is the back-off before its retry.
+    Retry,
+    /// The key has not failed, and will be processed again after the delay.
+    Reminder,
+}
+
+/// The number of keys in a queue, by state. A key with several states is counted once for each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The number of queued keys, like client-go's `Len`.
+    pub queued: usize,
+    /// The number of keys that workers are processing.
+    pub in_flight: usize,
+    /// The number of keys in flight that were added again. The queue queues such a key when its worker marks it as done.
+    pub dirty_in_flight: usize,
+    /// The number of keys with a pending delay.
+    pub delayed: usize,
+    /// The number of keys that are not queued, delayed or in flight, but whose failures the queue remembers.
+    pub idle: usize,
+}
+
+/// The state of one key in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyState<K> {
+    /// The key.
+    pub key: K,
+    /// Whether the key needs processing. A dirty key is queued unless it is also in flight.
+    pub dirty: bool,
+    /// Whether a worker is processing the key.
+    pub in_flight: bool,
+    /// The kind and the deadline of the pending delay.
+    pub delay: Option<(DelayKind, Instant)>,
+    /// The number of failures that the queue remembers for the key.
+    pub failures: u32,
+    /// The highest priority with which the key was added since it was last dequeued.
+    pub priority: i32,
+}
+
+impl Counts {
+    /// Returns the number of dirty keys. Dirty keys are queued keys, and keys that were added again while they were in
+    /// flight. The metric `depth` has this value, as in client-go.
+    pub fn depth(&self) -> usize {
+        self.queued + self.dirty_in_flight
+    }
+}

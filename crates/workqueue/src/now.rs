@@ -1,0 +1,71 @@
+//! The time of an operation.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use pintle_ratelimit::Clock;
+
+use crate::panic::{Panic, catch};
+
+/// The time of an operation. The clock is read only if the operation needs the time. In a queue without delays, most operations do not need
+/// it.
+///
+/// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
+/// panic propagates at the end of the operation.
+pub(crate) struct Now<'a> {
+    clock: &'a dyn Clock,
+    epoch: Instant,
+    read: Cell<Option<u64>>,
+    fallback: u64,
+    panic: Cell<Option<Panic>>,
+}
+
+impl<'a> Now<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, epoch: Instant) -> Self {
+        Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
+    }
+
+    /// Returns a `Now` that has the same clock and the time `time`.
+    pub(crate) fn at(&self, time: u64) -> Self {
+        Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
+    }
+
+    /// Sets the time to use if the clock panics.
+    pub(crate) fn set_fallback(&mut self, fallback: u64) {
+        self.fallback = fallback;
+    }
+
+    /// Returns the latest known time without reading the clock.
+    pub(crate) fn latest(&self) -> u64 {
+        self.read.get().unwrap_or(self.fallback)
+    }
+
+    pub(crate) fn take_panic(&self) -> Option<Panic> {
+        self.panic.take()
+    }
+
+    pub(crate) fn nanos(&self) -> u64 {
+        self.read.get().unwrap_or_else(|| {
+            let read = catch(|| nanos(self.clock.now().saturating_duration_since(self.epoch)));
+            let now = read.unwrap_or_else(|panic| {
+                self.panic.set(Some(panic));
+                self.fallback
+            });
+            self.read.set(Some(now));
+            now
+        })
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        self.epoch + Duration::from_nanos(self.nanos())
+    }
+
+    pub(crate) fn after(&self, wait: Duration) -> u64 {
+        self.nanos().saturating_add(nanos(wait))
+    }
+}
+
+/// Converts a duration to nanoseconds. Durations of more than 584 years become `u64::MAX`, which means never.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,152 @@
+//! A waiter for a key, in a thread or in a task.
+
+use std::sync::Arc as StdArc;
+use std::task::{Wake, Waker};
+use std::time::Instant;
+
+use pintle_ratelimit::Clock;
+
+use crate::item::WorkItem;
+use crate::order::Ticket;
+use crate::panic::{Panic, catch, pass_on};
+use crate::shared::Shared;
+use crate::sync::{Arc, thread};
+use crate::waiters::Waiter;
+use crate::wakers::WaiterId;
+
+/// A registered waiter. Dropping this value unregisters the waiter from the queue.
+pub(crate) struct Wait<'a, K, C: Clock> {
+    shared: &'a Arc<Shared<K, C>>,
+    /// The guard of the key that the caller has finished. The first poll marks this key as done.
+    finished: Option<WorkItem<K, C>>,
+    id: Option<WaiterId>,
+}
+
+/// The result of polling a `get`.
+pub(crate) enum Step<K, C: Clock> {
+    Item(WorkItem<K, C>),
+    ShutDown,
+    /// No key is available yet. If this variant contains a time, the caller must poll again at this time.
+    Wait(Option<Instant>),
+}
+
+impl<'a, K, C: Clock> Wait<'a, K, C> {
+    pub(crate) fn new(shared: &'a Arc<Shared<K, C>>, finished: Option<WorkItem<K, C>>) -> Self {
+        Self { shared, finished, id: None }
+    }
+
+    pub(crate) fn shared(&self) -> &'a Arc<Shared<K, C>> {
+        self.shared
+    }
+}
+
+impl<K: Clone, C: Clock> Wait<'_, K, C> {
+    pub(crate) fn poll(&mut self, is_task: bool, waits: impl FnMut() -> Waiter) -> Step<K, C> {
+        let mut finished = self.finished.take();
+        let ticket = finished.as_mut().and_then(WorkItem::release);
+        let step = self.shared.poll_get(&mut self.id, ticket, is_task, waits);
+        // Drop the key outside the lock.
+        let panic = finished.and_then(|finished| catch(|| drop(finished)).err());
+        step.unless_panicked(panic)
+    }
+
+    /// Blocks the thread until a key is available.
+    pub(crate) fn block(mut self) -> Option<WorkItem<K, C>> {
+        let mut waker = None;
+        loop {
+            let make = || Waker::from(StdArc::new(Unpark(thread::current())));
+            match self.poll(false, || Waiter::Thread(waker.get_or_insert_with(make).clone())) {
+                Step::Item(item) => return Some(item),
+                Step::ShutDown => return None,
+                Step::Wait(deadline) => self.shared.clock.park_until(deadline),
+            }
+        }
+    }
+}
+
+impl<K: Clone, C: Clock> Shared<K, C> {
+    /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is the ticket of a key, this key is
+    /// first marked as done.
+    ///
+    /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so `waits` must be called outside the
+    /// lock. Therefore, if the first poll of a task finds no key, the poll takes the lock twice: once to look for a
+    /// key, and once to register the waiter.
+    fn poll_get(
+        self: &Arc<Self>,
+        waiter: &mut Option<WaiterId>,
+        finished: Option<Ticket>,
+        is_task: bool,
+        mut waits: impl FnMut() -> Waiter,
+    ) -> Step<K, C> {
+        // Later polls of a task create the waiter before they take the lock, so that they take the lock only once.
+        let mut ready = waiter.filter(|_| is_task).map(|_| waits());
+        let id = waiter.take();
+        let mut section = self.section();
+        let (state, now) = section.parts();
+        let old = id.and_then(|id| state.waiters.leave(id));
+        if let Some(ticket) = finished {
+            state.engine.done(ticket, now);
+        }
+        let mut handout = section.hand_out();
+        if handout.is_none() && !section.engine.is_exhausted() && ready.is_none() {
+            if is_task {
+                drop(section);
+                ready = Some(waits());
+                section = self.section();
+                handout = section.hand_out();
+            } else {
+                ready = Some(waits());
+            }
+        }
+        if handout.is_none() && section.is_inbox_open {
+            // From here on, an add must wake a waiter.
+            section.set_inbox_open(false);
+            handout = section.hand_out();
+        }
+        let mut unused = None;
+        let step = match (handout, ready) {
+            (Some(handout), _) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
+            (None, Some(ready)) if !section.engine.is_exhausted() => {
+                let (id, step, source) = section.wait(id, ready);
+                (*waiter, unused) = (Some(id), source);
+                Step::Wait(step.map(|at| self.instant(at)))
+            }
+            (None, _) => Step::ShutDown,
+        };
+        let panic = section.end();
+        let of_drop = if old.is_some() || unused.is_some() { catch(|| drop((old, unused))).err() } else { None };
+        step.unless_panicked(panic.or(of_drop))
+    }
+}
+
+impl<K, C: Clock> Step<K, C> {
+    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated in this case, no worker would process the
+    /// dequeued key. The panic hook has already reported the panic.
+    #[inline]
+    fn unless_panicked(self, panic: Option<Panic>) -> Self {
+        if !matches!(self, Self::Item(_)) {
+            pass_on(panic);
+        }
+        self
+    }
+}
+
+impl<K, C: Clock> Drop for Wait<'_, K, C> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.shared.leave_get(id);
+        }
+    }
+}
+
+pub(crate) struct Unpark(pub(crate) thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: StdArc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &StdArc<Self>) {
+        self.0.unpark();
+    }
+}
