@@ -3,7 +3,8 @@
 use crate::ast::operator;
 use crate::error::Failure;
 use crate::meter::Meter;
-use crate::value::{Opaque, Value};
+use crate::opaque::Opaque;
+use crate::value::Value;
 
 type Called<'a> = Result<Value<'a>, Failure>;
 

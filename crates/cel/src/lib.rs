@@ -96,10 +96,12 @@ mod eval;
 mod functions;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod go_text;
 mod lexer;
 mod library;
 mod meter;
 mod node;
+mod opaque;
 mod parser;
 mod plan;
 mod program;
@@ -115,13 +117,14 @@ pub use activation::{Activation, Variables};
 pub use environment::Environment;
 pub use error::{Error, EvalError, Failure};
 pub use estimate::CostRange;
-pub use library::authorizer::{Authorization, Authorizer, Decision, Question};
-pub use library::cidr::Cidr;
-pub use library::named_format::NamedFormat;
-pub use library::quantity::Quantity;
-pub use library::semver::Version;
-pub use library::url::Url;
 pub use node::{Node, Scalar};
+pub use opaque::Opaque;
+pub use opaque::authorizer::{Authorization, Authorizer, Decision, Question};
+pub use opaque::cidr::Cidr;
+pub use opaque::named_format::NamedFormat;
+pub use opaque::quantity::Quantity;
+pub use opaque::semver::Version;
+pub use opaque::url::Url;
 pub use program::{Evaluation, Program};
 pub use re2::{Pattern, Search};
 pub use schema::{Schema, escape, is_identifier, unescape};
@@ -129,7 +132,7 @@ pub use serialize::{CALL_LIMIT, evaluate};
 pub use source::{CompileError, Issue};
 pub use time::Timestamp;
 pub use types::Type;
-pub use value::{List, Map, Object, Opaque, Text, Value};
+pub use value::{List, Map, Object, Text, Value};
 
 // Runs the examples of the README as doc tests.
 #[cfg(doctest)]

@@ -1,21 +1,21 @@
 //! The functions of expressions.
 
 mod arithmetic;
-pub(crate) mod authorizer;
-pub(crate) mod cidr;
+mod authorizer;
+mod cidr;
 mod convert;
 mod format;
 mod ip;
 mod lists;
-pub(crate) mod named_format;
+mod named_format;
 mod optional;
-pub(crate) mod quantity;
+mod quantity;
 pub(crate) mod regex;
-pub(crate) mod semver;
+mod semver;
 mod sets;
 mod strings;
 mod times;
-pub(crate) mod url;
+mod url;
 
 pub(crate) use format::{Clause, FormatError, clauses};
 pub(crate) use times::is_receiver;

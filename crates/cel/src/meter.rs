@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::error::Failure;
 use crate::re2::Pattern;
-use crate::value::Value;
 
 /// The maximum length, in bytes, of a string that an expression can create.
 const MAX_TEXT: usize = 16 << 20;
@@ -78,11 +77,6 @@ impl Meter {
             }
             None => Err(Failure::Budget),
         }
-    }
-
-    /// Counts the work of looking up a map key.
-    pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
-        self.work(key.weight().saturating_mul(8))
     }
 
     /// Counts the work of creating a list of this length. Call this method before you allocate the list.

@@ -12,7 +12,8 @@ mod repeats;
 
 use std::collections::HashMap;
 
-pub use pattern::{Pattern, Search};
+pub use machine::Search;
+pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 

@@ -3,7 +3,6 @@
 
 mod build;
 mod names;
-mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ pub struct Schema {
 }
 
 #[derive(Clone, Debug)]
-enum Shape {
+pub(crate) enum Shape {
     IntOrString,
     String(Format),
     Number,
@@ -60,7 +59,7 @@ enum Shape {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+pub(crate) enum Format {
     Plain,
     Byte,
     Date,
@@ -120,6 +119,22 @@ impl Schema {
             List::Keyed(keys) => ListKind::Keyed(keys),
             List::Atomic | List::Unknown(_) => ListKind::Atomic,
         }
+    }
+
+    /// Returns the name of the list type, if Kubernetes has no list type with this name.
+    pub(crate) fn unknown_list_kind(&self) -> Option<&str> {
+        match &self.list {
+            List::Unknown(kind) => Some(kind),
+            List::Atomic | List::Set | List::Keyed(_) => None,
+        }
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(crate) fn is_nullable(&self) -> bool {
+        self.nullable
     }
 
     pub(crate) fn has_properties(&self) -> bool {

@@ -257,7 +257,7 @@ fn atoi(text: &str) -> Result<i64, Failure> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let value =
         (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten();
-    let quoted = crate::value::quoted(text);
+    let quoted = crate::go_text::quoted(text);
     value.ok_or_else(|| Failure::new(format!("strconv.Atoi: parsing {quoted}: invalid syntax")))
 }
 

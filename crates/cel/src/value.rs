@@ -7,19 +7,22 @@ mod list;
 mod map;
 mod object;
 mod text;
+mod typed;
 
 use std::sync::Arc;
 
 pub(crate) use compare::key_of;
-pub(crate) use format::{go_float, quoted};
 pub use list::List;
 pub use map::Map;
 pub(crate) use map::{Entries, Key};
-pub use object::{Object, Opaque};
+pub use object::Object;
 pub use text::Text;
 
 use crate::ast::Literal;
+use crate::error::Failure;
+use crate::meter::Meter;
 use crate::node::{Node, Scalar};
+use crate::opaque::Opaque;
 use crate::time::Timestamp;
 use crate::types::Type;
 
@@ -262,6 +265,13 @@ impl<'a> From<&'a serde_json::Value> for Value<'a> {
 impl<'a> From<&'a pintle_json::Json> for Value<'a> {
     fn from(value: &'a pintle_json::Json) -> Self {
         Self::of(value)
+    }
+}
+
+impl Meter {
+    /// Counts the work of looking up a map key.
+    pub(crate) fn hash(&mut self, key: &Value<'_>) -> Result<(), Failure> {
+        self.work(key.weight().saturating_mul(8))
     }
 }
 

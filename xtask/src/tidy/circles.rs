@@ -22,11 +22,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its index in the table of types"),
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
-    (&["cel::library", "cel::meter", "cel::schema", "cel::time", "cel::value"], TO_OPEN),
-    (&["cel::library::cidr", "cel::library::ip"], TO_OPEN),
-    (&["cel::library::lists", "cel::library::strings"], TO_OPEN),
-    (&["cel::parser::builder", "cel::parser::macros"], TO_OPEN),
-    (&["cel::re2::machine", "cel::re2::pattern"], TO_OPEN),
     (
         &[
             "informer::cache",

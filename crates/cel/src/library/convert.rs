@@ -2,10 +2,12 @@
 
 use super::{Function, Returned};
 use crate::error::Failure;
+use crate::go_text::go_float;
 use crate::meter::Meter;
+use crate::opaque::Opaque;
 use crate::time::{self, Timestamp};
 use crate::types::Type;
-use crate::value::{Opaque, Value, go_float};
+use crate::value::Value;
 
 pub(super) fn function(name: &str) -> Option<Function> {
     Some(match name {

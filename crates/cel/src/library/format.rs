@@ -2,8 +2,9 @@
 
 use super::{Returned, convert};
 use crate::error::Failure;
+use crate::go_text::quoted;
 use crate::meter::Meter;
-use crate::value::{Key, Map, Value, quoted};
+use crate::value::{Key, Map, Value};
 
 /// The default number of digits after the decimal point.
 const DEFAULT_PRECISION: usize = 6;

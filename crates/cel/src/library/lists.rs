@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Function, Returned, arithmetic, first_is, strings};
+use super::{Function, Returned, arithmetic, first_is};
 use crate::ast::operator;
 use crate::error::Failure;
 use crate::meter::Meter;
@@ -131,31 +131,13 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Orde
     })
 }
 
-/// Implements the function `indexOf` for lists and strings.
-pub(super) fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
-    match args {
-        [Value::List(list), value] => Some(position(meter, list, value, false)),
-        [Value::String(text), Value::String(part)] => Some(strings::find(text, part, 0).map(Value::Int)),
-        [Value::String(text), Value::String(part), Value::Int(from)] => {
-            Some(strings::find(text, part, *from).map(Value::Int))
-        }
-        _ => None,
-    }
-}
-
-/// Implements the function `lastIndexOf` for lists and strings.
-pub(super) fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
-    match args {
-        [Value::List(list), value] => Some(position(meter, list, value, true)),
-        [Value::String(text), Value::String(part)] => Some(strings::find_last(text, part, None).map(Value::Int)),
-        [Value::String(text), Value::String(part), Value::Int(from)] => {
-            Some(strings::find_last(text, part, Some(*from)).map(Value::Int))
-        }
-        _ => None,
-    }
-}
-
-fn position<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>, last: bool) -> Result<Value<'a>, Failure> {
+/// Returns the index of the first or the last item that equals `value`. Returns -1 if no item equals it.
+pub(super) fn position<'a>(
+    meter: &mut Meter,
+    list: &List<'a>,
+    value: &Value<'a>,
+    last: bool,
+) -> Result<Value<'a>, Failure> {
     let mut found = -1;
     for (index, item) in (0_i64..).zip(items(meter, list)?) {
         match item.equals_within(value, meter) {

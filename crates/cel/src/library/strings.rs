@@ -1,6 +1,6 @@
 //! Strings. Positions count code points.
 
-use super::{Function, Returned, first_is, format, one_text, two_texts};
+use super::{Function, Returned, first_is, format, lists, one_text, two_texts};
 use crate::error::Failure;
 use crate::meter::{ITEM, Meter};
 use crate::value::Value;
@@ -11,8 +11,8 @@ pub(super) fn function(name: &str) -> Option<Function> {
         "endsWith" => |_, args| two_texts(args).map(|(text, part)| Ok(Value::Bool(text.ends_with(part)))),
         "startsWith" => |_, args| two_texts(args).map(|(text, part)| Ok(Value::Bool(text.starts_with(part)))),
         "charAt" => char_at,
-        "indexOf" => super::lists::index_of,
-        "lastIndexOf" => super::lists::last_index_of,
+        "indexOf" => index_of,
+        "lastIndexOf" => last_index_of,
         "lowerAscii" => |_, args| one_text(args).map(|text| Ok(text.to_ascii_lowercase().into())),
         "upperAscii" => |_, args| one_text(args).map(|text| Ok(text.to_ascii_uppercase().into())),
         "replace" => replace,
@@ -57,8 +57,30 @@ fn char_at<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     })
 }
 
+/// Implements the function `indexOf` for lists and strings.
+fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    match args {
+        [Value::List(list), value] => Some(lists::position(meter, list, value, false)),
+        [Value::String(text), Value::String(part)] => Some(find(text, part, 0).map(Value::Int)),
+        [Value::String(text), Value::String(part), Value::Int(from)] => Some(find(text, part, *from).map(Value::Int)),
+        _ => None,
+    }
+}
+
+/// Implements the function `lastIndexOf` for lists and strings.
+fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
+    match args {
+        [Value::List(list), value] => Some(lists::position(meter, list, value, true)),
+        [Value::String(text), Value::String(part)] => Some(find_last(text, part, None).map(Value::Int)),
+        [Value::String(text), Value::String(part), Value::Int(from)] => {
+            Some(find_last(text, part, Some(*from)).map(Value::Int))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the position of the first occurrence of `part` at or after `from`.
-pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
+fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
     if part.is_empty() {
         return Ok(from);
     }
@@ -70,7 +92,7 @@ pub(super) fn find(text: &str, part: &str, from: i64) -> Result<i64, Failure> {
 }
 
 /// Returns the position of the last occurrence of `part` at or before `from`.
-pub(super) fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> {
+fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> {
     let Some(from) = from else {
         return match part {
             "" => Ok(count(text)),

@@ -1,8 +1,6 @@
 //! Adds expressions to the syntax tree, expands macros and limits the depth of the tree.
 
-use std::sync::Arc;
-
-use super::{MAX_NESTING, Parsed, Stop, macros};
+use super::{MAX_NESTING, Parsed, Stop};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
@@ -90,20 +88,6 @@ impl Builder {
 
     pub(super) fn conditional(&mut self, at: u32, condition: Id, yes: Id, no: Id) -> Parsed {
         self.counted_call(at, operator::CONDITIONAL, None, vec![condition, yes, no])
-    }
-
-    pub(super) fn global_call(&mut self, at: u32, function: &Arc<str>, args: Vec<Id>) -> Parsed {
-        match macros::global(self, at, function, &args)? {
-            Some(expanded) => Ok(expanded),
-            None => self.call(at, function, None, args),
-        }
-    }
-
-    pub(super) fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
-        match macros::member(self, at, function, target, &args)? {
-            Some(expanded) => Ok(expanded),
-            None => self.counted_call(at, function, Some(target), args),
-        }
     }
 }
 

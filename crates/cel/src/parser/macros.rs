@@ -12,8 +12,26 @@ const UNUSED: &str = "#unused";
 /// The name of the variable to which the macro `sortBy` binds the list that it sorts.
 const SORTED: &str = "@__sortBy_input__";
 
+impl Builder {
+    /// Adds a call of a function without a receiver, or the expansion of a macro.
+    pub(super) fn global_call(&mut self, at: u32, function: &Arc<str>, args: Vec<Id>) -> Parsed {
+        match global(self, at, function, &args)? {
+            Some(expanded) => Ok(expanded),
+            None => self.call(at, function, None, args),
+        }
+    }
+
+    /// Adds a call of a method, or the expansion of a macro.
+    pub(super) fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
+        match member(self, at, function, target, &args)? {
+            Some(expanded) => Ok(expanded),
+            None => self.counted_call(at, function, Some(target), args),
+        }
+    }
+}
+
 /// Expands `has(a.b)`. Returns `None` if the function is not the macro `has`.
-pub(super) fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed<Option<Id>> {
+fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed<Option<Id>> {
     let ("has", [arg]) = (function, args) else { return Ok(None) };
     match builder.kind(*arg) {
         Kind::Select { operand, field, .. } => {
@@ -26,7 +44,7 @@ pub(super) fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]
 
 /// Expands a macro that is called on a list, a map or an optional value. Returns `None` if the function is not such a
 /// macro.
-pub(super) fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
+fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
     let mut make = Expansion { builder, at, target };
     match (function, args) {
         ("all", [var, predicate]) => make.one_var(*var, |make| make.all(*predicate)),

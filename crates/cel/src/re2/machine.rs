@@ -6,8 +6,6 @@ use std::collections::HashMap;
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
-use super::pattern::Search;
-
 /// A pattern compiled to instructions.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -24,6 +22,15 @@ enum Instruction {
     /// Continues at both targets.
     Split(usize, usize),
     Match,
+}
+
+/// The result of a search for a pattern in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// Whether the pattern matches anywhere in the text.
+    pub is_match: bool,
+    /// The number of steps that the search took. A step takes up to 20 nanoseconds in an optimized build.
+    pub steps: usize,
 }
 
 impl Machine {

@@ -6,7 +6,7 @@ use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::ast::{Ast, ClassSetItem, Flag, Visitor, visit};
 
-use super::machine::Machine;
+use super::machine::{Machine, Search};
 
 /// The maximum nesting depth of a pattern. Go has the same limit.
 const MAX_NESTING: u32 = 1_000;
@@ -51,15 +51,6 @@ pub struct Pattern {
 enum Compiled {
     Automaton(Box<Regex>),
     Machine(Machine),
-}
-
-/// The result of a search for a pattern in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Search {
-    /// Whether the pattern matches anywhere in the text.
-    pub is_match: bool,
-    /// The number of steps that the search took. A step takes up to 20 nanoseconds in an optimized build.
-    pub steps: usize,
 }
 
 impl Pattern {

@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::{List, Map, Object, Opaque, Value};
+use super::{List, Map, Object, Value};
 use crate::error::Failure;
 use crate::meter::Meter;
 use crate::node::{Node, Scalar};
+use crate::opaque::Opaque;
 use crate::schema::ListKind;
 
 /// The maximum nesting depth of values that can be compared. Comparing deeper values fails with the same error as an

@@ -3,11 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Format, List, Schema, Shape, unescape};
+use super::{List, Map, Text, Value};
 use crate::error::Failure;
 use crate::node::{Node, Scalar};
+use crate::schema::{Format, Schema, Shape, unescape};
 use crate::time::{self, Timestamp};
-use crate::value::{self, Map, Text, Value};
 
 impl Schema {
     /// Returns the CEL value of data that has this schema.
@@ -18,12 +18,12 @@ impl Schema {
     pub fn value<'a>(&'a self, node: &'a dyn Node) -> Result<Value<'a>, Failure> {
         let scalar = node.scalar();
         if scalar == Scalar::Null {
-            return match self.nullable {
+            return match self.is_nullable() {
                 true => Ok(Value::Null),
                 false => invalid("got null for schema with nullable=false"),
             };
         }
-        match (&self.shape, scalar) {
+        match (self.shape(), scalar) {
             (Shape::IntOrString, Scalar::String(text)) => Ok(Value::String(Text::Borrowed(text))),
             (Shape::IntOrString | Shape::Integer, Scalar::Int(number)) => Ok(Value::Int(number)),
             (Shape::IntOrString, _) => invalid("expected XIntOrString value to be either a string or integer"),
@@ -56,11 +56,11 @@ impl Schema {
         if !has_items {
             return Err(Failure::new("invalid array type, expected Items with a non-empty Schema"));
         }
-        if let List::Unknown(kind) = &self.list {
+        if let Some(kind) = self.unknown_list_kind() {
             let expected = "invalid x-kubernetes-list-type, expected 'map', 'set' or 'atomic' but got";
             return Err(Failure::new(format!("{expected} {kind}")));
         }
-        Ok(Value::List(value::List::of(node, Some(self))))
+        Ok(Value::List(List::of(node, Some(self))))
     }
 
     /// Returns the data and the schema of a field that is an object or a map. `name` is the name that expressions use
@@ -74,7 +74,7 @@ impl Schema {
 
     /// Returns the value of a field. `name` is the name that expressions use for the field.
     pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
-        match &self.shape {
+        match self.shape() {
             Shape::Object(properties) => {
                 let Some(name) = unescape(name) else { return Ok(None) };
                 match (node.field(&name), properties.get(&*name)) {

@@ -1,0 +1,66 @@
+//! Values of types from Kubernetes' libraries.
+
+pub(crate) mod authorizer;
+pub(crate) mod cidr;
+pub(crate) mod ip;
+pub(crate) mod named_format;
+pub(crate) mod quantity;
+pub(crate) mod semver;
+pub(crate) mod url;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use authorizer::{Authorization, Decision};
+use cidr::Cidr;
+use named_format::NamedFormat;
+use quantity::Quantity;
+use semver::Version;
+use url::Url;
+
+use crate::types::Type;
+
+/// A value of a type from Kubernetes' libraries.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Opaque {
+    /// An IP address.
+    Ip(IpAddr),
+    /// An IP address with a prefix length.
+    Cidr(Cidr),
+    /// A resource quantity.
+    Quantity(Arc<Quantity>),
+    /// A semantic version.
+    Semver(Arc<Version>),
+    /// A URL.
+    Url(Arc<Url>),
+    /// A named format of strings.
+    Format(&'static NamedFormat),
+    /// A permission check that the authorizer of the server decides.
+    Authorization(Arc<Authorization>),
+    /// The answer of an authorizer.
+    Decision(Arc<Decision>),
+}
+
+impl Opaque {
+    pub(crate) fn type_of(&self) -> Type {
+        match self {
+            Self::Ip(_) => Type::Opaque("net.IP".into()),
+            Self::Cidr(_) => Type::Opaque("net.CIDR".into()),
+            Self::Quantity(_) => Type::Object("kubernetes.Quantity".into()),
+            Self::Semver(_) => Type::Object("kubernetes.Semver".into()),
+            Self::Url(_) => Type::Object("kubernetes.URL".into()),
+            Self::Format(_) => Type::Object("kubernetes.NamedFormat".into()),
+            Self::Authorization(question) => Type::Object(question.type_name().into()),
+            Self::Decision(_) => Type::Object("kubernetes.authorization.Decision".into()),
+        }
+    }
+
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Ip(address) => Some(if address.is_ipv4() { 4 } else { 16 }),
+            Self::Cidr(cidr) => Some(u64::from(cidr.bits().div_ceil(8))),
+            _ => None,
+        }
+    }
+}

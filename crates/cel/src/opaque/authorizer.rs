@@ -1,0 +1,103 @@
+//! Permission checks by an authorizer.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Decides whether a user has a permission. A server implements this trait to provide the variable `authorizer` to
+/// expressions.
+pub trait Authorizer: Send + Sync {
+    /// Decides whether the user may perform the requested action.
+    fn authorize(&self, question: &Question) -> Decision;
+}
+
+/// A permission check that an expression requests from an [`Authorizer`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The namespace and the name of the service account whose permissions are checked. `None` means the user who sent
+    /// the request.
+    pub service_account: Option<(String, String)>,
+    /// The verb.
+    pub verb: String,
+    /// The URL path, if the expression asks for access to a path instead of a resource. If a path is set, all fields
+    /// for resources are empty.
+    pub path: Option<String>,
+    /// The API group.
+    pub group: String,
+    /// The resource.
+    pub resource: String,
+    /// The subresource.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name of the object.
+    pub name: String,
+    /// The field selector as written in the expression.
+    pub field_selector: String,
+    /// The label selector as written in the expression.
+    pub label_selector: String,
+}
+
+/// The answer of an [`Authorizer`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the user may perform the requested action.
+    pub allowed: bool,
+    /// The reason.
+    pub reason: String,
+    /// The error message, if the authorizer failed.
+    pub error: Option<String>,
+}
+
+/// A permission check that an expression builds step by step, for example with
+/// `.group('apps').resource('deployments')`.
+#[derive(Clone)]
+pub struct Authorization {
+    authorizer: Arc<dyn Authorizer>,
+    step: Step,
+    question: Question,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Step {
+    Authorizer,
+    Path,
+    Group,
+    Resource,
+}
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorization").field("step", &self.step).field("question", &self.question).finish()
+    }
+}
+
+impl Authorization {
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, step: Step, question: Question) -> Self {
+        Self { authorizer, step, question }
+    }
+
+    pub(crate) fn step(&self) -> Step {
+        self.step
+    }
+
+    /// Decides whether the user may perform the action with this verb.
+    pub(crate) fn check(&self, verb: &str) -> Decision {
+        self.authorizer.authorize(&Question { verb: verb.to_owned(), ..self.question.clone() })
+    }
+
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self.step {
+            Step::Authorizer => "kubernetes.authorization.Authorizer",
+            Step::Path => "kubernetes.authorization.PathCheck",
+            Step::Group => "kubernetes.authorization.GroupCheck",
+            Step::Resource => "kubernetes.authorization.ResourceCheck",
+        }
+    }
+
+    /// Returns the next step of the permission check.
+    pub(crate) fn with(&self, step: Step, change: impl FnOnce(&mut Question)) -> Self {
+        let mut next = Self { step, ..self.clone() };
+        change(&mut next.question);
+        next
+    }
+}

@@ -1,0 +1,256 @@
+//! Named formats, such as DNS labels, with which expressions validate strings.
+
+use super::url;
+use crate::time::Timestamp;
+
+/// A named format of strings, such as a DNS label.
+#[derive(Debug)]
+pub struct NamedFormat {
+    /// The name of the format in error messages.
+    pub(crate) name: &'static str,
+    /// The name in expressions.
+    pub(crate) key: &'static str,
+    /// The length of the regular expression that kube-apiserver uses for this format. The length determines the cost of a validation with
+    /// this format.
+    pub(crate) regex_size: u64,
+    pub(crate) validate: fn(&str) -> Vec<String>,
+}
+
+pub(crate) static FORMATS: [NamedFormat; 13] = [
+    NamedFormat { name: "DNS1123Label", key: "dns1123Label", regex_size: 30, validate: label },
+    NamedFormat { name: "DNS1123Subdomain", key: "dns1123Subdomain", regex_size: 60, validate: subdomain },
+    NamedFormat { name: "DNS1035Label", key: "dns1035Label", regex_size: 30, validate: old_label },
+    NamedFormat { name: "QualifiedName", key: "qualifiedName", regex_size: 60, validate: qualified_name },
+    NamedFormat {
+        name: "DNS1123LabelPrefix",
+        key: "dns1123LabelPrefix",
+        regex_size: 30,
+        validate: |text| label(&prefix(text)),
+    },
+    NamedFormat {
+        name: "DNS1123SubdomainPrefix",
+        key: "dns1123SubdomainPrefix",
+        regex_size: 60,
+        validate: |text| subdomain(&prefix(text)),
+    },
+    NamedFormat {
+        name: "DNS1035LabelPrefix",
+        key: "dns1035LabelPrefix",
+        regex_size: 30,
+        validate: |text| old_label(&prefix(text)),
+    },
+    NamedFormat { name: "LabelValue", key: "labelValue", regex_size: 40, validate: label_value },
+    NamedFormat {
+        name: "URI",
+        key: "uri",
+        regex_size: 1103,
+        validate: |text| url::parse_request(text).err().map(|reason| url::refusal(text, &reason)).into_iter().collect(),
+    },
+    NamedFormat {
+        name: "uuid",
+        key: "uuid",
+        regex_size: 70,
+        validate: |text| unless(is_uuid(text), "does not match the UUID format"),
+    },
+    NamedFormat {
+        name: "byte",
+        key: "byte",
+        regex_size: 84,
+        validate: |text| unless(is_base64(text), "invalid base64"),
+    },
+    NamedFormat {
+        name: "date",
+        key: "date",
+        regex_size: 71,
+        validate: |text| unless(Timestamp::parse_date(text).is_some(), "invalid date"),
+    },
+    NamedFormat {
+        name: "datetime",
+        key: "datetime",
+        regex_size: 71,
+        validate: |text| unless(is_time(text), "invalid datetime"),
+    },
+];
+
+fn unless(valid: bool, fault: &str) -> Vec<String> {
+    if valid { vec![] } else { vec![fault.into()] }
+}
+
+/// Replaces the last character of a name prefix, so that the prefix can be validated like a name. A name prefix is a
+/// text to which Kubernetes appends a generated suffix.
+fn prefix(text: &str) -> String {
+    match text.strip_suffix('-') {
+        Some(name) if !name.is_empty() => {
+            let end = name.char_indices().next_back().map_or(0, |(index, _)| index);
+            format!("{}a", &name[..end])
+        }
+        _ => text.into(),
+    }
+}
+
+const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const OLD_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+
+fn fault(message: &str, pattern: &str, examples: &str) -> String {
+    format!("{message} (e.g. {examples}, regex used for validation is '{pattern}')")
+}
+
+/// Returns whether a text consists of allowed characters, and begins and ends with an alphanumeric character.
+fn is_name(text: &str, inner: impl Fn(u8) -> bool, ends: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|first| ends(*first))
+        && bytes.last().is_some_and(|last| ends(*last))
+        && bytes.iter().all(|byte| inner(*byte))
+}
+
+fn lower(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    is_name(text, |byte| lower(byte) || byte == b'-', lower)
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_label)
+}
+
+fn too_long(text: &str, max: usize) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} characters"))
+}
+
+fn label(text: &str) -> Vec<String> {
+    let form = match (is_label(text), is_subdomain(text)) {
+        (true, _) => None,
+        (_, true) => Some("must not contain dots".into()),
+        _ => {
+            let message = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                           start and end with an alphanumeric character";
+            Some(fault(message, LABEL, "'my-name',  or '123-abc'"))
+        }
+    };
+    too_long(text, 63).into_iter().chain(form).collect()
+}
+
+fn subdomain(text: &str) -> Vec<String> {
+    let message = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+                   start and end with an alphanumeric character";
+    let form = (!is_subdomain(text)).then(|| fault(message, &format!("{LABEL}(\\.{LABEL})*"), "'example.com'"));
+    too_long(text, 253).into_iter().chain(form).collect()
+}
+
+fn old_label(text: &str) -> Vec<String> {
+    let valid = is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
+    let message = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                   character, and end with an alphanumeric character";
+    let form = (!valid).then(|| fault(message, OLD_LABEL, "'my-name',  or 'abc-123'"));
+    too_long(text, 63).into_iter().chain(form).collect()
+}
+
+fn is_key(text: &str) -> bool {
+    let alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
+    is_name(text, |byte| alphanumeric(byte) || matches!(byte, b'-' | b'_' | b'.'), alphanumeric)
+}
+
+fn qualified_name(text: &str) -> Vec<String> {
+    let message = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+                   character";
+    let form = || fault(message, KEY, "'MyName',  or 'my.name',  or '123-abc'");
+    let mut faults = Vec::new();
+    let name = match *text.split('/').collect::<Vec<_>>() {
+        [name] => name,
+        [prefix, name] => {
+            match prefix {
+                "" => faults.push("prefix part must be non-empty".into()),
+                prefix => faults.extend(subdomain(prefix).into_iter().map(|fault| format!("prefix part {fault}"))),
+            }
+            name
+        }
+        _ => {
+            let form = form();
+            let hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            return vec![format!("a valid label key {form} {hint}")];
+        }
+    };
+    match name.len() {
+        0 => faults.push("name part must be non-empty".into()),
+        64.. => faults.push("name part must be no more than 63 bytes".into()),
+        _ => {}
+    }
+    if !is_key(name) {
+        faults.push(format!("name part {}", form()));
+    }
+    faults
+}
+
+fn label_value(text: &str) -> Vec<String> {
+    let message = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+                   start and end with an alphanumeric character";
+    let mut faults = Vec::new();
+    if text.len() > 63 {
+        faults.push("must be no more than 63 bytes".into());
+    }
+    if !text.is_empty() && !is_key(text) {
+        faults.push(fault(message, &format!("({KEY})?"), "'MyValue',  or 'my_value',  or '12345'"));
+    }
+    faults
+}
+
+/// Returns whether a text is a valid UUID. The hyphens are optional.
+fn is_uuid(text: &str) -> bool {
+    let mut rest = text;
+    for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+        if index > 0 {
+            rest = rest.strip_prefix('-').unwrap_or(rest);
+        }
+        match rest.split_at_checked(length) {
+            Some((digits, after)) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest = after,
+            _ => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let valid = digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
+    valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
+}
+
+/// Returns whether a text is a valid date and time. The letters `T` and `Z` may be in either case, and any offset is
+/// allowed.
+fn is_time(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let Some((date, time)) = text.split_once('t') else { return false };
+    let time = time.split('t').next().unwrap_or_default();
+    let Some((clock, rest)) = time.split_at_checked(8) else { return false };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<_> = clock.split(':').collect();
+    let [hour, minute, second] = *parts else { return false };
+    let valid_clock = [(hour, "23"), (minute, "59"), (second, "59")]
+        .into_iter()
+        .all(|(part, max)| part.len() == 2 && digits(part) && part <= max);
+    let Some(zone) = rest.find(['z', '+', '-']) else { return false };
+    let (fraction, zone) = rest.split_at(zone);
+    let mut fraction = fraction.chars();
+    let valid_fraction = fraction.next().is_none() || digits(fraction.as_str());
+    let valid_zone = match zone.as_bytes() {
+        b"z" => true,
+        [_, hours @ .., b':', _, _] if hours.len() == 2 => {
+            zone.bytes().enumerate().all(|(at, byte)| matches!(at, 0 | 3) || byte.is_ascii_digit())
+        }
+        _ => false,
+    };
+    Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
+}
+
+/// Returns whether a text is a valid name for most kinds of objects.
+pub(crate) fn is_subdomain_name(text: &str) -> bool {
+    text.len() <= 253 && is_subdomain(text)
+}
+
+/// Returns whether a text is a valid name of a namespace.
+pub(crate) fn is_label_name(text: &str) -> bool {
+    text.len() <= 63 && is_label(text)
+}

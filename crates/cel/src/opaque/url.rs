@@ -1,0 +1,219 @@
+//! URLs, as Go parses them.
+
+use std::collections::HashMap;
+
+use super::ip;
+use crate::go_text::quoted;
+
+/// A URL.
+#[derive(Debug)]
+pub struct Url {
+    text: String,
+    pub(crate) scheme: String,
+    /// The host name and the port, without percent-encoding.
+    pub(crate) host: String,
+    path: String,
+    pub(crate) query: String,
+}
+
+impl Url {
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Splits a URL's host into the host name and the port.
+    pub(crate) fn host_and_port(&self) -> (&str, &str) {
+        let port = match self.host.rfind(']') {
+            Some(end) => self.host[end..].find(':').map(|index| end + index),
+            None => self.host.rfind(':'),
+        };
+        let (name, port) = match port {
+            Some(at) if is_port(&self.host[at..]) => (&self.host[..at], &self.host[at + 1..]),
+            _ => (&*self.host, ""),
+        };
+        (name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name), port)
+    }
+
+    /// Returns the path as Go writes it. A path with valid escapes stays unchanged.
+    pub(crate) fn escaped_path(&self) -> String {
+        escaped_path(&self.path)
+    }
+
+    /// Returns the values of each parameter in the query, in the order in which the parameters first occur. Skips invalid parameters.
+    pub(crate) fn query_values(&self) -> Vec<(String, Vec<String>)> {
+        let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
+        let mut places = HashMap::new();
+        for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let (Ok(name), Ok(value)) = (unescape(name, Mode::Query), unescape(value, Mode::Query)) else { continue };
+            let at = *places.entry(name.clone()).or_insert(pairs.len());
+            match pairs.get_mut(at) {
+                Some((_, values)) => values.push(value),
+                None => pairs.push((name, vec![value])),
+            }
+        }
+        pairs
+    }
+}
+
+/// Returns Go's error message for a text that is not a URL.
+pub(crate) fn refusal(text: &str, reason: &str) -> String {
+    format!("parse {}: {reason}", quoted(text))
+}
+
+/// Parses an absolute URL or an absolute path.
+pub(crate) fn parse_request(text: &str) -> Result<Url, String> {
+    parse(text, text, true)
+}
+
+/// Parses a URL of any form.
+pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
+    parse_request(text)?;
+    let (before, fragment) = text.split_once('#').map_or((text, ""), |(before, fragment)| (before, fragment));
+    unescape(fragment, Mode::Other)?;
+    parse(before, text, false)
+}
+
+fn parse(text: &str, whole: &str, request: bool) -> Result<Url, String> {
+    if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+        return Err("net/url: invalid control character in URL".into());
+    }
+    if text.is_empty() && request {
+        return Err("empty url".into());
+    }
+    let mut url = Url {
+        text: whole.into(),
+        scheme: String::new(),
+        host: String::new(),
+        path: String::new(),
+        query: String::new(),
+    };
+    if text == "*" {
+        url.path = "*".into();
+        return Ok(url);
+    }
+    let (scheme, rest) = scheme(text)?;
+    url.scheme = scheme.to_ascii_lowercase();
+    let (mut rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    url.query = query.into();
+    if !rest.starts_with('/') {
+        if !url.scheme.is_empty() {
+            return Ok(url);
+        }
+        if request {
+            return Err("invalid URI for request".into());
+        }
+        if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
+            return Err("first path segment in URL cannot contain colon".into());
+        }
+    }
+    if let Some(authority) = rest.strip_prefix("//")
+        && (!url.scheme.is_empty() || !request && !rest.starts_with("///"))
+    {
+        let end = authority.find('/').unwrap_or(authority.len());
+        url.host = host(&authority[..end])?;
+        rest = &authority[end..];
+    }
+    unescape(rest, Mode::Other)?;
+    url.path = rest.into();
+    Ok(url)
+}
+
+fn scheme(text: &str) -> Result<(&str, &str), String> {
+    for (index, c) in text.char_indices() {
+        match c {
+            'a'..='z' | 'A'..='Z' => {}
+            '0'..='9' | '+' | '-' | '.' if index > 0 => {}
+            ':' if index == 0 => return Err("missing protocol scheme".into()),
+            ':' => return Ok((&text[..index], &text[index + 1..])),
+            _ => break,
+        }
+    }
+    Ok(("", text))
+}
+
+fn host(authority: &str) -> Result<String, String> {
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if let Some(user) = user {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
+        if !user.bytes().all(valid) {
+            return Err("net/url: invalid userinfo".into());
+        }
+        unescape(user, Mode::Other)?;
+    }
+    let port = match host.starts_with('[') {
+        true => {
+            let end = host.rfind(']').ok_or("missing ']' in host")?;
+            let inner = host[1..end].split('%').next().unwrap_or_default();
+            if inner.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(format!("invalid host: {}", ip::parse_zoned(inner).err().unwrap_or_default()));
+            }
+            &host[end + 1..]
+        }
+        false => host.rfind(':').map_or("", |index| &host[index..]),
+    };
+    if !is_port(port) {
+        return Err(format!("invalid port {} after host", quoted(port)));
+    }
+    unescape(host, Mode::Host)
+}
+
+/// Returns whether a text is empty, or consists of a colon and digits.
+fn is_port(text: &str) -> bool {
+    text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Host,
+    Query,
+    Other,
+}
+
+fn unescape(text: &str, mode: Mode) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            b'%' => {
+                let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+                let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+                let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                let allowed = value.filter(|value| mode != Mode::Host || *value >= 0x80 || *value == b'%');
+                let Some(value) = allowed else {
+                    let shown: String = String::from_utf8_lossy(&after[..after.len().min(2)]).into();
+                    return Err(format!("invalid URL escape {}", quoted(&format!("%{shown}"))));
+                };
+                bytes.push(value);
+                rest = &after[2..];
+            }
+            b'+' if mode == Mode::Query => bytes.push(b' '),
+            byte if mode == Mode::Host && byte.is_ascii() && !is_host_byte(*byte) => {
+                return Err(format!("invalid character {} in host name", quoted(&char::from(*byte).to_string())));
+            }
+            byte => bytes.push(*byte),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into())
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!$&'()*+,;=:[]<>\"-_.~".contains(&byte)
+}
+
+fn escaped_path(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
+    if path == "*" || path.bytes().all(|byte| plain(byte) || b"!'()*[]%".contains(&byte)) {
+        return path.into();
+    }
+    let path = unescape(path, Mode::Other).unwrap_or_else(|_| path.into());
+    let mut escaped = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match plain(byte) {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
