@@ -1,25 +1,17 @@
-//! Handlers without their types. A handler turns the request of a review into its response.
+//! Handlers without their types. A handler turns the request of a review into its answer.
 
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use futures_util::FutureExt;
-use pintle_meta::{Status, StatusDetails};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::timeout;
 
 use crate::admission::Admission;
 use crate::answer::{Allowed, Denial, Notes};
 use crate::change;
 use crate::decode::decode;
-use crate::review::{AdmissionRequest, AdmissionResponse};
-use crate::webhook::Webhook;
+use crate::review::AdmissionRequest;
 
 /// The answer of a handler. It consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
@@ -83,90 +75,4 @@ fn changes<T: DeserializeOwned + Serialize>(
 
 fn to_json<T: Serialize>(object: &T) -> Result<Value, Denial> {
     serde_json::to_value(object).map_err(|error| Denial::internal(format!("cannot encode the object: {error}")))
-}
-
-impl Webhook {
-    /// Responds to a request. This method never fails, because an invalid request, a panic and a timeout become
-    /// denials.
-    pub(crate) async fn respond(&self, request: AdmissionRequest, limit: Option<Duration>) -> AdmissionResponse {
-        let limit = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
-        let (uid, details) = (request.uid.clone(), details(&request));
-        let answer = match self.check(&request) {
-            Err(denial) => Err(denial),
-            Ok(()) => {
-                let call = AssertUnwindSafe(async { (self.handle)(request).await }).catch_unwind();
-                match timeout(limit, call).await {
-                    Ok(Ok(answer)) => answer,
-                    Ok(Err(_)) => {
-                        Err(Denial::internal("the handler panicked; the log of the webhook has the cause".into()))
-                    }
-                    Err(_) => Err(Denial::timeout(format!("the handler did not finish within {limit:?}"))),
-                }
-            }
-        };
-        let answer = answer.and_then(|(patch, notes)| {
-            let encoded = patch.map(|patch| serde_json::to_vec(&patch)).transpose();
-            let encoded = encoded.map_err(|error| Denial::internal(format!("cannot encode the patch: {error}")))?;
-            Ok((encoded.map(|patch| STANDARD.encode(patch)), notes))
-        });
-        match answer {
-            Ok((patch, notes)) => AdmissionResponse {
-                uid,
-                allowed: true,
-                status: None,
-                patch_type: patch.is_some().then(|| "JSONPatch".into()),
-                patch,
-                audit_annotations: notes.audit,
-                warnings: notes.warnings,
-            },
-            Err(denial) => self.denied(uid, denial, details),
-        }
-    }
-
-    fn denied(&self, uid: String, denial: Denial, details: StatusDetails) -> AdmissionResponse {
-        let mut status = denial.status();
-        tracing::debug!(webhook = self.path(), code = status.code, message = status.message, "denied a request");
-        if status.code >= 500 {
-            tracing::warn!(webhook = self.path(), code = status.code, message = status.message, "a webhook failed");
-        }
-        let causes = status.details.take().map(|details| details.causes).unwrap_or_default();
-        status.details = Some(StatusDetails { causes, ..details });
-        let Notes { warnings, audit } = denial.into_notes();
-        let status: Option<Status> = Some(status);
-        AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
-    }
-
-    /// Rejects requests for a resource or operation for which the webhook was not declared. Such requests occur if the configuration in the
-    /// cluster was written by hand.
-    fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
-        let (own, sent) = (self.resource.gvr(), &request.resource);
-        let subresource = self.subresource.as_deref().unwrap_or_default();
-        if own != *sent || subresource != request.sub_resource {
-            let slash =
-                |subresource: &str| if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
-            return Err(Denial::bad_request(format!(
-                "the webhook {} is for {own}{}, and not for {sent}{}; correct the rules of its configuration",
-                self.path(),
-                slash(subresource),
-                slash(&request.sub_resource)
-            )));
-        }
-        if !self.operations.contains(&request.operation) {
-            return Err(Denial::bad_request(format!(
-                "the webhook {} does not handle {}; correct the rules of its configuration",
-                self.path(),
-                request.operation.as_str()
-            )));
-        }
-        Ok(())
-    }
-}
-
-fn details(request: &AdmissionRequest) -> StatusDetails {
-    StatusDetails {
-        name: request.name.clone(),
-        group: request.kind.group.clone(),
-        kind: request.kind.kind.clone(),
-        ..StatusDetails::default()
-    }
 }

@@ -83,12 +83,14 @@ mod change;
 #[cfg(feature = "server")]
 mod connections;
 mod decode;
+mod endpoint;
 mod failure_log;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handler;
 mod hub;
 mod registration;
+mod respond;
 mod review;
 #[cfg(feature = "server")]
 mod server;
@@ -101,8 +103,9 @@ pub use admission::Admission;
 pub use answer::{Allowed, Denial};
 #[cfg(feature = "server")]
 pub use certificate::{CertificateError, CertificateFiles};
+pub use endpoint::Endpoint;
 pub use hub::Hub;
-pub use registration::{Endpoint, MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+pub use registration::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 pub use review::{
     AdmissionRequest, AdmissionResponse, AdmissionReview, ConversionRequest, ConversionResponse, ConversionReview,
     Operation, UserInfo,

@@ -1,7 +1,5 @@
 //! Creates the objects with which the API server finds and calls the webhooks.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ObjectMeta, Scope};
 use serde::{Deserialize, Serialize};
@@ -9,57 +7,6 @@ use serde_json::{Value, json};
 
 use crate::webhook::{FailurePolicy, Webhook};
 use crate::webhooks::{Route, Webhooks};
-
-/// The address at which the API server finds the webhooks.
-///
-/// # Examples
-///
-/// ```
-/// use pintle_webhook::Endpoint;
-///
-/// let in_cluster = Endpoint::service("website-system", "website-controller");
-/// let on_my_machine = Endpoint::url("https://192.168.1.7:9443");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// A Service in the cluster. The certificate must be valid for `NAME.NAMESPACE.svc`.
-    Service {
-        /// The namespace of the Service.
-        namespace: String,
-        /// The name of the Service.
-        name: String,
-        /// The port of the Service.
-        port: u16,
-    },
-    /// The part of a URL before the path, such as `https://host:port`.
-    Url(String),
-}
-
-impl Endpoint {
-    /// Creates an endpoint at port 443 of a Service.
-    pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
-    }
-
-    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must be able to reach this URL.
-    pub fn url(url: impl Into<String>) -> Self {
-        Self::Url(url.into())
-    }
-
-    fn client_config(&self, path: &str, authority: &[u8]) -> Value {
-        let mut config = match self {
-            Self::Service { namespace, name, port } => {
-                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
-            }
-            Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
-        };
-        // Without a CA bundle, the API server trusts the root certificates of its system.
-        if !authority.is_empty() {
-            config["caBundle"] = STANDARD.encode(authority).into();
-        }
-        config
-    }
-}
 
 macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(

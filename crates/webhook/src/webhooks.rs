@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::budget::Budget;
+use crate::endpoint::Endpoint;
 use crate::hub::{Conversion, Hub};
-use crate::registration::Endpoint;
 use crate::webhook::Webhook;
 
 /// The webhooks of a program. This type creates the objects that register the webhooks in the cluster. This type also

@@ -51,8 +51,6 @@ const CIRCLES: &[(&[&str], &str)] = &[
         TO_OPEN,
     ),
     (&["informer::subscription::known", "informer::subscription::queue"], TO_OPEN),
-    (&["webhook::handler", "webhook::webhook"], TO_OPEN),
-    (&["webhook::registration", "webhook::webhooks"], TO_OPEN),
 ];
 
 /// The reason of circles that were not opened yet. A group with this reason does not justify another circle.
