@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use crate::Sample;
+use crate::meter::Sample;
 
 /// Prints a sample as JSON. If `sample` is `None`, the function prints `usage` and the names of the workloads, and
 /// returns the exit code 2.

@@ -18,8 +18,7 @@ use pintle_meta::ClientConfig;
 use pintle_restreq::RestClient;
 use tokio::runtime::Runtime;
 
-use crate::Sample;
-use crate::meter::resident_of;
+use crate::meter::{Sample, resident_of};
 
 /// The server that a workload uses, and the size of the workload.
 #[derive(Clone, Debug, Default)]

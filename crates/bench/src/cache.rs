@@ -19,8 +19,9 @@ use k8s_openapi::api::core::v1::Pod;
 use pintle_informer::Compact;
 use tokio::runtime::Runtime;
 
+use crate::answer::answer;
 use crate::feed::Feed;
-use crate::{Sample, answer};
+use crate::meter::Sample;
 use informer::Kept;
 use slim_pod::SlimPod;
 

@@ -9,8 +9,7 @@ use cel::Context;
 use pintle_cel::{Activation, CALL_LIMIT, Environment, Program, Type};
 use serde_json::Value;
 
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// The text with the rules. Each line contains one rule.
 const RULES: &str = include_str!("cel/rules.txt");

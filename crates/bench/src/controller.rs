@@ -21,7 +21,8 @@ use pintle_kubeconfig::{Environment, Overrides};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::{Sample, answer};
+use crate::answer::answer;
+use crate::meter::Sample;
 
 pub use maps::fill;
 use progress::{Progress, RUN};

@@ -17,8 +17,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::Sample;
-use crate::meter::{Tally, measure, sockets};
+use crate::meter::{Sample, Tally, measure, sockets};
 use contender::{Contender, next};
 
 /// The client and the options with which a workload runs.

@@ -12,9 +12,9 @@ use pintle_delta_fifo::{
 use pintle_informer::Cache;
 use pintle_meta::{Object as _, ObjectKey};
 
-use crate::meter::{Tally, measure};
+use crate::answer::answer;
+use crate::meter::{Sample, Tally, measure};
 use crate::store::{Pod, pods};
-use crate::{Sample, answer};
 
 type Object = Arc<Pod>;
 type Known = Box<dyn KeyListerGetter<ObjectKey, Object> + Send + Sync>;

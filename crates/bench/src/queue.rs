@@ -22,7 +22,7 @@ use pintle_metrics::InMemoryProvider;
 use pintle_ratelimit::Clock;
 use pintle_workqueue::{QueueConfig, WorkQueue};
 
-use crate::Sample;
+use crate::meter::Sample;
 use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;

@@ -21,7 +21,8 @@ use pintle_kubeconfig::{Environment, Overrides};
 use pintle_restreq::{Http2Config, RestClient, RestClientConfig};
 use tokio::runtime::Runtime;
 
-use crate::{Sample, answer};
+use crate::answer::answer;
+use crate::meter::Sample;
 
 pub use server::{Listeners, serve};
 

@@ -13,8 +13,8 @@ use fastrand::Rng;
 use pintle_informer::Cache;
 use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 
-use crate::meter::{Tally, measure};
-use crate::{Sample, answer};
+use crate::answer::answer;
+use crate::meter::{Sample, Tally, measure};
 
 /// A pod type with only the fields that the workloads need.
 pub(crate) struct Pod {

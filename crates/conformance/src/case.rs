@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use crate::Json;
+use crate::json::Json;
 
 /// A sequence of requests with the responses of a real kube-apiserver.
 #[derive(Clone, Debug, Deserialize, Serialize)]

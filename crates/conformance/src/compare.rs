@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::{Json, Step};
+use crate::case::Step;
+use crate::json::Json;
 
 /// A difference between a response and the recorded response of the same step.
 #[derive(Clone, Debug, PartialEq)]

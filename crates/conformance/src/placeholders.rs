@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use anyhow::Context;
 
-use crate::Json;
+use crate::json::Json;
 use crate::shape::{is_uuid, mask};
 
 /// The values that differ between runs of a case. They were collected during one run.

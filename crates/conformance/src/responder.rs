@@ -28,7 +28,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
-use crate::Json;
+use crate::json::Json;
 use behaviour::Behaviour;
 
 /// The maximum size of a review. kube-apiserver stores no objects above 3 MiB, but a ConversionReview can contain a whole list.

@@ -16,11 +16,13 @@ use serde_json::Number;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::case::{Case, Step, StepHeaders};
 use crate::client::{Answer, Client};
+use crate::json::Json;
 use crate::placeholders::{Placeholders, is_list};
 use crate::responder::Responder;
 use crate::stream::Stream;
-use crate::{Case, Json, Step, StepHeaders, token};
+use crate::token;
 
 /// The headers that every recorded response contains.
 const HEADERS: [&str; 8] =

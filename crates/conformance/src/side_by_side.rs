@@ -18,9 +18,11 @@ use tokio::time::{Instant, sleep};
 
 use self::manifests::Manifest;
 use self::resources::{Resource, Resources};
+use crate::case::Step;
 use crate::client::Client;
+use crate::embedded;
 use crate::session::{Server, Session};
-use crate::{Step, Target, embedded};
+use crate::verdict::Target;
 
 pub use self::causes::{Cause, Causes, Sightings};
 

@@ -7,8 +7,9 @@ use tokio::time::{Instant, timeout_at};
 
 use anyhow::bail;
 
+use crate::case::Step;
 use crate::client::Streaming;
-use crate::{Json, Step};
+use crate::json::Json;
 
 /// The maximum number of frames in the buffer. All cases need far fewer frames. If the buffer is full, the task reads no more
 /// frames from the server.

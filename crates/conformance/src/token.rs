@@ -5,7 +5,7 @@ use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::Json;
+use crate::json::Json;
 
 /// Reads the claims of a JWT without checking its signature.
 pub(crate) fn claims(token: &str) -> anyhow::Result<Json> {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::case::Case;
 use crate::client::{Client, Trust};
+use crate::compare::{Difference, compare};
 use crate::session::{self, Server};
-use crate::{Case, Difference, compare};
 
 /// The server that is tested, and the limits that apply to a run.
 #[derive(Clone, Debug)]

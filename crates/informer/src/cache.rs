@@ -7,7 +7,6 @@ mod moved;
 mod noted;
 pub(crate) mod parts;
 mod undecodable;
-pub(crate) mod version;
 mod writes;
 
 use std::cmp::Ordering;
@@ -18,25 +17,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
+use crate::error::{IndexFailed, NotReached, UnknownIndex};
+use crate::index::{Index, find};
+use crate::objects::Objects;
 use crate::panic::isolated;
+use crate::snapshot::Snapshot;
 use crate::store::{self, Pages, Write};
 use crate::stored::{Source, Stored};
-use crate::{NotReached, Objects, Snapshot, Undecodable, UnknownIndex};
+use crate::undecodable::Undecodable;
+use crate::version::{self, Revision};
 
 use history::{Memory, Past, Step};
 use moved::Moved;
 use noted::Noted;
 use parts::Parts;
-use version::Revision;
 use writes::{Indexed, Refused, Replaced, take};
 
 pub use history::{HistoryGuard, Remembered};
-pub use indices::{AddIndexError, IndexFailed, IndexValues};
-pub(crate) use indices::{Index, find};
+pub(crate) use undecodable::was_replaced;
 pub(crate) use writes::{WriteResult, last_of_each};
-
-/// The name of the namespace index. Every [`Cache`] has this index.
-pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// A thread-safe store of objects by key, with named indices. The cache is an [`Indexer`](pintle_delta_fifo::Indexer),
 /// as in client-go.

@@ -16,8 +16,8 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::Undecodable;
 use crate::panic::catch;
+use crate::undecodable::Undecodable;
 use record::Record;
 
 /// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). In this form, a

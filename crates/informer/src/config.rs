@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use pintle_metrics::Provider;
 
-use crate::{Projection, ReflectorConfig, ReflectorError};
+use crate::error::ReflectorError;
+use crate::projection::Projection;
+use crate::reflector_config::ReflectorConfig;
 
 /// Configures a [`SharedInformer`](crate::SharedInformer).
 ///

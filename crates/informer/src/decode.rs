@@ -1,8 +1,6 @@
-//! Decodes raw objects, and describes objects that cannot be decoded.
+//! Decodes raw objects.
 
 use std::borrow::Cow;
-use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{DecodeError, Metadata, Object, ObjectKey, ObjectMeta, Oversized, RawObject};
@@ -12,52 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::panic::catch;
 use crate::scan::Outline;
-use crate::stored::Stored;
-
-/// An object whose newest state is not in the cache. The newest state is missing if the object cannot be decoded or is
-/// larger than the source accepts. The newest state is also missing if a transform or the object's `Metadata`
-/// implementation panics. In a [`Cache`](crate::Cache) without an informer, an index function may have failed on the
-/// object. [`Lister::undecodable`](crate::Lister::undecodable) returns these entries.
-///
-/// # Examples
-///
-/// ```
-/// use pintle_informer::{InformerConfig, SharedInformer};
-/// use pintle_meta::{ApiResource, PartialObject, Scope};
-/// use pintle_testing::{Collection, CollectionConfig};
-/// use serde_json::json;
-///
-/// #[tokio::main(flavor = "current_thread")]
-/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
-///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1", "generation": "seven"}}));
-///     let informer = SharedInformer::new(pods, InformerConfig::default());
-///     informer.start();
-///     informer.wait_for_sync().await?;
-///
-///     let lister = informer.lister();
-///     assert!(lister.is_empty());
-///     let pod = &lister.undecodable()[0];
-///     assert_eq!(pod.key.as_str(), "team-a/web-1");
-///     assert!(pod.error.starts_with("invalid type: string, expected i64"), "{}", pod.error);
-///     Ok(())
-/// }
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Undecodable {
-    /// The key of the object.
-    pub key: ObjectKey,
-    /// The uid of the object, if it could be read.
-    pub uid: String,
-    /// The resourceVersion of the object, if it could be read.
-    pub resource_version: String,
-    /// The reason why the object is not in the cache. A position in the message refers to the bytes that the
-    /// [`Projection`](crate::Projection) keeps. The message does not quote values of a wrong type. The messages of
-    /// panics and of hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
-    pub error: String,
-}
+use crate::stored::{Stored, from_json};
+use crate::undecodable::Undecodable;
 
 /// A decoded object, or the error. Cloning this type is cheap if `T` is an `Arc`.
 #[derive(Clone)]
@@ -91,12 +45,6 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
         Ok(Err(error)) => Decoded::undecodable(identity(object), DecodeError::from(error).to_string()),
         Err(panic) => Decoded::undecodable(identity(object), format!("its Deserialize panicked: {panic}")),
     }
-}
-
-/// Works like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation
-/// fails, `from_slice` decides whether the object is valid, since skipped fields need not be valid UTF-8.
-pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
-    str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
 /// Reads the identity of an object. Fields that cannot be read stay empty. All other fields are skipped without
@@ -144,14 +92,6 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
         ..ObjectMeta::new(namespace, name)
     }
 }
-
-impl fmt::Display for Undecodable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be decoded: {}", self.key, self.error)
-    }
-}
-
-impl Error for Undecodable {}
 
 impl<T> Decoded<T> {
     /// Creates an undecodable entry for the object with this metadata.

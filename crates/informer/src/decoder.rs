@@ -7,12 +7,14 @@ use std::sync::Arc;
 use pintle_meta::{Object, ObjectKey, ObjectMeta, RawObject};
 use serde::de::DeserializeOwned;
 
+use crate::cache::Cache;
 use crate::catch_drop::CatchDrop;
+use crate::config::Transform;
 use crate::decode::{Decoded, Observed, decode, identity};
 use crate::panic::catch;
+use crate::projection::Projection;
 use crate::scan::{Outline, Scanner};
 use crate::stored::{Source, Stored};
-use crate::{Cache, Projection, Transform};
 
 /// Decodes the objects of an informer. Several threads use the decoder at the same time.
 pub(crate) struct Decoder<T> {

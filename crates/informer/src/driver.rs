@@ -5,12 +5,10 @@ mod decoding;
 mod followers;
 mod offload;
 mod requests;
-mod states;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{ListWatch, Object, ObjectKey};
@@ -21,20 +19,24 @@ use tokio_util::sync::CancellationToken;
 
 use self::offload::{drop_off_the_runtime, off_the_runtime};
 use self::requests::Requests;
+use crate::clock::now;
+use crate::config::Transform;
 use crate::decode::Observed;
 use crate::decoder::Decoder;
+use crate::error::{IndexFailed, ReflectorError};
 use crate::metrics::Metrics;
 use crate::namespaces::Place;
 use crate::on_error::ErrorHandlers;
 use crate::panic::caught;
+use crate::projection::Projection;
 use crate::publisher::{Notifications, Publisher};
 use crate::reflector::{Command, Input, Output, Reflector};
+use crate::states::{States, Whole};
+use crate::stop_cause::StopCause;
 use crate::stored::Stored;
-use crate::{IndexFailed, Projection, ReflectorError, StopCause, Transform};
 
 pub(crate) use self::followers::Followers;
 pub(crate) use self::requests::Limits;
-pub(crate) use self::states::{States, Whole};
 
 /// Runs a reflector: executes its commands, reads the clock and stores its output.
 pub(crate) struct Driver<T, L> {
@@ -288,10 +290,6 @@ fn len<T>(item: &Entry<T>) -> usize {
         Item::ReplacedAll { objects, .. } => objects.len(),
         _ => 1,
     }
-}
-
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 /// Starts resyncs when they are due.

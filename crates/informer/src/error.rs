@@ -2,9 +2,9 @@
 
 use std::mem::discriminant;
 
-use pintle_meta::ApiError;
+use pintle_meta::{ApiError, ObjectKey};
 
-use crate::{IndexFailed, StopCause};
+use crate::stop_cause::StopCause;
 
 /// The cache has no index with this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +53,18 @@ pub struct NotSynced {
 )]
 pub struct SelectorsShared {
     pub(crate) informer: String,
+}
+
+/// An index function failed or panicked on an object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct IndexFailed {
+    /// The key of the object.
+    pub key: ObjectKey,
+    /// The name of the index.
+    pub index: String,
+    /// The message of the error or panic.
+    pub(crate) error: String,
 }
 
 /// A failure that an informer reports.

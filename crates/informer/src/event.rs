@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_meta::{Object, ObjectKey};
 
-use crate::EventObject;
+use crate::event_object::EventObject;
 
 /// A change of an object, delivered to a subscriber after the cache has changed.
 ///

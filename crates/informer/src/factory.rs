@@ -10,9 +10,12 @@ use std::time::Duration;
 use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
 
-use crate::shared_informer::{Covered, Scope, Settings};
+use crate::config::{ErrorHandler, InformerConfig};
+use crate::error::NotSynced;
+use crate::namespaces::Namespaces;
+use crate::shared_informer::{Covered, Scope, Settings, SharedInformer};
+use crate::status::InformerStatus;
 use crate::user::{User, Users};
-use crate::{ErrorHandler, InformerConfig, InformerStatus, Namespaces, NotSynced, SharedInformer};
 
 /// Shares informers between callers that request the same objects.
 ///

@@ -6,7 +6,7 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::Projection;
+use crate::projection::Projection;
 use crate::recorder::line::Line;
 use crate::scan::Scanner;
 

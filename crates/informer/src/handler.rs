@@ -12,9 +12,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::event::ResourceEvent;
 use crate::panic::catch;
-use crate::subscription::DECODE_COST;
-use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
+use crate::shared_informer::SharedInformer;
+use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 
 /// A receiver for the events of an informer, like client-go's `ResourceEventHandler`.
 ///

@@ -206,6 +206,7 @@
 
 mod cache;
 mod catch_drop;
+mod clock;
 mod compact;
 mod config;
 mod decode;
@@ -218,6 +219,9 @@ mod factory;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handler;
+mod index;
+mod iter;
+mod listed;
 mod lister;
 mod metrics;
 #[cfg(any(pintle_loom, pintle_shuttle))]
@@ -238,22 +242,28 @@ mod shared_informer;
 mod snapshot;
 mod state;
 mod state_watch;
+mod states;
 mod status;
+mod stop_cause;
 mod store;
 mod stored;
 mod subscription;
 mod sync;
+mod undecodable;
 mod user;
+mod version;
+mod view;
 
-pub use cache::{AddIndexError, Cache, HistoryGuard, IndexFailed, IndexValues, NAMESPACE_INDEX, Remembered};
+pub use cache::{Cache, HistoryGuard, Remembered};
 pub use compact::Compact;
 pub use config::{DecodePolicy, ErrorHandler, InformerConfig, Transform};
-pub use decode::Undecodable;
-pub use error::{NotReached, NotSynced, ReflectorError, SelectorsShared, UnknownIndex};
+pub use error::{IndexFailed, NotReached, NotSynced, ReflectorError, SelectorsShared, UnknownIndex};
 pub use event::ResourceEvent;
 pub use event_object::EventObject;
 pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
+pub use index::{AddIndexError, IndexValues, NAMESPACE_INDEX};
+pub use iter::Iter;
 pub use lister::{Lister, NamespaceLister};
 pub use namespaces::Namespaces;
 pub use objects::Objects;
@@ -262,11 +272,14 @@ pub use projection::Projection;
 pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
-pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
-pub use state::{InformerState, ListProgress, StopCause};
+pub use snapshot::{Difference, Snapshot};
+pub use state::{InformerState, ListProgress};
 pub use state_watch::StateWatch;
 pub use status::{InformerStatus, LastFailure};
+pub use stop_cause::StopCause;
 pub use subscription::{EventChannel, NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
+pub use undecodable::Undecodable;
+pub use view::{View, Viewed};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
+use crate::cache::{Cache, HistoryGuard, Remembered};
+use crate::error::{NotReached, UnknownIndex};
+use crate::objects::Objects;
+use crate::snapshot::Snapshot;
 use crate::store::NAMESPACES;
+use crate::undecodable::Undecodable;
 use crate::user::User;
-use crate::{Cache, HistoryGuard, NotReached, Objects, Remembered, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. A lister is cheap to clone.
 ///

@@ -8,10 +8,12 @@ use std::time::Instant;
 use pintle_meta::{ApiResource, Object};
 use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
 
-use crate::driver::{Whole, now};
+use crate::clock::now;
+use crate::error::ReflectorError;
 use crate::publisher::Publisher;
 use crate::reflector::{Command, Output, Step};
-use crate::{InformerState, ReflectorError};
+use crate::state::InformerState;
+use crate::states::Whole;
 
 const LABELS: &[&str] = &["name", "group", "version", "resource"];
 const ITEMS: MetricKind = MetricKind::Histogram(&[0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]);

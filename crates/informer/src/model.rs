@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_meta::Object;
 use serde::de::DeserializeOwned;
 
-use crate::Projection;
+use crate::projection::Projection;
 use crate::scan::Scanner;
 use crate::stored::{Source, Stored};
 

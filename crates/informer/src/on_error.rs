@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::config::ErrorHandler;
+use crate::error::ReflectorError;
 use crate::panic::catch;
-use crate::{ErrorHandler, ReflectorError};
 
 /// The error handlers of an informer. One handler is part of the configuration. The other handlers are from callers
 /// that share the informer.

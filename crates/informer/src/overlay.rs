@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 
 use pintle_meta::{LabelSelector, Object, ObjectApi, ObjectKey};
 
-use crate::driver::now;
-use crate::{Cache, Lister, NAMESPACE_INDEX, UnknownIndex};
+use crate::cache::Cache;
+use crate::clock::now;
+use crate::error::UnknownIndex;
+use crate::index::NAMESPACE_INDEX;
+use crate::lister::Lister;
 
 pub use self::own_writes::OwnWrites;
 

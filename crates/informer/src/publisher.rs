@@ -11,14 +11,16 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
 use crate::cache::parts::{Demand, Parts, Progress};
-use crate::cache::version::is_older;
-use crate::cache::{Index, WriteResult, last_of_each};
+use crate::cache::{Cache, WriteResult, last_of_each, was_replaced};
 use crate::decode::{Decoded, Observed};
+use crate::error::IndexFailed;
+use crate::index::Index;
 use crate::namespaces::{Followed, Place};
 use crate::stored::{Found, Source, Stored};
-use crate::subscription::{Aftermath, Entry, HashedState, Notification, Queue, Walk};
+use crate::subscription::{Aftermath, Entry, HashedState, Notification, Queue, SubscriptionStatus, Walk};
+use crate::undecodable::Undecodable;
 use crate::user::User;
-use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
+use crate::version::is_older;
 
 /// The cache of an informer and its subscribers.
 ///
@@ -573,9 +575,4 @@ fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
-}
-
-/// Returns whether the undecodable `entry` and `known` are different objects with the same name.
-pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
-    known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

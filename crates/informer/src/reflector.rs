@@ -16,8 +16,10 @@ use self::list::Pages;
 use self::streaming::PAUSES;
 use self::watch::Stream;
 
-use crate::cache::version::is_older;
-use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
+use crate::error::ReflectorError;
+use crate::reflector_config::ReflectorConfig;
+use crate::state::{InformerState, ListProgress};
+use crate::version::is_older;
 
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pintle_meta::ObjectKey;
 
 use self::cursor::Cursor;
-use crate::Projection;
+use crate::projection::Projection;
 use crate::stored::{Content, HeadText, Record, Source};
 
 /// A scanner for the fields of a projection.

@@ -13,7 +13,7 @@ use pintle_meta::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::ReflectorConfig;
+use crate::reflector_config::ReflectorConfig;
 
 /// A label selector and a field selector. An object must match both selectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

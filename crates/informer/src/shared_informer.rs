@@ -17,18 +17,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::work::Work;
-use crate::driver::{Followers, Whole};
-use crate::namespaces::{Followed, Place};
+use crate::config::{DecodePolicy, InformerConfig, Transform};
+use crate::driver::Followers;
+use crate::error::{NotSynced, SelectorsShared};
+use crate::index::{AddIndexError, IndexValues};
+use crate::lister::Lister;
+use crate::namespaces::{Followed, Namespaces, Place};
 use crate::on_error::ErrorHandlers;
+use crate::projection::Projection;
 use crate::publisher::Publisher;
+use crate::reflector_config::ReflectorConfig;
 use crate::selection::{Selection, Selectors};
-use crate::subscription::{Queue, clamp_period};
+use crate::state::InformerState;
+use crate::state_watch::StateWatch;
+use crate::states::Whole;
+use crate::stop_cause::StopCause;
+use crate::subscription::{NewestSubscription, Queue, Subscription, SubscriptionStatus, clamp_period};
 use crate::user::User;
-use crate::{
-    AddIndexError, DecodePolicy, IndexValues, InformerConfig, InformerState, Lister, Namespaces, NewestSubscription,
-    NotSynced, Projection, ReflectorConfig, SelectorsShared, StateWatch, StopCause, Subscription, SubscriptionStatus,
-    Transform,
-};
 
 /// A local, live copy of the objects of one resource. All readers and subscribers share this copy.
 ///

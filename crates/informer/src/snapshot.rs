@@ -1,19 +1,15 @@
 //! Snapshots of caches.
 
-mod view;
-
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
-use crate::cache::{Index, find};
-use crate::objects::Listed;
-use crate::store::{Pin, Reading};
+use crate::error::UnknownIndex;
+use crate::index::{Index, NAMESPACE_INDEX, find};
+use crate::iter::Iter;
+use crate::store::Pin;
 use crate::stored::Stored;
-use crate::{NAMESPACE_INDEX, UnknownIndex};
-
-pub use view::{View, Viewed};
 
 /// The objects and indices of a cache at one moment. A snapshot never changes.
 ///
@@ -199,7 +195,7 @@ impl<T> IntoIterator for Snapshot<T> {
     type IntoIter = Iter<T>;
 
     fn into_iter(self) -> Iter<T> {
-        Iter { objects: Source::Snapshot(Reading::new(self.pin)) }
+        Iter::of_snapshot(self.pin)
     }
 }
 
@@ -212,50 +208,6 @@ impl<T> IntoIterator for &Snapshot<T> {
     }
 }
 
-/// An iterator over the objects of a [`Snapshot`] or of a [list](crate::Objects). The iterator keeps the snapshot or the list
-/// alive.
-pub struct Iter<T> {
-    objects: Source<T>,
-}
-
-enum Source<T> {
-    Snapshot(Reading<Stored<T>, Stored<T>>),
-    /// The objects of a list from a slot on.
-    List {
-        list: Arc<Listed<T>>,
-        slot: usize,
-    },
-}
-
-impl<T> Iter<T> {
-    pub(crate) fn of_list(list: Arc<Listed<T>>) -> Self {
-        Self { objects: Source::List { list, slot: 0 } }
-    }
-
-    fn next_stored(&mut self) -> Option<Stored<T>> {
-        match &mut self.objects {
-            Source::Snapshot(reading) => {
-                let next = reading.next(|_, object| Some(object.clone()));
-                drop(reading.take_read_pages());
-                next
-            }
-            Source::List { list, slot } => list.next(slot).cloned(),
-        }
-    }
-}
-
 fn difference<T>((key, old, new): (ObjectKey, Option<Stored<T>>, Option<Stored<T>>)) -> Difference<T> {
     Difference { key, old: old.and_then(Stored::into_read), new: new.and_then(Stored::into_read) }
-}
-
-impl<T> Iterator for Iter<T> {
-    type Item = Arc<T>;
-
-    fn next(&mut self) -> Option<Arc<T>> {
-        loop {
-            if let Some(object) = self.next_stored()?.into_read() {
-                return Some(object);
-            }
-        }
-    }
 }

@@ -1,10 +1,10 @@
 //! The state of an informer.
 
-use std::fmt;
 use std::mem::discriminant;
 use std::time::Instant;
 
-use crate::ReflectorError;
+use crate::error::ReflectorError;
+use crate::stop_cause::StopCause;
 
 /// The state of an informer.
 ///
@@ -90,22 +90,6 @@ pub struct ListProgress {
     pub remaining: Option<u64>,
 }
 
-/// The reason why an informer has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StopCause {
-    /// `stop` or `shutdown` was called, or the last handle was dropped.
-    ShutDown,
-    /// The tokio runtime of the informer was shut down.
-    RuntimeGone,
-    /// The source of the informer panicked. This reason also applies if the `Metadata` of an object panicked after the
-    /// informer had read the identity of the object.
-    Panicked {
-        /// The panic message.
-        message: String,
-    },
-}
-
 impl InformerState {
     /// Returns whether the informer has listed its resource and watches it.
     pub fn is_synced(&self) -> bool {
@@ -137,15 +121,5 @@ impl InformerState {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         // Wake watchers for each failure and each retry.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
-    }
-}
-
-impl fmt::Display for StopCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ShutDown => f.write_str("it was shut down"),
-            Self::RuntimeGone => f.write_str("its runtime was shut down"),
-            Self::Panicked { message } => write!(f, "it panicked: {message}"),
-        }
     }
 }

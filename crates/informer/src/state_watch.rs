@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::InformerState;
-use crate::driver::Whole;
 use crate::panic::isolated;
+use crate::state::InformerState;
+use crate::states::Whole;
 
 /// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///

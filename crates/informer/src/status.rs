@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use pintle_meta::{ApiResource, Object};
 
-use crate::{InformerState, ReflectorError, SharedInformer};
+use crate::error::ReflectorError;
+use crate::shared_informer::SharedInformer;
+use crate::state::InformerState;
 
 /// The status of an informer, for a status page. See [`InformerFactory::informers`](crate::InformerFactory::informers).
 ///

@@ -14,7 +14,7 @@ use crate::store::Value;
 
 pub(crate) use self::lease::Lease;
 pub(crate) use self::record::{Content, HeadText, Record};
-pub(crate) use self::source::{Found, Source};
+pub(crate) use self::source::{Found, Source, from_json};
 
 /// The result of checking whether a state can be read.
 pub(crate) struct Readability<T> {

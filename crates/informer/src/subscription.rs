@@ -4,6 +4,7 @@ mod channel;
 mod known;
 mod newest;
 mod queue;
+mod unknown;
 mod walk;
 
 use std::fmt;
@@ -25,8 +26,9 @@ use self::known::KnownChange;
 pub use self::newest::NewestSubscription;
 pub(crate) use self::queue::{Aftermath, HashedState, Notification, Queue};
 pub(crate) use self::walk::{Entry, Walk};
+use crate::event::ResourceEvent;
+use crate::event_object::EventObject;
 use crate::panic::isolated;
-use crate::{EventObject, ResourceEvent};
 
 /// Delivers the events of an informer to one subscriber. Dropping the subscription unsubscribes from the informer.
 ///

@@ -23,41 +23,10 @@ const CIRCLES: &[(&[&str], &str)] = &[
     (&["schema::builtin_types", "schema::types"], "a type refers to a struct by its index in the table of types"),
     (&["schema::fields", "schema::reader"], "a value can be a struct, and a struct contains values"),
     (
-        &[
-            "informer::cache",
-            "informer::config",
-            "informer::decode",
-            "informer::decoder",
-            "informer::driver",
-            "informer::error",
-            "informer::lister",
-            "informer::metrics",
-            "informer::objects",
-            "informer::on_error",
-            "informer::publisher",
-            "informer::reflector",
-            "informer::scan",
-            "informer::snapshot",
-            "informer::state",
-            "informer::stored",
-            "informer::subscription",
-            "informer::user",
-        ],
-        TO_OPEN,
+        &["informer::stored::hot", "informer::stored::record", "informer::stored::source"],
+        "a record refers to the source of its informer, which limits the memory of all decoded records",
     ),
-    (&["informer::cache::indices", "informer::cache::writes"], TO_OPEN),
-    (
-        &["informer::stored::hot", "informer::stored::lease", "informer::stored::record", "informer::stored::source"],
-        TO_OPEN,
-    ),
-    (&["informer::subscription::known", "informer::subscription::queue"], TO_OPEN),
 ];
-
-/// The reason of circles that were not opened yet. A group with this reason does not justify another circle.
-const TO_OPEN: &str = "to open";
-
-/// The crates whose files may still import items through the root of their crate. To be cleaned.
-const ROOT_IMPORTS: &[&str] = &["apiserver", "bench", "conformance", "informer"];
 
 /// The path of a module: the name of its crate, the names of the modules that contain it, and its own name.
 type Module = Vec<String>;
@@ -69,7 +38,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
         modules.insert(module(&source.path), (source.path.as_path(), without_comments(without_tests(&source.text))));
     }
     findings.extend(circles(&modules, CIRCLES));
-    findings.extend(imports_through_root(&modules, ROOT_IMPORTS));
+    findings.extend(imports_through_root(&modules));
 }
 
 /// Returns `a::b::c` for `crates/a/src/b/c.rs`.
@@ -95,17 +64,19 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
 }
 
 /// Reports the files that import an item through the root of their crate although a module defines it.
-fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[&str]) -> Vec<Finding> {
+fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut findings = Vec::new();
     for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
-        if allowed.contains(&&*module[0]) {
-            continue;
-        }
+        // An indented `use super::` belongs to a module in the same file, so its `super` is not the parent of the file.
+        let inner = |line: usize| {
+            code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
+        };
         // The paths of a macro are used by other crates, to which the modules are private.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
-            if path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item) {
+            let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);
+            if is_root_item && !inner(line) {
                 let owner = owner(item.to_vec(), modules, &known_as)[1..].join("::");
                 let what = format!("imports {} through the root: import it from crate::{owner}", item[1..].join("::"));
                 findings.push(Finding::new(file, line, what));
@@ -250,15 +221,17 @@ mod tests {
         let files = [
             ("crates/a/src/lib.rs", "mod b;\nmod c;\n\npub use b::B;\npub use c::C;\n"),
             ("crates/a/src/b.rs", "use crate::{C, c};\n\nmacro_rules! b {\n    () => { $crate::C }\n}\n"),
-            ("crates/a/src/c.rs", "use crate::b::B;\n\nfn f() {\n    crate::B::new()\n}\n"),
+            (
+                "crates/a/src/c.rs",
+                "use crate::b::B;\n\nfn f() {\n    crate::B::new()\n}\n\nmod inner {\n    use super::B;\n}\n",
+            ),
         ];
         let files = files.map(|(file, code)| (module(Path::new(file)), (Path::new(file), code.to_owned())));
-        let found = imports_through_root(&files.clone().into_iter().collect(), &[]);
+        let found = imports_through_root(&files.into_iter().collect());
         let expected = [
             "crates/a/src/b.rs:1: imports C through the root: import it from crate::c",
             "crates/a/src/c.rs:4: imports B through the root: import it from crate::b",
         ];
         assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
-        assert!(imports_through_root(&files.into_iter().collect(), &["a"]).is_empty());
     }
 }

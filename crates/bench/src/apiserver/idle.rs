@@ -5,8 +5,7 @@ use std::time::Instant;
 use pintle_restreq::RestClient;
 
 use super::{Setting, config_map, make_maps, make_namespace, runtime};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// The number of watches that share a connection.
 const SHARED: usize = 50;

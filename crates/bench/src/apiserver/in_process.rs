@@ -7,8 +7,7 @@ use pintle::apiserver::{ApiServer, ApiServerConfig, InProcess};
 use tower_service::Service as _;
 
 use super::{Setting, config_map, each, runtime};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 const AT_ONCE: usize = 64;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -8,8 +8,7 @@ use pintle_restreq::RestClient;
 use serde_json::Value;
 
 use super::{Setting, config_map, each, make_maps, quantile_ms, runtime};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use pintle_kubeconfig::{Environment, Overrides};
 
 use super::{Setting, quantile_ms};
-use crate::Sample;
-use crate::meter::{Tally, measure, resident_of};
+use crate::meter::{Sample, Tally, measure, resident_of};
 
 /// Repeatedly starts a process that runs the embedded server with plain HTTP, and requests the version from the server.
 pub(super) fn start(setting: &Setting) -> Sample {

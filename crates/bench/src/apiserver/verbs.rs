@@ -1,8 +1,7 @@
 //! Measures the writes and reads per second of Pintle's client over HTTP/2.
 
 use super::{Setting, config_map, each, make_namespace, runtime};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 const AT_ONCE: usize = 64;
 

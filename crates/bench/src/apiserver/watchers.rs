@@ -8,8 +8,7 @@ use pintle_restreq::RestClient;
 use tokio::sync::Semaphore;
 
 use super::{Setting, config_map, each, make_maps, make_namespace, runtime};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// The number of watches that share a connection.
 const SHARED: usize = 50;

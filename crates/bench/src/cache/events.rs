@@ -9,8 +9,7 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use super::informer::{Counted, Counter, Kept, Kind, informer};
 use super::sync::start_and_settle;
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Requests 200,000 updates from the load server, and measures the time from this request until every handler has received all updates. By
 /// default, Pintle's subscriptions merge several updates of an object if a handler is slow. In this workload, the subscriptions deliver

@@ -8,8 +8,7 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use super::informer::{Kept, Kind, informer};
 use super::sync::start_and_settle;
-use crate::Sample;
-use crate::meter::{Tally, live, measure, resident};
+use crate::meter::{Sample, Tally, live, measure, resident};
 
 /// The measurement starts before the informer is created. The measurement ends when the informer has synced and has finished its
 /// background work. There are no handlers. Before resident memory is read, none of the programs collects garbage or returns memory

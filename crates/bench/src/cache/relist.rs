@@ -8,8 +8,7 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use super::informer::{Counter, Kept, informer};
 use super::sync::start_and_settle;
-use crate::Sample;
-use crate::meter::{Tally, measure, peak, resident};
+use crate::meter::{Sample, Tally, measure, peak, resident};
 
 /// One pod in a hundred has changed before the re-list. The measured time starts with the list request, so it does not include a
 /// back-off. The measured time ends when a handler has received all changes. CPU time and memory are measured for a longer period.

@@ -7,8 +7,7 @@ use tokio::runtime::Builder;
 
 use super::Setting;
 use super::informer::{Counter, Kept, informer};
-use crate::Sample;
-use crate::meter::{Tally, measure, thread_cpu};
+use crate::meter::{Sample, Tally, measure, thread_cpu};
 
 /// Runs the first list of an informer on a runtime with a single thread. The run ends when a handler has received all objects. At the
 /// same time, another task yields in a loop and measures the longest time that it had to wait. The wait is measured both as wall time

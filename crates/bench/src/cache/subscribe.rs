@@ -8,8 +8,7 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use super::informer::{Kept, informer};
 use super::sync::start_and_settle;
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Measures one call of `subscribe()`. CPU time and memory include the delivery of all existing objects.
 pub(super) fn subscribe(setting: &Setting, runtime: &Runtime) -> Sample {

@@ -7,8 +7,7 @@ use tokio::runtime::Runtime;
 
 use super::Setting;
 use super::informer::{Counted, Counter, Kept, Kind, informer};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Measures the time from the start of the informer until its store is complete. When the measurement starts, the client exists
 /// but has no connection yet. CPU time and memory are measured until the only handler has received all objects.

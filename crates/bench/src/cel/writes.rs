@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use tower_service::Service as _;
 
 use super::{OBJECT, RULES, rounds};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 const SCHEMA: &str = include_str!("schema.json");
 const WRITES: usize = 5_000;

@@ -11,8 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::{Setting, at, cluster, election, own_name, runtime};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 const SHARDS: u32 = 8;
 

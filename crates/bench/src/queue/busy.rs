@@ -10,8 +10,7 @@ use pintle_workqueue::{ShutdownMode, WorkQueue};
 use super::Setting;
 use super::crew::Crew;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
 const WORKERS: usize = 8;

@@ -10,8 +10,7 @@ use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 use super::Setting;
 use super::crew::{Crew, Threads};
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// The rate limiter that determines the delays.
 #[derive(Clone, Copy)]

@@ -7,8 +7,7 @@ use pintle_workqueue::{ShutdownMode, WorkQueue};
 use super::Setting;
 use super::crew::Crew;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Adds 1 M keys, and then shuts down the queue. After this, `workers` workers take and finish all keys. The measurement includes
 /// both the adds and the gets.

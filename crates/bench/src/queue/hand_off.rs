@@ -9,8 +9,7 @@ use pintle_workqueue::{ShutdownMode, WorkQueue};
 use super::Setting;
 use super::crew::{Crew, Pace};
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
 const CREW: usize = 16;

@@ -8,8 +8,7 @@ use pintle_workqueue::{ShutdownMode, WorkQueue};
 use super::Setting;
 use super::crew::Crew;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Each of eight producers adds 1 M keys. The keys are random keys out of 100 k different ones. At the same time, eight
 /// workers take the keys. The measurement ends when all keys are done.

@@ -7,8 +7,7 @@ use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, ItemRateLimiter, Ke
 
 use super::Setting;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Each of 100 k items fails and is then forgotten, one item after another. The workload repeats this ten times. A lock protects the
 /// limiter, as in client-go. The caller of Pintle's limiter passes the current time. The limiter of client-go does not need the time.

@@ -4,8 +4,7 @@ use pintle_workqueue::WorkQueue;
 
 use super::Setting;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Adds, takes and finishes each of 1 M keys, one after another. The workload consists of two rounds. Only the second
 /// round is measured.

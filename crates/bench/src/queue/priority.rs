@@ -9,8 +9,7 @@ use pintle_workqueue::{AddOptions, DelayPolicy, MetricsStyle, Priority, QueueCon
 use super::Setting;
 use super::crew::Crew;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
 

@@ -15,8 +15,7 @@ use pintle_workqueue::{WorkItem, WorkQueue};
 
 use super::Setting;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure, resident, thread_cpu};
+use crate::meter::{Sample, Tally, measure, resident, thread_cpu};
 
 /// The number of keys that are in flight in another thread during the measurement. The other thread finishes these keys one by one.
 const HELD: usize = 100_000;

@@ -11,8 +11,7 @@ use pintle_workqueue::{ShutdownMode, WorkQueue};
 use super::Setting;
 use super::crew::Crew;
 use super::keys::{Key, keys};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
 /// Each of 16 producers adds 100 k keys. The keys are random keys out of 100 k different ones. At the same time, 16 workers take the

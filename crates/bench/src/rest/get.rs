@@ -12,8 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Protocol, Setting};
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
-use crate::Sample;
+use crate::meter::Sample;
 
 /// With HTTP/1.1, each of the `at_once` clients has a connection of its own. With HTTP/2, all of these clients share a
 /// connection.

@@ -9,8 +9,7 @@ use pintle_restreq::{Api, RestClient};
 use tokio::runtime::Runtime;
 
 use super::Setting;
-use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Sample, Tally, measure};
 
 /// Decodes each pod as soon as it arrives, and drops it. The measurement includes only the list of all pods. Before the measurement, a
 /// request for a small list loads the code and opens the connection.

@@ -12,8 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Protocol, Setting};
-use crate::Sample;
-use crate::meter::{Tally, measure, resident, sockets};
+use crate::meter::{Sample, Tally, measure, resident, sockets};
 
 /// For each watch, a task decodes the events. The watches use HTTP/2 if the client library supports HTTP/2. The workload measures the
 /// growth of resident memory and of the number of open sockets. This growth is counted from before the first watch until the end of the

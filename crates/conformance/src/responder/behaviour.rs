@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::convert::{Operation, convert};
 use super::template::fill;
-use crate::Json;
+use crate::json::Json;
 
 /// How a webhook answers a review. All members are optional. Strings in `response`, `patch`, `review` and `body` are
 /// [templates](fill).

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::Json;
+use crate::json::Json;
 
 /// A step of a conversion. All places are JSON pointers. An operation has no effect if its source is absent, and creates the objects
 /// around its destination.

@@ -1,6 +1,6 @@
 //! Fills in the templates of a behaviour.
 
-use crate::Json;
+use crate::json::Json;
 
 /// Replaces `{{POINTER}}` in all strings of a value by the part of the review at this JSON pointer. A string that consists of one
 /// template becomes the value itself, which need not be a string. In other strings, values that are not strings appear as JSON. A part

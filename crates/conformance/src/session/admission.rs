@@ -6,9 +6,10 @@ use anyhow::{Context, ensure};
 use tokio::time::{Instant, sleep};
 
 use super::{Session, content, request};
+use crate::case::{Step, StepHeaders};
+use crate::json::Json;
 use crate::ready::{Probe, lease};
 use crate::responder::Responder;
-use crate::{Json, Step, StepHeaders};
 
 /// The maximum time until a real server activates a new admission object, or removes a deleted CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);

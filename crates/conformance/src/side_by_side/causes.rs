@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::{Difference, Json, Step, compare};
+use crate::case::Step;
+use crate::compare::{Difference, compare};
+use crate::json::Json;
 
 /// The cause of one or more differences. A cause does not name a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,7 +11,7 @@ use super::manifests::Manifest;
 use super::normalise::without_shared;
 use super::resources::Resources;
 use super::{Causes, Comparison, Servers};
-use crate::Json;
+use crate::json::Json;
 use crate::session::{Server, Session};
 
 /// The maximum time until a server has published a definition.

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::manifests::Manifest;
 use super::resources::Resource;
+use crate::case::{Step, StepHeaders};
+use crate::json::Json;
 use crate::session::{Server, Session};
-use crate::{Json, Step, StepHeaders};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::Json;
+use crate::json::Json;
 
 /// One document of a file.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Replaces values that each server chooses, such as addresses, ports and ages, by placeholders. An earlier step has already replaced
 //! names, uids, times and resourceVersions.
 
-use crate::{Json, Step};
+use crate::case::Step;
+use crate::json::Json;
 
 /// Replaces the values that each server chooses in the responses to all steps. If a custom resource is rejected, the causes are
 /// sorted, because a real server returns them in random order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::manifests::Manifest;
-use crate::Json;
+use crate::json::Json;
 use crate::session::{Server, Session};
 
 /// An API resource.

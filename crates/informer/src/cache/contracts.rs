@@ -9,7 +9,8 @@ use pintle_delta_fifo::{
 };
 use pintle_meta::{Object, ObjectKey};
 
-use super::{Cache, version};
+use super::Cache;
+use crate::version;
 
 impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
     type Entry = Arc<T>;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
 
-use super::version::{is_number, is_older};
 use crate::stored::Stored;
+use crate::version::{is_number, is_older};
 
 /// A recorded change of a cache, as [`Cache::changes_since`](crate::Cache::changes_since) returns it.
 #[derive(Debug)]

@@ -4,10 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::version::{self, Revision};
-use crate::Namespaces;
-use crate::namespaces::{Followed, Place};
+use crate::namespaces::{Followed, Namespaces, Place};
 use crate::selection::Selection;
+use crate::version::{self, Revision};
 
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.

@@ -6,9 +6,8 @@ use std::sync::{MutexGuard, PoisonError, atomic};
 use pintle_meta::{Object, ObjectKey};
 
 use super::Cache;
-use crate::Undecodable;
-use crate::publisher::was_replaced;
 use crate::stored::Stored;
+use crate::undecodable::Undecodable;
 
 impl<T: Object> Cache<T> {
     /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
@@ -87,4 +86,9 @@ impl<T: Object> Cache<T> {
     pub(super) fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
         self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether the undecodable `entry` and `known` are different objects with the same name.
+pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
+    known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

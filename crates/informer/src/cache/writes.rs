@@ -4,9 +4,10 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pintle_meta::{Object, ObjectKey};
 
+use crate::error::IndexFailed;
 use crate::store::Write;
 use crate::stored::Stored;
-use crate::{IndexFailed, Undecodable};
+use crate::undecodable::Undecodable;
 
 /// The result of writing one key.
 pub(crate) struct WriteResult<T> {

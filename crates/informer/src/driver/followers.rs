@@ -11,10 +11,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::Driver;
 use super::offload::off_the_runtime;
-use super::{Driver, Whole};
 use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
+use crate::states::Whole;
 
 /// The drivers of an informer of several namespaces. Each driver has its own task.
 pub(crate) struct Followers<T: Object, L> {

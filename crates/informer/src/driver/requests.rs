@@ -12,12 +12,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout, timeout_at};
 
+use super::BATCH;
 use super::decoding::{Decode, Decoding};
 use super::offload::drop_off_the_runtime;
-use super::{BATCH, States};
 use crate::decode::Observed;
 use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
+use crate::states::States;
 use crate::stored::Stored;
 
 /// Executes the requests of a driver. This type contains the open watch and the permit of the current list.

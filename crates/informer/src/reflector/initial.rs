@@ -7,7 +7,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use pintle_meta::Object;
 
-use crate::ListProgress;
+use crate::state::ListProgress;
 
 /// The objects of a streaming list, each in its newest known state.
 ///

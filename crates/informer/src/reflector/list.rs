@@ -7,7 +7,8 @@ use std::time::Instant;
 use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
 
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::{ListProgress, ReflectorError};
+use crate::error::ReflectorError;
+use crate::state::ListProgress;
 
 /// The default page size.
 const PAGE_SIZE: u32 = 500;

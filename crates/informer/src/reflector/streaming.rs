@@ -8,7 +8,7 @@ use pintle_ratelimit::BackoffConfig;
 use super::initial::Initial;
 use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::ReflectorError;
+use crate::error::ReflectorError;
 
 /// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;

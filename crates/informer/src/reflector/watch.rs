@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use pintle_meta::{ApiError, Bookmark, ErrorKind, Object, WatchEvent, WatchOptions};
 
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::ReflectorError;
-use crate::cache::version;
+use crate::error::ReflectorError;
+use crate::version;
 
 /// The duration below which a watch counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);

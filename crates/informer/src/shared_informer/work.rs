@@ -13,15 +13,17 @@ use tokio_util::task::TaskTracker;
 
 use super::{Covered, Launch, Owner, Scope, Settings, SharedInformer, short_name};
 use crate::cache::parts::Demand;
-use crate::driver::{Driver, Limits, Whole, run};
+use crate::config::InformerConfig;
+use crate::driver::{Driver, Limits, run};
 use crate::metrics::{Metrics, Pulled};
 use crate::namespaces::Place;
 use crate::on_error::ErrorHandlers;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
+use crate::reflector_config::ReflectorConfig;
 use crate::selection::{Selected, Selection, Selectors};
+use crate::states::Whole;
 use crate::stored::Source;
-use crate::{InformerConfig, ReflectorConfig};
 
 /// The state that all drivers of one informer share, and the configuration of the informer.
 pub(super) struct Work<T> {

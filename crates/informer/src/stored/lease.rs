@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::record::Record;
+use super::record::{Begun, Record};
 
 /// Keeps the decoded object of a record in memory. A lease exists if an object was decoded only to find out whether it
 /// can be decoded, for example before an event with the object is delivered. When the lease is dropped, the decoded
@@ -14,9 +14,14 @@ pub(crate) struct Lease<T> {
     record: Arc<Record<T>>,
 }
 
-impl<T> Lease<T> {
-    pub(super) fn new(record: &Arc<Record<T>>) -> Self {
-        Self { record: record.clone() }
+impl<T> Record<T> {
+    /// Decodes the object to find out whether it can be decoded, and keeps the decoded object as long as the lease
+    /// exists. Returns `None` if the object is already decoded, or if it cannot be decoded.
+    pub(super) fn lend(self: &Arc<Self>) -> Option<Lease<T>> {
+        match self.begin_read() {
+            Begun::Ready(_) | Begun::Unreadable => None,
+            Begun::Empty => self.fill(false).map(|_| Lease { record: self.clone() }),
+        }
     }
 }
 

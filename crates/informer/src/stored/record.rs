@@ -9,13 +9,12 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use pintle_meta::{Metadata, ObjectKey, ObjectMeta, OwnerRef};
 
-use super::lease::Lease;
 use super::source::{Found, Source};
 use super::{Stored, parse_metadata};
-use crate::Undecodable;
 use crate::catch_drop::CatchDrop;
 use crate::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex};
+use crate::undecodable::Undecodable;
 
 /// An object that is decoded at its first read, once for all readers. The decoded object stays in memory until the
 /// budget of the informer is exceeded. After that, the next read of the object decodes the object again.
@@ -73,7 +72,7 @@ enum Slot<T> {
 }
 
 /// The result of looking for the decoded object.
-enum Begun<T> {
+pub(super) enum Begun<T> {
     Ready(CatchDrop<T>),
     /// The object is not decoded, and the slot is reserved for this thread.
     Empty,
@@ -142,15 +141,6 @@ impl<T> Record<T> {
         }
     }
 
-    /// Decodes the object to find out whether it can be decoded, and keeps the decoded object as long as the lease
-    /// exists. Returns `None` if the object is already decoded, or if it cannot be decoded.
-    pub(super) fn lend(self: &Arc<Self>) -> Option<Lease<T>> {
-        match self.begin_read() {
-            Begun::Ready(_) | Begun::Unreadable => None,
-            Begun::Empty => self.fill(false).map(|_| Lease::new(self)),
-        }
-    }
-
     /// Drops the decoded object, unless it was read during the lease.
     pub(super) fn end_lease(self: &Arc<Self>) {
         let mut slot = self.slot.lock();
@@ -170,7 +160,7 @@ impl<T> Record<T> {
 
     /// Returns the decoded object. If the object is not decoded and can be decoded, reserves the slot. The caller must
     /// then call [`fill`](Self::fill).
-    fn begin_read(&self) -> Begun<T> {
+    pub(super) fn begin_read(&self) -> Begun<T> {
         let mut slot = self.slot.lock();
         loop {
             match &*slot {
@@ -190,7 +180,7 @@ impl<T> Record<T> {
     }
 
     /// Decodes the object into the reserved slot.
-    fn fill(self: &Arc<Self>, is_read: bool) -> Option<CatchDrop<T>> {
+    pub(super) fn fill(self: &Arc<Self>, is_read: bool) -> Option<CatchDrop<T>> {
         let object = self.decode();
         let next = object.clone().map_or(Slot::Empty, Slot::Ready);
         let mut slot = self.slot.lock();

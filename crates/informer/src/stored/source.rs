@@ -9,9 +9,8 @@ use tokio::sync::Notify;
 
 use super::hot::Hot;
 use super::record::Record;
-use crate::Undecodable;
-use crate::decode::from_json;
 use crate::panic::catch;
+use crate::undecodable::Undecodable;
 
 /// The decoder of an informer's objects, and the memory budget for decoded objects.
 pub(crate) struct Source<T> {
@@ -123,6 +122,12 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
             Err(format!("its Metadata panicked on it: {panic}"))
         }
     }
+}
+
+/// Works like `serde_json::from_slice`, but validates the UTF-8 of all strings in a single pass. If the validation
+/// fails, `from_slice` decides whether the object is valid, since skipped fields need not be valid UTF-8.
+pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
 fn probe(object: &impl Object) -> ObjectKey {

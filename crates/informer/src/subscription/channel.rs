@@ -9,7 +9,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pintle_meta::Object;
 
 use super::{Queue, Subscription};
-use crate::{ResourceEvent, SubscriptionStatus, SyncHandle};
+use crate::event::ResourceEvent;
+use crate::subscription::{SubscriptionStatus, SyncHandle};
 
 /// A channel that delivers the events of a [`Subscription`] to threads without a runtime. A receiver may take as long
 /// as it needs to handle an event.

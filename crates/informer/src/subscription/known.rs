@@ -1,11 +1,9 @@
 //! Delivers only changes of objects that the subscriber can read.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use pintle_delta_fifo::Change;
-use pintle_meta::{Object, ObjectKey};
+use pintle_meta::Object;
 use tokio::task::coop::poll_proceed;
 
 use super::queue::{KeyedChange, Queue};
@@ -25,17 +23,6 @@ struct Knowledge<T> {
     change: Option<KnownChange<T>>,
     /// Whether the check decoded an object.
     has_decoded: bool,
-}
-
-/// The keys whose objects could not be read when the queue delivered them. The subscriber has not received these
-/// objects.
-#[derive(Default)]
-pub(super) struct Unknown(Mutex<HashSet<ObjectKey>>);
-
-impl Unknown {
-    fn lock(&self) -> MutexGuard<'_, HashSet<ObjectKey>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T: Object> Queue<T> {

@@ -12,7 +12,7 @@ use pintle_meta::{Object, ObjectKey};
 
 use super::known::KnownChange;
 use super::{Queue, blocking};
-use crate::{SubscriptionStatus, SyncHandle};
+use crate::subscription::{SubscriptionStatus, SyncHandle};
 
 /// A subscription to the newest state of each object, without previous states. A deleted object has the state `None`.
 ///

@@ -11,13 +11,14 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 
-use crate::driver::now;
+use crate::clock::now;
 use crate::panic::wake;
+use crate::snapshot::Snapshot;
 use crate::stored::Stored;
+use crate::subscription::{SubscriptionStatus, SyncHandle};
 use crate::user::User;
-use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
-use super::known::Unknown;
+use super::unknown::Unknown;
 use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.

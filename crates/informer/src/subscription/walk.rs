@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_meta::ObjectKey;
 
-use crate::Snapshot;
+use crate::snapshot::Snapshot;
 use crate::store::{Page, Reading};
 use crate::stored::Stored;
 

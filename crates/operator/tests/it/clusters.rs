@@ -23,7 +23,7 @@ fn controller() -> pintle_operator::ControllerBuilder<Website> {
 async fn unreachable_cluster_does_not_stop_the_others() {
     let home = World::with_site("blog").await;
     let (address, edge_address) = (free_address().await, free_address().await);
-    let edge = Cluster::connect(ClientConfig::new(&format!("http://{edge_address}"))).unwrap();
+    let edge = Cluster::connect(ClientConfig::new(format!("http://{edge_address}"))).unwrap();
     let manager = home.manager().serve(address).controller(controller().reconcile(publish));
     let manager = manager.install_in::<Website>(&edge);
     let manager = manager.controller_in(&edge, controller().name("website-edge").reconcile(publish));
@@ -55,7 +55,7 @@ async fn unreachable_cluster_does_not_stop_the_others() {
 #[tokio::test]
 async fn own_unreachable_cluster_does_not_stop_the_others() {
     let edge = World::with_site("shop").await;
-    let home = Cluster::connect(ClientConfig::new(&format!("http://{}", free_address().await))).unwrap();
+    let home = Cluster::connect(ClientConfig::new(format!("http://{}", free_address().await))).unwrap();
     let address = free_address().await;
     let manager = pintle_operator::Manager::new("website-controller", home.clone()).install::<Website>();
     let manager = manager.serve(address).controller(controller().name("website-home").reconcile(publish));

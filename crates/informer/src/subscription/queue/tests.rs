@@ -9,7 +9,7 @@ use std::task::Wake;
 use pintle_meta::{ObjectMeta, PartialObject};
 
 use super::*;
-use crate::Cache;
+use crate::cache::Cache;
 
 fn pod(name: usize) -> Stored<PartialObject> {
     let metadata = ObjectMeta { uid: name.to_string(), ..ObjectMeta::new("ns", name.to_string()) };

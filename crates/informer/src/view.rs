@@ -7,8 +7,8 @@ use std::sync::Arc;
 use pintle_meta::Object;
 
 use self::sealed::Hold;
-use super::Snapshot;
-use crate::Lister;
+use crate::lister::Lister;
+use crate::snapshot::Snapshot;
 use crate::store::Held;
 
 /// Snapshots of several caches at the same moment. No cache changes while the view takes its snapshots.
@@ -88,7 +88,7 @@ impl<T: Object> Viewed for Lister<T> {}
 
 mod sealed {
     use super::{Any, Arc, Held, Lister, Object, Snapshot};
-    use crate::cache::Index;
+    use crate::index::Index;
     use crate::stored::Stored;
 
     /// Locks a cache, so that no commit becomes visible while the cache is locked.

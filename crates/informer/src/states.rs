@@ -8,10 +8,11 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::now;
-use crate::cache::version::is_older;
+use crate::clock::now;
 use crate::namespaces::Place;
-use crate::{InformerState, ListProgress, StopCause};
+use crate::state::{InformerState, ListProgress};
+use crate::stop_cause::StopCause;
+use crate::version::is_older;
 
 /// The handle through which a driver reports its state.
 #[derive(Clone)]
@@ -52,7 +53,7 @@ impl Whole {
     }
 
     /// Sets the current parts. The state of the informer no longer depends on the drivers of removed namespaces.
-    pub(super) fn follow(&self, places: &BTreeSet<Place>) {
+    pub(crate) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
         places.iter().for_each(|place| _ = inner.parts.entry(place.clone()).or_insert_with(initial_state));
@@ -160,11 +161,11 @@ fn initial_state() -> Arc<InformerState> {
 
 impl States {
     /// Returns the last reported state. Returns `None` if the driver's namespace was removed.
-    pub(super) fn last(&self) -> Option<Arc<InformerState>> {
+    pub(crate) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
 
-    pub(super) fn publish(&self, informer: &str, next: InformerState) {
+    pub(crate) fn publish(&self, informer: &str, next: InformerState) {
         let is_synced = next.is_synced();
         let before = self.whole.put(&self.place, Arc::new(next));
         if is_synced && before.is_some_and(|before| before.cause().is_some()) {
@@ -173,7 +174,7 @@ impl States {
     }
 
     /// Reports the progress of a list by this driver.
-    pub(super) fn report_progress(&self, received: usize) {
+    pub(crate) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
             self.whole.put(&self.place, Arc::new(InformerState::Listing { progress }));

@@ -1,0 +1,63 @@
+//! The objects of a list.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::store::Pages;
+use crate::stored::Stored;
+
+/// The objects of a list, in the pages of the cache.
+pub(crate) struct Listed<T> {
+    pages: Pages<Stored<T>>,
+    /// The slots of the objects that cannot be decoded, in ascending order. The list does not contain these objects.
+    unreadable: Vec<usize>,
+    /// The slots of the objects, for reads by index. The first such read fills this field.
+    slots: OnceLock<Vec<u32>>,
+    /// The objects that were decoded for a read by index.
+    decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
+}
+
+impl<T> Listed<T> {
+    /// Creates a list. `unreadable` contains the slots of objects that the list omits, in ascending order.
+    pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
+        Self { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len() - self.unreadable.len()
+    }
+
+    /// Returns the first object at or after the slot `slot`, and sets `slot` to the slot after this object.
+    pub(crate) fn next(&self, slot: &mut usize) -> Option<&Stored<T>> {
+        loop {
+            let object = self.pages.next(slot)?;
+            if self.unreadable.is_empty() || self.unreadable.binary_search(&(*slot - 1)).is_err() {
+                return Some(object);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&Arc<T>> {
+        let slot = *self.slots.get_or_init(|| self.slots()).get(index)?;
+        match self.pages.at(slot as usize)? {
+            Stored::Eager(object) => Some(object),
+            object @ Stored::Lazy(_) => {
+                let decoded = self.decoded.get_or_init(|| (0..self.len()).map(|_| OnceLock::new()).collect());
+                let place = decoded.get(index)?;
+                if place.get().is_none() {
+                    // Another thread may fill the place first. Both values are the same object.
+                    let _ = place.set(object.read()?);
+                }
+                place.get()
+            }
+        }
+    }
+
+    fn slots(&self) -> Vec<u32> {
+        let mut slots = Vec::with_capacity(self.len());
+        let mut slot = 0;
+        while self.next(&mut slot).is_some() {
+            slots.push(slot as u32 - 1);
+        }
+        slots
+    }
+}

@@ -1,0 +1,29 @@
+//! The reason why an informer has ended.
+
+use std::fmt;
+
+/// The reason why an informer has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopCause {
+    /// `stop` or `shutdown` was called, or the last handle was dropped.
+    ShutDown,
+    /// The tokio runtime of the informer was shut down.
+    RuntimeGone,
+    /// The source of the informer panicked. This reason also applies if the `Metadata` of an object panicked after the
+    /// informer had read the identity of the object.
+    Panicked {
+        /// The panic message.
+        message: String,
+    },
+}
+
+impl fmt::Display for StopCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShutDown => f.write_str("it was shut down"),
+            Self::RuntimeGone => f.write_str("its runtime was shut down"),
+            Self::Panicked { message } => write!(f, "it panicked: {message}"),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Objects that cannot be decoded.
+
+use std::error::Error;
+use std::fmt;
+
+use pintle_meta::ObjectKey;
+
+/// An object whose newest state is not in the cache. The newest state is missing if the object cannot be decoded or is
+/// larger than the source accepts. The newest state is also missing if a transform or the object's `Metadata`
+/// implementation panics. In a [`Cache`](crate::Cache) without an informer, an index function may have failed on the
+/// object. [`Lister::undecodable`](crate::Lister::undecodable) returns these entries.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1", "generation": "seven"}}));
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///
+///     let lister = informer.lister();
+///     assert!(lister.is_empty());
+///     let pod = &lister.undecodable()[0];
+///     assert_eq!(pod.key.as_str(), "team-a/web-1");
+///     assert!(pod.error.starts_with("invalid type: string, expected i64"), "{}", pod.error);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Undecodable {
+    /// The key of the object.
+    pub key: ObjectKey,
+    /// The uid of the object, if it could be read.
+    pub uid: String,
+    /// The resourceVersion of the object, if it could be read.
+    pub resource_version: String,
+    /// The reason why the object is not in the cache. A position in the message refers to the bytes that the
+    /// [`Projection`](crate::Projection) keeps. The message does not quote values of a wrong type. The messages of
+    /// panics and of hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
+    pub error: String,
+}
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be decoded: {}", self.key, self.error)
+    }
+}
+
+impl Error for Undecodable {}
