@@ -131,8 +131,8 @@ impl Custom {
         errors.extend(of_rules);
     }
 
-    /// Converts an object with the webhook of the definition. Returns `None` if there is no webhook, or if the webhook has not converted the
-    /// object.
+    /// Converts an object with the webhook of the definition. Returns `None` if there is no webhook, or if the webhook
+    /// has not converted the object.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
         let (webhook, _) = self.stored.conversion.as_ref().filter(|_| from != to)?;
         let mut converted = Json::clone(&*self.calls.as_ref()?.converted(webhook, object, from, to)?);

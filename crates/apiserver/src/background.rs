@@ -1,8 +1,8 @@
 //! The controllers that run in the server. Clients rely on the effects of these controllers as a part of the API. In a real cluster, the
 //! controllers are parts of two programs:
 //!
-//! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, aggregate cluster roles, and check the
-//!   types of admission policies
+//! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, aggregate cluster roles, and
+//!   check the types of admission policies
 //! - kube-apiserver: the controllers that maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of
 //!   FlowSchemas, and that delete expired events
 //!

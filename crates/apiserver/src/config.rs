@@ -104,9 +104,9 @@ pub struct ApiServerConfig {
     /// LeaseCandidates, and leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is
     /// the task of a controller.
     pub coordinated_leader_election: bool,
-    /// The addresses of Services, by `namespace/name:port`. The server has no network of Pods. If the client configuration of a webhook names
-    /// a Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no addresses.
-    /// A webhook whose Service has no address is not called, and the responses contain a warning.
+    /// The addresses of Services, by `namespace/name:port`. The server has no network of Pods. If the client configuration of a webhook
+    /// names a Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no
+    /// addresses. A webhook whose Service has no address is not called, and the responses contain a warning.
     pub services: BTreeMap<String, SocketAddr>,
     /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
     /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large

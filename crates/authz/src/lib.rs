@@ -3,7 +3,8 @@
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs service account tokens.
-//! - [`authorize`] and [`decide`] answer whether a user may send a request with these [`Attributes`]. [`Authorizer`] indexes the RBAC rules.
+//! - [`authorize`] and [`decide`] answer whether a user may send a request with these [`Attributes`]. [`Authorizer`] indexes the RBAC
+//!   rules.
 //! - [`check_grant`] rejects roles and bindings that grant more rights than their author has.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!

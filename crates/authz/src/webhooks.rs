@@ -37,7 +37,8 @@ pub struct AdmissionWebhook {
     /// The name of the configuration, and the index of the webhook in it.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors in the form of a policy's `matchConstraints`. `None` if the webhook has no rules, so that it matches nothing.
+    /// The rules and selectors in the form of a policy's `matchConstraints`. `None` if the webhook has no rules, so
+    /// that it matches nothing.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy.
     pub conditions: CompiledPolicy,

@@ -147,7 +147,7 @@ impl<'p> Scanner<'p> {
         Some(c)
     }
 
-    /// Returns the text from an offset to the next character.
+    /// Returns the text from the offset `start` to the current position.
     fn since(&self, start: usize) -> &'p str {
         &self.pattern[start..self.at]
     }

@@ -76,7 +76,8 @@ struct State {
 }
 
 impl Responder {
-    /// Starts a responder on a free port. Until [`set_behaviours`](Self::set_behaviours) is called, the responder answers all paths with 404.
+    /// Starts a responder on a free port. Until [`set_behaviours`](Self::set_behaviours) is called, the responder answers all paths with
+    /// 404.
     ///
     /// # Errors
     ///

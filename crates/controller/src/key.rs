@@ -85,7 +85,7 @@ pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
     (key as &dyn Any).downcast_ref()
 }
 
-/// Returns the text of a key for people. If the `Debug` implementation of the key panics, the text reports the panic.
+/// Returns a human-readable text of a key. If the `Debug` implementation of the key panics, the text reports the panic.
 pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     if let Some(key) = object_key(key) {
         return key.to_string();

@@ -82,8 +82,8 @@
 //! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own back-off. The back-off
 //!   grows with each failure, and a success resets it.
 //! - A change of the reconciled object or of a dependent does not end the back-off if a failed call may have caused
-//!   the change. So a reconciler that writes an object and then fails still backs off. After each of the first ten such changes, the retry follows within 30 s, because
-//!   another writer may have fixed the cause of the failure.
+//!   the change. So a reconciler that writes an object and then fails still backs off. After each of the first ten such changes, the retry
+//!   follows within 30 s, because another writer may have fixed the cause of the failure.
 //! - Logs, metrics and the readiness check report a reconciliation that blocks its thread. If such a reconciliation
 //!   does not end when the manager stops, the manager exits the process.
 //! - A run that cannot continue ends with an error that gives the reason, even after a panic. A run never hangs without

@@ -244,7 +244,7 @@ impl ReconcileError {
             if let Some(answer) = error.downcast_ref() {
                 return Some(Cow::Borrowed(answer));
             }
-            // The chain of a `restreq::Error` contains the box, and the chain of an `ApiError` its content.
+            // The source of a `restreq::Error` is a `Box<Status>`. The source of an `ApiError` is the `Status` itself.
             let boxed = || error.downcast_ref::<Box<Status>>().map(|status| &**status);
             if let Some(status) = error.downcast_ref::<Status>().or_else(boxed) {
                 return Some(Cow::Owned(status.clone().into()));

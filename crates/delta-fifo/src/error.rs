@@ -1,4 +1,5 @@
-//! The errors of queues and stores. Except for the error of a closed queue, all errors come from functions of the user.
+//! The errors of queues and stores. Except for the error of a closed queue, all errors come from user-defined
+//! functions.
 
 use std::error::Error;
 use std::fmt;

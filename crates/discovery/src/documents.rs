@@ -148,8 +148,8 @@ impl Documents {
         document
     }
 
-    /// The list of documents is sorted by group and version. The list is sorted by group and version. The path of each document contains a
-    /// hash of its content, so clients can cache the document forever.
+    /// Returns the list of documents, sorted by group and version. The path of each document contains a hash of its content, so clients can
+    /// cache the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {

@@ -7,7 +7,7 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An `Event` of the API `v1`. An event is a message for people about an object. By default, the server deletes an
+/// An `Event` of the API `v1`. An event is a human-readable message about an object. By default, the server deletes an
 /// event after an hour.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,7 +24,7 @@ pub struct Event {
     /// The reason for the event, as one word in upper camel case.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A description of the event, as a sentence for people.
+    /// A human-readable description of the event, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The component that recorded the event.

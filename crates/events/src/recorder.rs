@@ -40,7 +40,7 @@ impl EventRecorder {
     /// [`ObjectReference`].
     ///
     /// `reason` is one word in upper camel case. All events of the same kind have the same reason. `message` is a
-    /// sentence for people.
+    /// human-readable sentence.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,

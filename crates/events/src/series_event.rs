@@ -44,7 +44,7 @@ pub struct SeriesEvent {
     /// A second object that is related to the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// A description of the event for people, as a sentence of at most 1024 bytes.
+    /// A human-readable description of the event, as a sentence of at most 1024 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// `Normal` or `Warning`.

@@ -135,7 +135,7 @@ impl<T: Object> Cache<T> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
-        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
+        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
         let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
             let earlier = self.earlier();
             match write {

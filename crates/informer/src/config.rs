@@ -130,16 +130,16 @@ pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodePolicy {
-    /// Decodes objects when they are read, if the type takes at least 1 KiB and there is no transform. Such types, like `Pod` of k8s-openapi,
-    /// take several times as much memory as their JSON. Other objects are decoded when they arrive.
+    /// Decodes objects when they are read, if the type takes at least 1 KiB and there is no transform. Such types, like `Pod` of
+    /// k8s-openapi, take several times as much memory as their JSON. Other objects are decoded when they arrive.
     #[default]
     Auto,
     /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists an
     /// undecodable object as soon as it arrives.
     OnArrival,
     /// Stores the JSON of objects, and decodes an object at its first read, once for all readers. The type's
-    /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they arrive, because the
-    /// transform may change their metadata.
+    /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they
+    /// arrive, because the transform may change their metadata.
     ///
     /// An undecodable object is found at its first read, or by a check that runs when the informer has been idle for a
     /// second. Until then, the object is not listed in `undecodable`. Meanwhile, reads return the last state of the

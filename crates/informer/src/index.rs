@@ -126,7 +126,7 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Returns whether the index calls a function of the user.
+    /// Returns whether the index calls a user-defined function.
     pub(crate) fn calls_user_code(&self) -> bool {
         self.function.is_some()
     }

@@ -6,8 +6,8 @@ use crate::listed::Listed;
 use crate::store::{Pin, Reading};
 use crate::stored::Stored;
 
-/// An iterator over the objects of a [`Snapshot`](crate::Snapshot) or of a [list](crate::Objects). The iterator keeps the snapshot or the list
-/// alive.
+/// An iterator over the objects of a [`Snapshot`](crate::Snapshot) or of a [list](crate::Objects). The iterator keeps
+/// the snapshot or the list alive.
 pub struct Iter<T> {
     objects: Source<T>,
 }

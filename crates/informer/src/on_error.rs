@@ -66,7 +66,7 @@ impl Drop for Listening {
         let mut inner = handlers.lock();
         let gone = inner.handlers.iter().position(|(number, _)| *number == self.number);
         let gone = gone.map(|at| inner.handlers.remove(at));
-        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
+        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
         drop(inner);
         drop(gone);
     }

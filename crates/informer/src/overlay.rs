@@ -177,7 +177,7 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
+        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
         let mut done = Vec::new();
         let cache = self.lister.cache();
         let mut writes = self.write();

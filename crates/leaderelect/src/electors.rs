@@ -113,8 +113,8 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(group)
     }
 
-    /// Like [`start`](Self::start), but the shared task starts with the first elector. `common` contains the labels by which the group's watches and lists select leases.
-    /// The function `tap` is called with each event of the watch.
+    /// Like [`start`](Self::start), but the shared task starts with the first elector. `common` contains the labels by
+    /// which the group's watches and lists select leases. The function `tap` is called with each event of the watch.
     pub(crate) fn new(
         api: A,
         namespace: &str,

@@ -132,8 +132,9 @@ pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
 }
 
 impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
-    /// Joins the shards `name`. The elections begin when [`run`](Self::run) is called, on the runtime of that call. The leases of the shards and of the replicas are in `namespace`. Each shard has a lease
-    /// with a name such as `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
+    /// Joins the shards `name`. The elections begin when [`run`](Self::run) is called, on the runtime of that call. The
+    /// leases of the shards and of the replicas are in `namespace`. Each shard has a lease with a name such as
+    /// `{name}-0-of-16`, and each replica has a lease `{name}-member-…-of-16`.
     ///
     /// # Errors
     ///

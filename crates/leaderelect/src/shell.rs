@@ -81,9 +81,9 @@ pub(crate) struct Place<'a, L: Lock> {
 
 impl<L: Lock> Shell<L> {
     /// Prepares a task for `Contest`s that use the given clocks. The task starts when [`start`](Self::start) or
-    /// [`join`](Self::join) is called for the first time, on the runtime of this call. The maximum number of requests in flight is the larger
-    /// of `in_flight` and half the number of `Contest`s. `in_flight` is `None` if the `Shell` has only one `Contest`.
-    /// The function `watch` sends the watch events of the locks to the task.
+    /// [`join`](Self::join) is called for the first time, on the runtime of this call. The maximum number of requests
+    /// in flight is the larger of `in_flight` and half the number of `Contest`s. `in_flight` is `None` if the `Shell`
+    /// has only one `Contest`. The function `watch` sends the watch events of the locks to the task.
     pub(crate) fn new<W, F>(clocks: Arc<dyn Clocks>, in_flight: Option<usize>, watch: W) -> Self
     where
         W: FnOnce(mpsc::Sender<WatchMessage<Seen<L::Object>>>) -> F,

@@ -24,7 +24,7 @@ pub struct Condition {
     /// The reason for the status as one word, for programs.
     #[serde(default, deserialize_with = "or_empty")]
     pub reason: String,
-    /// The reason for the status as a sentence, for humans.
+    /// The reason for the status, as a human-readable sentence.
     #[serde(default, deserialize_with = "or_empty")]
     pub message: String,
 }

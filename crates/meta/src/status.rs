@@ -34,7 +34,7 @@ pub struct Status {
     /// `Success` or `Failure`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// A message for humans.
+    /// A human-readable message.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The machine-readable reason, if the server sent one.
@@ -107,7 +107,7 @@ pub struct StatusCause {
     /// The machine-readable reason, such as `FieldValueRequired`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A message for humans.
+    /// A human-readable message.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The path of the invalid field, for example `spec.ports[0].port`.

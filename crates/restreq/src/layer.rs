@@ -26,8 +26,9 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// connection-level headers. The client handles the response of the layer like the response of the server.
 ///
 /// - If the transport returns an error, the layer can return that error unchanged or as the source of another error. In
-///   both cases, the client reports the transport's error. Any other error from the layer becomes [`Error::Transport`](crate::Error::Transport).
-///   With [`Error::Transport`](crate::Error::Transport), it is unknown whether the server processed the request.
+///   both cases, the client reports the transport's error. Any other error from the layer becomes
+///   [`Error::Transport`](crate::Error::Transport). With [`Error::Transport`](crate::Error::Transport), it is unknown
+///   whether the server processed the request.
 /// - The layer must preserve the extensions of requests and responses. The extensions mark watches and streams, for
 ///   which the transport uses separate connections. The extensions of a response contain the connection of a WebSocket.
 /// - The client clones the service for each attempt. The client makes only one clone at any time. If the `Clone`

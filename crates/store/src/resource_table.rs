@@ -18,8 +18,8 @@ pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots of past revisions. The key of each snapshot consists of its revision and its era. Readers use these snapshots now, or can
-    /// use them later. For each snapshot, the log contains all later changes.
+    /// Snapshots of past revisions. The key of each snapshot consists of its revision and its era. Some snapshots are in use. The other
+    /// snapshots are kept for later readers. For each snapshot, the log contains all later changes.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
     /// The current era. A new era begins when a caller changes the content of past revisions. A snapshot of an earlier era remains
     /// available only to its current readers.

@@ -103,7 +103,7 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
 }
 
-/// The maximum number of operations in a patch. The API server needs quadratic time for thousands of operations on one
+/// The maximum number of operations in a patch. The time that the API server needs grows with the square of the number of operations on one
 /// list.
 const OPERATIONS: usize = 500;
 

@@ -69,7 +69,7 @@ impl Alarm {
         self.at.is_some()
     }
 
-    /// Returns the time for which the alarm is set. Returns `None` if that time is later than `time`.
+    /// Returns the time at which the alarm fires. Returns `None` if the alarm is not set, or fires after `time`.
     pub(crate) fn rings_before(&self, time: u64) -> Option<u64> {
         self.at.filter(|at| *at <= time)
     }

@@ -58,7 +58,7 @@ use crate::wait::Wait;
 /// - A call that has dequeued a key returns the key and does not propagate the panic. Only the panic hook reports this
 ///   panic.
 /// - A key whose `Clone` panicked is marked as done.
-/// - If the order panicked while a key was pushed, the key is not queued.
+/// - If the `Order` panicked while a key was pushed, the key is not queued.
 /// - If the metrics provider panicked, the queue does not call it again.
 /// - If the clock panicked, the operation uses the latest known time.
 /// - If a guard is dropped while the thread is already panicking, the drop does not propagate another panic.
@@ -191,8 +191,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     ///
     /// The method releases the lock after every 64 keys. The iterator runs without the lock.
     ///
-    /// Keys are added in batches of 64. If the iterator, the `Eq` of a key or the order panics, the keys of earlier batches stay in the
-    /// queue. The keys of later batches are not added.
+    /// Keys are added in batches of 64. If the iterator, the `Eq` implementation of a key, or the `Order` panics, the keys of earlier
+    /// batches stay in the queue. The keys of later batches are not added.
     ///
     /// ```
     /// use pintle_workqueue::WorkQueue;

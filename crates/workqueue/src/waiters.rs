@@ -123,8 +123,8 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants of this module, but does not set the alarm. Returns the time for which the alarm must be
-    /// set.
+    /// Restores the invariants of this module, but does not set the alarm. Returns the time at which the alarm must fire, if an alarm is
+    /// needed.
     ///
     /// If the alarm was set for a notified task, it stays set after the task was polled, because another task will soon be notified. This
     /// costs at most one unnecessary wake-up every millisecond, which is cheaper than setting the timer for each key.

@@ -20,7 +20,7 @@ pub struct Candidate<'a> {
     pub is_namespaced: bool,
 }
 
-/// The objects with whose labels selectors are compared.
+/// The objects whose labels must match the `objectSelector` and the `namespaceSelector`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,

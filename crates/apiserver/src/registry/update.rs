@@ -234,8 +234,8 @@ impl Registry {
     }
 }
 
-/// Returns whether a custom resource is stored in another version than the current storage version. Each update then stores the object, even if
-/// the update changes nothing. Migrations of the storage version rely on this.
+/// Returns whether a custom resource is stored in another version than the current storage version. Each update then stores the object,
+/// even if the update changes nothing. Migrations of the storage version rely on this.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())

@@ -133,7 +133,8 @@ impl Registry {
         by.check_time()?;
         let wanted = calls.take_wanted();
         if !wanted.is_empty() {
-            // The attempt has passed objects to the other webhooks that have not been converted yet. The next attempt makes the right calls.
+            // The attempt has passed objects to the other webhooks that have not been converted yet. The next attempt makes the right
+            // calls.
             drop(calls.take_missing());
             self.convert(calls, wanted).await;
             offload::work_on(offload::ALWAYS).await;

@@ -74,7 +74,7 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// Describes the subject in the reasons that kube-apiserver returns.
+    /// The description of the subject in an authorization reason, in the format of kube-apiserver.
     display: Box<str>,
 }
 

@@ -71,7 +71,7 @@ const PODS: &str = "pods";
 enum SpecOwner<'a> {
     /// A pod with this name. The name may be empty.
     Pod(&'a str),
-    /// A pod template. The object is a template. Weaker rules apply to templates.
+    /// A pod template. Weaker rules apply to templates.
     Template,
 }
 

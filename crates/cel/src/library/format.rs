@@ -183,7 +183,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision. The function counts this number of digits as work.
+/// Returns the precision. The meter counts the work of creating a text with this number of digits.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;

@@ -39,7 +39,7 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
     }
 }
 
-/// Returns the items of a list, and counts the work of reading the items.
+/// Returns the items of a list as a vector. The meter counts the work of creating the vector.
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
     meter.items(list.len())?;
     list.to_vec()

@@ -23,7 +23,7 @@ impl<'a> Value<'a> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
 
-    /// Compares two values as the operator `==` does, and counts the work of the comparison.
+    /// Compares two values as the operator `==` does. The meter counts the work of the comparison.
     pub(crate) fn equals_within(&self, other: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
         equal(self, other, &mut Walk { depth: MAX_DEPTH, meter })
     }

@@ -170,8 +170,8 @@ impl ManagerStatus {
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Format the copied values after the lock is released, because a user may have implemented the metrics provider
-        // of a controller.
+        // Copy the values, and format the copies without the lock. Formatting a controller can run user code, such as
+        // the `Debug` implementation of a metrics provider.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())

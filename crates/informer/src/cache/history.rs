@@ -186,7 +186,7 @@ impl<T> HistoryGuard<T> {
 
 impl<T> Drop for HistoryGuard<T> {
     fn drop(&mut self) {
-        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
+        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
         let forgotten = self.memory.change(|history| history.remove(self.changes));
         drop(forgotten);
     }

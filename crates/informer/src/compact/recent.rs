@@ -14,7 +14,7 @@ type Slot = Option<(usize, Decoded)>;
 type Decoded = Arc<dyn Any + Send + Sync>;
 
 /// The number of slots. This number of slots is enough for code that reads one object after the other. With more slots,
-/// dropped objects are often no longer in the caches of the processor. With 127 slots, reading one of 100,000 pods took
+/// an object is often no longer in the CPU caches when it is dropped. With 127 slots, reading one of 100,000 pods took
 /// 50 us instead of 37. The number of slots is prime because the addresses that allocators return have regular strides.
 const SLOTS: usize = 17;
 
@@ -30,7 +30,7 @@ impl Recent {
         slots.resize_with(SLOTS, || None);
         let before = slots[slot(place)].replace((place, decoded));
         drop(slots);
-        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
+        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
         drop(before);
     }
 

@@ -35,8 +35,8 @@ impl<T> Hot<T> {
         Self { limit, ring: Mutex::new(Ring { records: VecDeque::new(), bytes: 0 }) }
     }
 
-    /// Adds a record that was just decoded, and removes the decoded objects of other records if the budget is exceeded. The caller must hold
-    /// no lock.
+    /// Adds a record that was just decoded, and removes the decoded objects of other records if the budget is exceeded.
+    /// The caller must hold no lock.
     pub(super) fn admit(&self, record: &Arc<Record<T>>, json_len: usize) {
         let bytes = size_of::<T>() + PER_JSON_BYTE * json_len;
         // The removed objects are dropped without the lock, because dropping an object runs user code.

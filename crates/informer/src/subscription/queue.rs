@@ -225,7 +225,7 @@ impl<T: Object> Queue<T> {
             left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
-        // Drop the values after the lock is released, because dropping them runs `Drop` code of users.
+        // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
         drop((left, aftermath));
     }
 

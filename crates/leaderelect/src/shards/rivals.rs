@@ -1,5 +1,4 @@
-//! Detects rivals. Detection of rivals. A rival is a replica of the same fleet that divides the objects into another
-//! number of shards.
+//! Detects rivals. A rival is a replica of the same fleet that divides the objects into another number of shards.
 //!
 //! The shards of a rival have other leases, but can contain the same objects as this replica's shards. After a replica
 //! has acquired a shard's lease, it therefore lists all leases of the fleet before it works on the shard. If two rivals

@@ -55,8 +55,8 @@ pub(crate) struct Chaos {
     pub(crate) deletions: bool,
     /// Whether other programs write to the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane chooses the leader in this world. If the control plane chooses the leader, the times
-    /// of day may differ by at most two seconds.
+    /// Whether the control plane chooses the leader in this world. If it does, the wall clocks of the machines may
+    /// differ by at most two seconds.
     pub(crate) coordinated: bool,
 }
 

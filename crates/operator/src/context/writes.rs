@@ -20,7 +20,7 @@ use crate::{Result, configuration, contention, own_conditions};
 impl<K: Resource> Context<K> {
     /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
     /// child if it does not exist. The child gets a controller reference. If the child has no namespace, it gets the
-    /// namespace of its owner.
+    /// namespace of the reconciled object.
     ///
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
@@ -147,7 +147,7 @@ impl<K: Resource> Context<K> {
         let encoded = encode(stored).unwrap_or_default();
         let targets = self.applied(|applied| applied.remember(target, patch.body(), stored, &encoded));
         if !targets.is_empty() {
-            // A read of the cache may run code of the user, so it runs without the lock.
+            // A read of the cache can run user code, so it runs without the lock.
             let existing =
                 targets.into_iter().filter(|target| self.shared.caches.contains(target.0, &target.1)).collect();
             self.applied(|applied| applied.retain(&existing));
@@ -218,10 +218,10 @@ impl<K: Resource> Context<K> {
         Ok(stored)
     }
 
-    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference,
-    /// and the namespace of its owner if it has no namespace. Prefer [`apply`](Self::apply), because an apply can be
-    /// repeated. If the child has a `generateName` and no name, the server chooses the name, so each call creates one more
-    /// object.
+    /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference.
+    /// If the child has no namespace, it gets the namespace of the reconciled object. Prefer [`apply`](Self::apply),
+    /// because an apply can be repeated. If the child has a `generateName` and no name, the server chooses the name, so
+    /// each call creates one more object.
     ///
     /// # Errors
     ///
@@ -289,7 +289,7 @@ impl<K: Resource> Context<K> {
         if let Some(compared) = self.applied(|applied| applied.compare(target, configuration, live)) {
             return compared;
         }
-        // The serialization runs code of the user, so it runs without the lock.
+        // The serialization can run user code, so it runs without the lock.
         let Some(encoded) = encode(live) else { return Comparison::Changed };
         self.applied(|applied| applied.compare_fields(target, configuration, live, &encoded))
     }

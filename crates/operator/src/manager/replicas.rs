@@ -17,7 +17,7 @@ use crate::controller::{Controller, FinishedController, Surroundings};
 
 /// A controller whose keys are divided among the replicas.
 pub(super) struct Sharded {
-    /// The name of the shards in the names of the Leases.
+    /// The name of this group of shards. The names of the Leases contain it.
     pub(super) name: String,
     pub(super) config: ShardsConfig,
     pub(super) bind: BindShards,
@@ -92,14 +92,15 @@ impl Manager {
     /// `controller` returns the controller of one shard, and must return the same controller each time. All keys of a
     /// controller are divided by their hashes, including the keys of children and of triggers. So one replica handles all
     /// work for an object. A [`Trigger`](pintle_controller::Trigger) reaches only the replica on which it is called. If
-    /// another replica leads the shard of the key, this replica keeps the key until it takes the shard over. Each replica caches all objects, so that it can take a shard over at once. In logs and
-    /// metrics, the controller of a shard has a name such as `website-shard-0`.
+    /// another replica leads the shard of the key, the replica that called the trigger keeps the key until it takes the
+    /// shard over. Each replica caches all objects, so that it can take a shard over at once. In logs and metrics, the
+    /// controller of a shard has a name such as `website-shard-0`.
     ///
     /// The shards have their own Leases, in the namespace of the cluster configuration. They do not depend on
     /// [`leader_election`](Self::leader_election), which this controller does not need. All replicas must use the same
     /// number of shards. During a change of this number, old and new replicas do not work at the same time. The debug
-    /// page shows the shards. The probes check the elections of all shards together, as `shards/NAME`. The service account needs the verbs `get`, `list`, `watch`, `create`, `update` and `delete`
-    /// for `leases`.
+    /// page shows the shards. The probes check the elections of all shards together, as `shards/NAME`. The service
+    /// account needs the verbs `get`, `list`, `watch`, `create`, `update` and `delete` for `leases`.
     ///
     /// # Examples
     ///

@@ -52,10 +52,10 @@ pub(super) struct Served {
 }
 
 impl Manager {
-    /// Serves `webhooks` over TLS on this address. Each replica serves the webhooks, including standbys. The
-    /// certificate is a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a Secret of
-    /// cert-manager. The certificate can also be a [`CertificateFiles`]. The manager reloads the certificate when it
-    /// changes.
+    /// Serves `webhooks` over TLS on this address. Each replica serves the webhooks, including standbys. `certificate`
+    /// is the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a
+    /// cert-manager Secret. `certificate` can also be a [`CertificateFiles`]. The manager reloads the certificate when
+    /// it changes.
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
     /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager

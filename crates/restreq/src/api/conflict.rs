@@ -66,7 +66,7 @@ pub enum OperationResult {
     Created,
     /// The object existed and was changed.
     Updated,
-    /// `change` did not modify the object, so nothing was written. Nothing was written.
+    /// `change` did not modify the object, so nothing was written.
     Unchanged,
 }
 

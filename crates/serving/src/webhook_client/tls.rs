@@ -33,8 +33,8 @@ pub(super) fn config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()))
 }
 
-/// Accepts certificates that an authority in the bundle has issued, and certificates that are in the bundle. Go does the same. The names and
-/// the validity periods are always checked.
+/// Accepts certificates that an authority in the bundle has issued, and certificates that are in the bundle. Go does
+/// the same. The names and the validity periods are always checked.
 #[derive(Debug)]
 struct BundleVerifier {
     authorities: Arc<WebPkiServerVerifier>,

@@ -219,8 +219,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key to the order. The key must not be in flight. If the order panics, the method marks the key as not dirty, and may
-    /// remove its record.
+    /// Pushes a dirty key to the order. The key must not be in flight. If the `Order` panics, the method marks the key as not dirty, and
+    /// may remove its record.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;

@@ -87,7 +87,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Catch a panic of the order, because the thread may already be unwinding after a panic of a worker.
+            // Catch a panic of the `Order`, because the thread may already be unwinding after a panic of a worker.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }

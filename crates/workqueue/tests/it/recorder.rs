@@ -1,4 +1,4 @@
-//! A metrics provider that also records the lowest value that was read from each gauge.
+//! A metrics provider that also records the lowest value that was read from any pulled gauge.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -18,8 +18,8 @@ use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
 /// Records which reinvocable policies or webhooks are invoked while one request is processed. A policy is reinvocable if its reinvocation
-/// policy is `IfNeeded`. If a policy or a webhook has changed the object, mutating admission runs a second time. The second run invokes only
-/// reinvocable policies and webhooks.
+/// policy is `IfNeeded`. If a policy or a webhook has changed the object, mutating admission runs a second time. The second run invokes
+/// only reinvocable policies and webhooks.
 #[derive(Debug)]
 pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
     is_second: bool,

@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 use crate::warnings::fractional_bytes;
 
-/// A container, together with the path that warnings contain for it.
+/// A container and its path in the warnings.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
 /// Returns all containers of a pod in the order in which kube-apiserver warns about them. `path` must be empty or end with a dot.
@@ -69,8 +69,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The ports of earlier containers and entries that have the same number and protocol. The index by host port makes it possible to find
-/// overlapping ports without comparing all pairs of ports.
+/// The ports of earlier containers and entries that have the same number and protocol. With the index by host port, overlapping ports are
+/// found without comparing all pairs of ports.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,

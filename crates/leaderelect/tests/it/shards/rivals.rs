@@ -59,8 +59,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas had lost their connection to the server. When the old replicas reach the server again, their own
-/// leases are free, and replicas with another number of shards work.
+/// The old replicas had lost their connection to the server. When the old replicas reach the server again, no replica
+/// holds their leases, and replicas with another number of shards already do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -175,7 +175,7 @@ async fn rivals_with_other_labels_are_detected() {
 #[tokio::test(start_paused = true)]
 async fn shard_taken_while_rivals_work_is_always_released() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // Without a watch, a replica detects changes after its first list only when it has taken leases.
+    // Without a watch, a replica detects changes only in its first list and in the lists after it has acquired leases.
     server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
     let _a = Setup { release_on_cancel: false, ..of(6) }.start(&server, &ledger, "a");
     pass(5.0).await;
@@ -214,7 +214,7 @@ async fn unreadable_lease_counts_as_rival_for_its_duration() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// The two fleets have the same name in different namespaces, and the `Api` is for all namespaces.
+/// The two fleets have the same name in different namespaces, and the `Api` covers all namespaces.
 #[tokio::test(start_paused = true)]
 async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

@@ -141,7 +141,7 @@ impl World {
         let mut state = self.lock();
         let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
         let offset = match self.chaos.coordinated {
-            // After that, the offset of the clock is corrected.
+            // The clock starts within a second of the correct time.
             true => self.start.elapsed().as_secs() as i64 + state.rng.i64(-1..=1),
             false => state.rng.i64(-3_600..3_600),
         };
