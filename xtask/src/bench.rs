@@ -1,7 +1,7 @@
 //! `cargo xtask bench AREA` measures our crates and their peers in the same run, and compares the figures.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]). Each area is declared in a file of its own, such as [`queue`]. A workload
-//! is performed by our crates and by each peer. For each of these *sides*, it names one program:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]). Each area is declared in a file of its own, such as [`queue`]. Our crates
+//! and each peer perform a workload. For each of these *sides*, the workload names one program:
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), or examples of other crates ([`Program::Example`]).
 //!   All of these programs are built with `--release`.
@@ -10,7 +10,7 @@
 //! * The programs in Go are `main` packages in the folders `crates/bench/go/AREA` ([`Program::Go`]). The `go.sum` of these programs
 //!   pins the versions. The Go programs are built into `target/bench/AREA/`.
 //!
-//! A program runs the workload that its arguments name **once**. The last line of the program's output is JSON:
+//! The arguments of a program name a workload, and the program runs this workload **once**. The last line of the program's output is JSON:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,

@@ -1,7 +1,7 @@
 //! `cargo xtask conformance --clients` runs the scenario of a controller with other client libraries on the embedded server.
 //!
-//! Each client is a program that performs the steps of the scenario. It fails at the first step whose result differs from the result on a
-//! real cluster. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
+//! Each client is a program that performs the steps of the scenario. The program fails at the first step whose result differs from the
+//! result on a real cluster. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
 //! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is
 //! skipped. The last line of the output contains the names of skipped clients. With `--all`, or if `--only` names the client, a skipped
 //! client counts as failed. Each tool downloads dependencies to its usual cache, and writes its build results to the target folder.
@@ -155,7 +155,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // This text is `{"` in base64. The header of every JWT starts with it.
+        // This text is `{"` in base64. The header of every JWT starts with this text.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),

@@ -1,7 +1,7 @@
 //! `cargo xtask new-operator NAME` creates the project of an operator outside of this workspace.
 //!
-//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template, but has its own name and another
-//! path to Pintle.
+//! The template `crates/pintle/template` is a complete project. A new project is a copy of the template, but has its own name and a
+//! different path to Pintle.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

@@ -40,7 +40,7 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities of those resources for which `other` also contains a quantity.
+    /// Returns the quantities in `self` for the resources that also have a quantity in `other`.
     pub fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
@@ -62,7 +62,7 @@ impl Amounts {
         Self(self.iter().map(rest).collect())
     }
 
-    /// Returns the quantities of those resources for which the closure returns true.
+    /// Returns the quantities for which the closure `rule` returns true.
     pub fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }

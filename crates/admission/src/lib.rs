@@ -5,8 +5,8 @@
 //! - [`limits`], [`quota`] and [`pod_security`] check an [`Attempt`] to write an object.
 //! - [`policy`] compiles ([`CompiledPolicy`](policy::CompiledPolicy)), matches and evaluates admission policies.
 //!
-//! The functions are pure. They take JSON values and return the result or the violations. The registry of `pintle-apiserver` reads the
-//! store, charges the quotas and calls the plugins in order. Start with `limits.rs`.
+//! The functions are pure. These functions take JSON values, and return either a result or the violations of a rule. The registry of
+//! `pintle-apiserver` reads the store, updates the usage in the quotas, and calls the plugins in order. Start with `limits.rs`.
 //!
 //! ```
 //! use pintle_admission::Attempt;

@@ -9,7 +9,7 @@ use super::{Attempt, pods};
 use crate::amounts::Amounts;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The resources for which a pod spec can set a limit for the whole pod.
+/// For these resources, a pod spec can set a limit for the whole pod.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
 /// Quantities up to this maximum are compared in thousandths of a unit. Greater quantities are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
@@ -27,8 +27,8 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
 }
 
 /// The maximum size in bytes of the defaults for one pod. The next constant is the maximum size in bytes of the errors about one pod.
-/// Without these limits, a pod with many containers could use much memory, because each container can receive all defaults of a limit
-/// range. A pod that needs more defaults would be too large for the store anyway.
+/// Without these limits, a pod with many containers could use a lot of memory, because each container can receive all defaults of a limit
+/// range. A pod that needs more defaults would also be too large for the store.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 

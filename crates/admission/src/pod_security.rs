@@ -29,7 +29,7 @@ pub enum Level {
 /// The version of a standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// The version of the standard for Kubernetes 1.x, where x is the contained number.
+    /// The version of the standard for Kubernetes 1.x. The contained number is x.
     Minor(u64),
     Latest,
 }
@@ -63,15 +63,16 @@ pub struct Violation {
 struct Control {
     /// The minor version of Kubernetes that introduced the rule.
     since: u64,
-    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. The version is `None` if no rule
-    /// replaces this rule.
+    /// The first minor version in which a stricter rule replaces this rule. The stricter rule belongs to the restricted standard. The
+    /// version is `None` if no rule replaces this rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// Reads the policy of a namespace from the namespace labels that `label` returns. Also returns an error for each invalid label. If the
-    /// `enforce` label has an invalid level, the strictest level applies.
+    /// Reads the policy of a namespace from the labels of the namespace. `label` returns the value of the label with a given name. The
+    /// second value of the result contains an error for each invalid label. If the `enforce` label has an invalid level, the strictest
+    /// level applies.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -156,13 +157,13 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Returns whether a pod can violate this standard although it satisfies `other`.
+    /// Returns whether a pod can satisfy `other` but violate this standard.
     pub fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }
 }
 
-/// Formats the violations for messages, with their details.
+/// Formats the violations and their details for messages.
 pub fn detailed(violations: &[Violation]) -> String {
     let one = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
     violations.iter().map(one).collect::<Vec<_>>().join(", ")

@@ -23,8 +23,8 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // The sum `start` already includes all sidecars that precede this container. The container changes only the sums of those resources
-        // that it uses itself.
+        // The sum `start` already includes all sidecars that precede this container. A container changes the sums only for the resources
+        // that the container itself uses.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -1,5 +1,5 @@
-//! Admission policies in CEL. This module contains the environments, the compilation, the matching and the evaluation
-//! of CEL policies.
+//! Admission policies in CEL. This module creates CEL environments for admission policies. It also compiles, matches
+//! and evaluates the policies.
 //!
 //! The functions are pure. The registry of `pintle-apiserver` reads policies, bindings and parameters from the
 //! store. The error texts are the same as in kube-apiserver.

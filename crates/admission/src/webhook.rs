@@ -1,4 +1,4 @@
-//! Reviews of admission webhooks and conversion webhooks, and the checks of the responses.
+//! Writes the reviews for admission webhooks and conversion webhooks, and checks the responses.
 //!
 //! The functions are pure. `pintle-apiserver` sends the reviews. The error texts are the same as in kube-apiserver.
 

@@ -32,7 +32,7 @@ impl<'a> Approval<'a> {
 
 /// Returns an error if a definition must have an approval annotation, but the annotation is missing or invalid. An update is accepted if
 /// the annotation was missing before and is still missing. If the annotation was already invalid before the update, the update is also
-/// accepted, even if it changes the value.
+/// accepted, even if the update changes the value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError>
     }
 }
 
-/// Returns the status, reason and message of the approval condition. Returns `None` if the definition needs no approval.
+/// Returns the status, reason and message of the approval condition. Returns `None` if the definition does not need approval.
 pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str, String)> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

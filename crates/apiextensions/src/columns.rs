@@ -15,7 +15,7 @@ pub(super) struct Cell {
 }
 
 /// Returns the columns of a version, and the functions that compute the cells of the columns. The first column is the name. The additional
-/// printer columns follow. If the version has no additional columns, the age follows.
+/// printer columns follow. If the version declares no additional columns, the second column is the age.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];

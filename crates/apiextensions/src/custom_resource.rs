@@ -94,7 +94,7 @@ fn conversion(definition: &Json, kind: &str) -> Option<(Arc<ConversionWebhook>, 
     let conversion = definition.at("/spec/conversion").filter(|conversion| conversion["strategy"] == "Webhook")?;
     let webhook = &conversion["webhook"];
     let known = webhook.texts("/conversionReviewVersions").find(|version| matches!(*version, "v1" | "v1beta1"))?;
-    // As in kube-apiserver, a conversion has 30 s.
+    // As in kube-apiserver, the time limit for a conversion is 30 s.
     let client = Arc::new(WebhookClient { timeout_seconds: 30, ..WebhookClient::read(webhook) });
     let schemas = definition.list("/spec/versions").map(published).collect();
     Some((Arc::new(ConversionWebhook { client, kind: kind.into(), is_v1: known == "v1" }), schemas))

@@ -29,13 +29,13 @@ pub(super) struct Versions {
     pub(super) schemas: Vec<Structural>,
     /// The validation rules of each version.
     pub(super) rules: Vec<Option<RuleTree>>,
-    /// The cost of validating one object with the schema of that version whose validation is most expensive. The unit of cost is the time
+    /// The cost of validating one object. The version with the most expensive validation determines this cost. The unit of cost is the time
     /// to process one byte of a body.
     pub(super) weight: usize,
     /// The index of the storage version in the lists of this struct.
     pub(super) at: usize,
-    /// The webhook that converts objects, and the schemas of all versions as the definition has them. `None` if a conversion changes only
-    /// the `apiVersion`.
+    /// The webhook that converts objects, and the schemas of all versions, in the form in which the definition contains them. The field is
+    /// `None` if a conversion changes only the `apiVersion`.
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Custom {
     deprecation: Option<String>,
     /// A hash of this version and the current state of the definition.
     form: u64,
-    /// The conversions of the request for which this strategy was made.
+    /// The conversions of one request. The strategy was created for this request.
     calls: Option<WebhookCalls>,
 }
 
@@ -156,8 +156,8 @@ const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Checks the number of replicas at a path of the scale subresource. Returns an error if there is a value that is not a
-/// valid number of replicas.
+/// Checks the number of replicas at a path of the scale subresource. Returns an error if the path leads to a value that
+/// is not a valid number of replicas.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let other_type = |value: &Json, wanted: &str| {

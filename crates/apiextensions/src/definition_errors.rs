@@ -203,7 +203,7 @@ fn stored_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Returns only the errors that concern a schema, for tests.
+/// Returns the errors of a schema. Only tests use this function.
 #[cfg(test)]
 pub(super) fn schema_errors(schema: &Json, path: &str) -> FieldErrors {
     structure::all(schema, path, &mut super::pattern::Patterns::default(), &mut { super::validator::MAX_STEPS })

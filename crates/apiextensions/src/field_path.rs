@@ -19,7 +19,7 @@ impl<'a> FieldPath<'a> {
         Self::Member(self, name)
     }
 
-    /// Returns the text of the root path.
+    /// Returns the text of the `Start` element at the root of the path.
     pub fn start(self) -> &'a str {
         match self {
             Self::Start(path) => path,

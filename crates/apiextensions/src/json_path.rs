@@ -14,7 +14,7 @@ pub enum Hop {
     Slice(Option<i64>, Option<i64>),
     /// All items of a list, or the values of all members of an object.
     All,
-    /// The items of a list that have a certain value at a path, or the items that have a different value there.
+    /// The items of a list whose value at a path equals a constant, or differs from the constant.
     Where(Vec<Hop>, FilterOperator, Json),
     /// The items of a list that have any value at a path.
     Having(Vec<Hop>),
@@ -171,7 +171,7 @@ fn quoted(text: &str) -> Option<&str> {
     ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
 }
 
-/// Reads the name of a member, which ends before the next dot or bracket. A backslash escapes the next character.
+/// Reads the name of a member. The name ends before the next dot or bracket. A backslash escapes the next character.
 fn member_name(text: &str) -> (String, &str) {
     let (mut name, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {

@@ -3,12 +3,12 @@
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - [`settle`] corresponds to kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
-//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates
-//!   objects with the schema of the definition, and evaluates its CEL rules.
-//! - [`with_definition_strategy`] adds the rules for definitions themselves.
-//! - [`rule_costs`] estimates the cost of the rules ([`RuleCost`]).
+//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
+//!   schema of the definition, and evaluates the CEL rules in the schema.
+//! - [`with_definition_strategy`] adds the strategy for the definitions themselves.
+//! - [`rule_costs`] estimates the costs of the CEL rules ([`RuleCost`]).
 //!
-//! The crate reads no store and runs no controller. Start with `custom_strategy.rs`.
+//! The crate does not access a store, and it does not run controllers. Start with `custom_strategy.rs`.
 //!
 //! ```
 //! use pintle_json::json;
@@ -57,7 +57,7 @@ use pintle_kinds::{Kind, Kinds};
 use pintle_meta::GroupResource;
 use pintle_store::MemberOrder as Order;
 
-/// Returns the built-in kinds. In the result, the kind CustomResourceDefinition has the strategy of this module.
+/// Returns the built-in kinds. In the result, the kind CustomResourceDefinition has the strategy from this crate.
 pub fn with_definition_strategy(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
@@ -83,7 +83,7 @@ pub fn store(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the order of the members of an object, for objects that the store keeps under this name.
+/// Returns the order of the members in the objects that are stored under the name `stored`.
 pub fn order(stored: &str) -> Order {
     if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }

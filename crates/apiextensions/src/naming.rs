@@ -77,14 +77,14 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns whether all requested names of a definition are accepted. No other definition can have reserved these accepted names, so the
+/// Returns whether all requested names of a definition are accepted. If all names are accepted, no other definition can use them. Then the
 /// caller need not check for conflicts.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names of all definitions in a group. Each map contains the number of definitions that have a name.
+/// The accepted names of all definitions in a group. For each accepted name, the maps contain the number of definitions that use the name.
 #[derive(Debug, Default)]
 pub struct Taken {
     resources: HashMap<String, usize>,

@@ -20,8 +20,8 @@ const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern that is parsed and compiled on its first use. This saves time, because the objects of most definitions use only some of the
-/// patterns.
+/// A pattern that is parsed and compiled on its first use. Compiling on the first use saves time, because the objects of most definitions
+/// use only some of the patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,

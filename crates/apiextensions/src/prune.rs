@@ -130,7 +130,7 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
 }
 
 /// Prunes a value. If `preserves` is true, unknown fields of the value are kept. If a list has `x-kubernetes-preserve-unknown-fields`,
-/// unknown fields of its items are kept, too. Unknown fields inside the declared fields of its items are removed.
+/// unknown fields of its items are kept, too. Unknown fields inside of the declared fields of the items are removed.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
@@ -170,7 +170,7 @@ fn prune_members(
         }
         match schema.member(key) {
             Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
-            // `additionalProperties: true` allows any map value, but declares no fields inside of the map values.
+            // `additionalProperties: true` allows any map value, but does not declare fields inside of the map values.
             None if schema.allows_any_member() => {
                 value(&Structural::default(), member, false, path.member(key), removed);
             }

@@ -31,14 +31,14 @@ pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool 
     }
 }
 
-/// Joins the values of the map keys in an item into one string.
+/// Joins the values of an item's list map keys into one string.
 pub(super) fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns a map from the values of the map keys in each item to the item. If the keys of several items have the same
-/// values, the map contains the first item.
+/// Returns the items of a list, indexed by the values of their list map keys. If the keys of several items have the
+/// same values, the map contains the first item.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

@@ -118,7 +118,7 @@ impl RuleTree {
 
     /// Returns the maximum cost of evaluating all rules in this tree. The unit is the time to process one byte of a body.
     pub(crate) fn weight(&self) -> usize {
-        /// Evaluating this CEL cost takes as much time as processing one byte of a body.
+        /// Evaluating a rule with this CEL cost takes as much time as processing one byte of a body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

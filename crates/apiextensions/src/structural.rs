@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::pattern::{Pattern, Patterns};
 
-/// A structural schema. It is parsed once from the JSON of a definition.
+/// A structural schema. The schema is parsed once from the JSON of a definition.
 ///
 /// Parsing never fails, because the parser ignores the parts of the JSON that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub(crate) struct Structural {
 /// The `additionalProperties` of a schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// If this value is true, every additional property is allowed. If this value is false, no additional property is allowed.
+    /// The value `true` allows every additional property. The value `false` allows no additional property.
     Allowed(bool),
     /// All additional properties that match this schema are allowed.
     Schema(Box<Structural>),

@@ -18,8 +18,8 @@ pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, pa
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values for which there is a common step limit. `left` contains the number of remaining steps. This function
-/// subtracts the steps that the validation of the value takes.
+/// Validates one of several values that share a step limit. `left` contains the number of remaining steps. This function subtracts the
+/// steps that the validation of the value takes.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -94,8 +94,8 @@ impl Validation {
     }
 
     /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type of the value does not match the
-    /// schema. If the schema has a known format, the message for a value with a wrong type names the formats, because the Go library
-    /// compares the format first.
+    /// schema. If the schema has a known format, the message about a wrong type contains the formats, because the Go library compares the
+    /// formats first.
     fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
@@ -164,9 +164,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of branches of the schema that match the value. Also returns the errors of the branch whose validation visited
-    /// the most values. If several branches visited the same number of values, the first of these branches provides the errors. The errors
-    /// of all other branches are dropped immediately to save memory.
+    /// Returns the number of branches of the schema that match the value. The result also contains the errors of the branch whose
+    /// validation visited the most values. If several branches visited the same number of values, the first of these branches provides the
+    /// errors. The errors of all other branches are dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],

@@ -1,4 +1,4 @@
-//! Estimates how much it costs to validate a custom resource. The server offloads bodies that are expensive to process.
+//! Estimates the cost of validating a custom resource. The server offloads bodies that are expensive to process.
 
 use pintle_json::Json;
 
@@ -12,8 +12,8 @@ const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
 /// Returns the maximum cost of validating one value of a body. The cost for the bytes of the value itself is not included. The result is
-/// the validation cost at the most expensive position in the schema. The most expensive position is decisive, because a body can have all
-/// its values there.
+/// the validation cost at the most expensive position in the schema. The most expensive position determines the result, because all values
+/// of a body can be at this position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

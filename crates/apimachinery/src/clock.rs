@@ -23,7 +23,7 @@ impl Clock {
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns the time of tokio's clock, which is used for ordering and expiry.
+    /// Returns the current time of tokio's clock. The server uses this time for ordering and expiry.
     pub fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }

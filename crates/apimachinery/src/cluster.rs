@@ -29,7 +29,7 @@ impl Context<'_> {
     }
 }
 
-/// A read-only view of all objects of the server. The objects have the form in which they are stored.
+/// A read-only view of all objects of the server. The objects are in their stored form.
 pub trait Cluster {
     /// Returns an object. `namespace` must be empty for cluster-scoped objects.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;

@@ -24,8 +24,8 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns the output of `work`. Also returns how often another task ran on the same runtime
-/// while `work` ran.
+/// Runs `work` on a single-threaded runtime. Returns the output of `work`. The second value of the result is the number of times that
+/// another task on the same runtime ran while `work` ran.
 pub fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

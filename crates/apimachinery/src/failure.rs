@@ -12,13 +12,13 @@ use crate::validate::FieldErrors;
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub status: Box<Status>,
-    /// The text of a plain text response, which is sent instead of a Status. In kube-apiserver, only the outermost handlers send plain text
-    /// responses.
+    /// The text of a plain text response. The server sends this response instead of a Status. In kube-apiserver, only the outermost
+    /// handlers send plain text responses.
     pub text: Option<Cow<'static, str>>,
     /// Whether the failure occurred in a handler that runs before kube-apiserver's API handlers. Handlers that run before the API handlers
     /// do not negotiate the format of their responses.
     pub early: bool,
-    /// Whether the attempt needs the answer of a webhook that has not been called yet. Clients never receive such a failure.
+    /// Whether the server must call a webhook before it can process the request. Clients never receive such a failure.
     pub waits: bool,
 }
 
@@ -52,12 +52,12 @@ impl Failure {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
 
-    /// Creates the failure of an attempt that needs the answer of a webhook.
+    /// Creates the failure for a request that the server cannot process before it has called a webhook.
     pub fn waiting() -> Self {
         Self { waits: true, ..Self::internal("no webhook has been called for this request") }
     }
 
-    /// Returns whether the attempt needs the answer of a webhook that has not been called yet.
+    /// Returns whether the server must call a webhook before it can process the request.
     pub fn is_waiting(&self) -> bool {
         self.waits
     }
@@ -142,7 +142,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 403 failure for a request because the evaluation of mutating admission policies has failed. The first error message
+    /// Creates a 403 failure for a request for which the evaluation of the mutating admission policies has failed. The first error message
     /// becomes the message of the response.
     pub fn denied_by_mutation(
         resource: &GroupResource,

@@ -19,7 +19,7 @@ pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar in the form that field selectors compare. An absent value is formatted as an empty text.
+/// Formats a scalar as a text in the form that field selectors use for comparisons. An absent value is formatted as an empty text.
 pub fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -94,7 +94,7 @@ pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     items.map(|item| !seen.insert(item)).collect()
 }
 
-/// Returns the key of an object within its resource.
+/// Returns the key that identifies an object within its resource.
 pub fn key(namespace: &str, name: &str) -> String {
     match namespace {
         "" => name.to_owned(),

@@ -177,7 +177,8 @@ impl<V: fmt::Debug> fmt::Debug for SharedMap<V> {
 }
 
 impl<V> SharedMap<V> {
-    /// Returns the number of nodes that the two maps do not share. Tests use this method to check that a change copies only what it must.
+    /// Returns the number of nodes of this map that `other` does not share. Tests use this method to check that a change copies only the
+    /// necessary nodes.
     pub fn unshared_with(&self, other: &Self) -> usize {
         let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
         self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()

@@ -10,5 +10,5 @@ mod tests;
 pub use field_error::{FieldError, FieldErrorType, FieldErrors};
 pub use names::{NameRule, annotation_key_errors, name_errors};
 pub use printable::is_printable;
-// Kubernetes uses the term "qualified name" for a text in the format of a label key that is not used as a label key.
+// Kubernetes uses the term "qualified name" for a text in the format of a label key, if the text is not used as a label key.
 pub use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

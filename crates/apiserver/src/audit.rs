@@ -37,9 +37,9 @@ pub struct AuditRecord {
     /// such a request, the server may send the response before it stops processing the request.
     pub code: u16,
     /// The last write that the request made, even if the response is an error. The write is `None` if the request wrote nothing. For
-    /// example, a request writes nothing if it is a read, a dry run, a rejected request or an update without changes.
+    /// example, a read, a dry run, a rejected request and an update without changes do not write anything.
     pub committed: Option<Commit>,
-    /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod, the annotation
+    /// Admission adds these audit annotations. The audit events of kube-apiserver contain the same annotations. For a pod, the annotation
     /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces. The annotation
     /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace sets for auditing.
     pub annotations: BTreeMap<String, String>,
@@ -75,7 +75,7 @@ pub struct AuditRecord {
 pub struct ServerAudit {
     records: Vec<AuditRecord>,
     lost: u64,
-    /// The latest time at which a request arrived or wrote something, among the requests that were dropped.
+    /// The latest time at which one of the dropped requests arrived or wrote something.
     lost_until: Option<Instant>,
 }
 
@@ -166,8 +166,8 @@ impl ServerAudit {
         }
     }
 
-    /// Counts the list requests for each resource, and returns the greatest of these counts. List requests are counted separately for each
-    /// namespace, and for lists across all namespaces. Each page of a list counts as one request.
+    /// Counts the list requests for each resource, and returns the greatest of these counts. Lists in different namespaces are counted
+    /// separately. Lists across all namespaces are counted separately, too. Each page of a list counts as one request.
     ///
     /// # Panics
     ///

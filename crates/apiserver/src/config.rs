@@ -55,23 +55,24 @@ pub struct ApiServerConfig {
     /// with tokio's clock. A test can pause tokio's clock.
     pub start_time: Option<SystemTime>,
     /// Whether the server moves long processing steps to other threads. Default: `true`. If this field is `false`, a
-    /// long step blocks the thread of the runtime. The order of requests in a test then does not depend on the speed of
-    /// these threads.
+    /// long step blocks the thread of the runtime. In this case, the speed of other threads does not affect the order
+    /// of the requests in a test.
     pub offload: bool,
     /// The interval at which a watch receives bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
     /// The maximum number of changes by which a watcher can lag behind. The server closes the stream of a watcher that lags further behind.
     /// Only changes to objects of the watched resource count. Default: 4096. Minimum: 1.
     ///
-    /// All watchers share one copy of the changes, so a slow watcher takes no extra memory. While a watcher still reads the initial
+    /// All watchers share one copy of the changes, so a slow watcher does not take extra memory. While a watcher still reads the initial
     /// objects, the server keeps a limited number of newer changes for this watcher. If the server must drop one of these changes, it
     /// closes the watcher's stream.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
     /// If this server replaces an earlier server, this version must be higher than all versions that the earlier server returned. Clients
-    /// of the earlier server then receive the error that their resource versions are too old, and they list again. If the version is too
-    /// low, the watches of these clients receive no events until the new server has passed the versions at which these watches started.
+    /// of the earlier server then receive the error that their resource versions are too old, and they list again. If this version is too
+    /// low, a client can start a watch at a version that the new server has not reached. Such a watch receives no events until the server
+    /// has passed the version.
     pub first_revision: u64,
     /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes up to a thousand
     /// changes that are more than five minutes old. The server always keeps the last change of each resource. A watch or a list at a
@@ -81,10 +82,11 @@ pub struct ApiServerConfig {
     /// limit is exceeded, the server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes the
     /// stream of this watch. The server always keeps the last change of each resource.
     ///
-    /// A separate cache, whose limit is half of this limit, stores objects in encodings other than JSON. These encodings are protobuf,
-    /// objects that are reduced to their metadata, and table rows. The cache contains current and past objects. When the cache is full, it
-    /// evicts encodings that have been used only once. If the server needs an evicted encoding later, it encodes the object again. For a
-    /// list in protobuf, the server encodes each evicted object twice, because the response body begins with its length.
+    /// A separate cache stores objects in encodings other than JSON. The limit of this cache is half of the limit in this field. These
+    /// encodings are protobuf, objects that are reduced to their metadata, and table rows. The cache contains current and past objects.
+    /// When the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding later, it encodes
+    /// the object again. For a list in protobuf, the server encodes each evicted object twice, because the length of the list precedes the
+    /// objects in the response body.
     pub history_bytes: usize,
     /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. For
     /// bodies of at most 64 KiB, an additional eighth of this limit is reserved.
@@ -104,9 +106,9 @@ pub struct ApiServerConfig {
     /// LeaseCandidates, and leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is
     /// the task of a controller.
     pub coordinated_leader_election: bool,
-    /// The addresses of Services, by `namespace/name:port`. The server has no network of Pods. If the client configuration of a webhook
-    /// names a Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no
-    /// addresses. A webhook whose Service has no address is not called, and the responses contain a warning.
+    /// The addresses of Services, by `namespace/name:port`. The server has no pod network. If the client configuration of a webhook names a
+    /// Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no addresses.
+    /// A webhook whose Service has no address is not called, and the responses contain a warning.
     pub services: BTreeMap<String, SocketAddr>,
     /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
     /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
@@ -161,7 +163,7 @@ pub struct Controllers {
     /// Whether a controller aggregates cluster roles.
     pub roles: bool,
     /// Whether a controller writes the status of ValidatingAdmissionPolicies. The status contains the warnings of the type check, and the
-    /// generation that the policy had when it was checked.
+    /// generation of the policy at the time of the check.
     pub policies: bool,
 }
 

@@ -12,11 +12,11 @@ use offline::{Defined, Offline, Sample};
 pub use pintle_apiextensions::RuleCost;
 pub use rejection::Rejection;
 
-/// Checks which custom resources a CustomResourceDefinition accepts. The checks need no server, no runtime and no socket.
+/// Checks which custom resources a CustomResourceDefinition accepts. The checks work without a server, a runtime or a socket.
 ///
 /// A check uses the same code as the embedded server, so the results and messages of a check are the same as in kube-apiserver. A check
-/// prunes the object, adds the defaults, and validates field names strictly. It also validates the metadata, checks the object against the
-/// schema, and evaluates the CEL rules with their cost limits.
+/// prunes the object, adds the defaults, and validates field names strictly. A check also validates the metadata, checks the object against
+/// the schema, and evaluates the CEL rules with their cost limits.
 ///
 /// A manifest is a YAML text, or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
 ///
@@ -120,8 +120,8 @@ impl CrdChecker {
         self.offline.create(self.offline.completed(Sample::new(manifest)?))
     }
 
-    /// Returns the object after an update from `old` to `new`. Transition rules can access `old` as `oldSelf`. If `new` has no name, it has
-    /// the name of `old`.
+    /// Returns the object after an update from `old` to `new`. Transition rules can access `old` as `oldSelf`. If `new` has no name, it
+    /// gets the name of `old`.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl CrdChecker {
     }
 
     /// Returns the object after an update of its subresource `status`. The update ignores changes outside of `status`. The check uses the
-    /// status of `old` unchanged. It does not add defaults to this status and does not validate it.
+    /// status of `old` unchanged. The check does not add defaults to this status and does not validate the status.
     ///
     /// # Errors
     ///
@@ -179,8 +179,8 @@ impl CrdChecker {
     ///
     /// # Panics
     ///
-    /// Panics if the server would accept the update, or if the server's error would not contain `message`. Also panics if the server would
-    /// already reject the object `old`.
+    /// Panics if the server would accept the update, or if the server's error would not contain `message`. This method also panics if the
+    /// server would already reject the object `old`.
     #[track_caller]
     pub fn assert_rejects_update(&self, old: impl Serialize + Clone, new: impl Serialize, message: &str) {
         self.assert_accepts(old.clone());

@@ -17,8 +17,8 @@ use self::rule::Armed;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The runtime whose clock determines when fault rules become active and when they expire. If no runtime is set, a rule uses the clock
-    /// of the thread that calls `add`.
+    /// The clock of this runtime determines when fault rules become active and when they expire. If no runtime is set, a rule uses the
+    /// clock of the thread that calls `add`.
     runtime: OnceLock<Handle>,
 }
 
@@ -34,7 +34,7 @@ struct ArmedRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// The attributes of a request with which fault rules compare their conditions.
+/// Fault rules compare their conditions with these attributes of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     /// The verb. If the request has no resource, the verb is `None`.
@@ -61,7 +61,7 @@ pub(crate) struct Before {
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store, which can show an older state than the newest state.
+/// A view of the store. The view can show a state that is older than the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// The view always shows the state of the store at this revision.
@@ -103,7 +103,7 @@ pub(crate) enum WatchFault {
     CutAfter(u32),
     /// After this many frames, the connection is closed in the middle of the next frame.
     CutMidFrame(u32),
-    /// The watch sends nothing after this many frames.
+    /// After this many frames, the watch does not send anything.
     SilentAfter(u32),
 }
 

@@ -64,8 +64,8 @@ pub(crate) struct Call {
     /// The verb of the request, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object, which RBAC and fault rules use. For a list or watch, this is the name that the field selector of the request
-    /// selects.
+    /// The name of the object. RBAC and fault rules use this name. For a list or watch, this is the name that the field selector of the
+    /// request selects.
     object: String,
     /// The view of the store from which the request reads. The view is `None` unless a fault rule selects one.
     view: Option<View>,
@@ -79,7 +79,7 @@ pub(crate) struct Call {
     bodies: Arc<BodyBudget>,
     /// The connection to the client, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// The protocol to which the connection switches after a response with status 101.
+    /// After a response with status 101, the connection switches to this protocol.
     socket: Option<Socket>,
 }
 
@@ -142,7 +142,7 @@ impl Call {
     }
 }
 
-/// The deadline by which the server must have sent the whole response. The deadline also applies if the client does not read the response.
+/// The server must have sent the whole response before this deadline. The deadline also applies if the client does not read the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request. Watches and other streams have no such deadline.
@@ -159,13 +159,13 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. If the connection is upgraded to a WebSocket, also returns a [`Socket`], and the caller
-/// must run this socket on the connection. This function never fails, because errors are sent as responses.
+/// Serves one request and returns the response. If the connection is upgraded to a WebSocket, the result also contains a [`Socket`]. The
+/// caller must run this socket on the connection. This function never fails, because errors are sent as responses.
 ///
 /// The response is ready no later than at the deadline. If offloaded code is still running at the deadline, this code continues to its end.
-/// However, it no longer writes to the store.
+/// However, the code no longer writes to the store.
 ///
-/// If the response has a deadline, this function passes this deadline to `deadline`.
+/// If the response has a deadline, this function calls `deadline` with it.
 ///
 /// # Cancel safety
 ///
@@ -202,7 +202,7 @@ pub(crate) async fn respond(
     }
 }
 
-/// The values that the server still needs after it has started to send the response.
+/// The server still needs these values after it has started to send the response.
 struct Ongoing {
     /// The guard that writes the audit record of the request. The caller must record in this guard whether the response was completed
     /// before the deadline.
@@ -317,8 +317,8 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. Also stores the verb, the request target and the object name in
-    /// `call`.
+    /// Reads the request info from the path, the method and the query. This function also stores the verb, the request target and the
+    /// object name in `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -345,7 +345,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // `read` returns the bytes together with a permit to process them. Drop both immediately. If they were kept, a fault that
+            // `read` returns the bytes together with a permit to process them. Drop both immediately. If the permit were kept, a fault that
             // delays the request would also delay the release of the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));

@@ -48,13 +48,13 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure without side effects. The store has one sequence of revisions for all resources. The store uses no clocks,
-//! locks or tasks. The type `Db` protects the store with a lock, and also publishes the current state for lock-free reads. Lists at an old
-//! revision, later pages of a list, watches and bookmarks read from the store itself.
+//! The store is a data structure without side effects. The store has one sequence of revisions for all resources. The store does not use
+//! clocks, locks or tasks. The type `Db` protects the store with a lock, and also publishes the current state for lock-free reads. Lists at
+//! an old revision, later pages of a list, watches and bookmarks read from the store itself.
 //!
-//! In the folder `registry/`, the code for one attempt to write never awaits. Therefore, a write is either complete or has no effect, even
-//! if the future of the request is dropped. Long operations regularly yield to other tasks. A write yields between two attempts, a list
-//! yields while it scans objects, and a `deletecollection` request yields between two objects.
+//! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either complete or has no
+//! effect, even if the future of the request is dropped. Long operations regularly yield to other tasks. A write yields between two
+//! attempts, a list yields while it scans objects, and a `deletecollection` request yields between two objects.
 //!
 //! Each connection, the accept loop and each controller in the folder `background/` has its own task. The controllers establish custom
 //! resource definitions, collect garbage, delete the contents of deleted namespaces and aggregate cluster roles. Further controllers check

@@ -41,16 +41,16 @@ pub(crate) use upstream::{Refusal, Upstream};
 use crate::http::{Deadline, Incoming, Socket};
 use crate::registry::Registry;
 
-/// Loading all objects that a request needs must not take longer than this time. Each request to the upstream cluster also has this
+/// Loading all objects that a request needs must not take longer than this duration. Each request to the upstream cluster also has this
 /// timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and the set of its collections that are loaded.
+/// The upstream cluster, and the collections that this server has loaded from it.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. For each collection, the cell is set when the collection has been loaded.
+    /// The requested collections. The cell of a collection is set after the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
     /// The collections that are fully loaded and watched. The set must be locked while an object is copied from the upstream cluster.
     /// Otherwise, watchers could miss an object that is copied just before the load of its collection completes.
@@ -131,15 +131,15 @@ impl Live {
         }
     }
 
-    /// Returns whether the user may cause requests to the upstream cluster. Upstream requests use the credentials of this server, which may
-    /// have more permissions than the user. Therefore, only administrators may cause upstream requests.
+    /// Returns whether the user may cause requests to the upstream cluster. Upstream requests use the credentials of this server. These
+    /// credentials may have more permissions than the user. Therefore, only administrators may cause upstream requests.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. Also determines which server must answer the request.
+    /// Loads the objects that a request needs. This method also determines which server must answer the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
@@ -191,8 +191,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of the written object. Also loads the other objects that the rules for this write read. If the upstream cluster
-    /// does not allow reading one of these objects, the plan treats the object as absent.
+    /// Loads the namespace of the written object. This method also loads the other objects that the rules for this write need. If the
+    /// upstream cluster does not allow reading one of these objects, the plan treats the object as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -323,7 +323,7 @@ fn version(object: &Json) -> u64 {
 }
 
 /// Returns how the timeout applies to a forwarded read request. The responses to watches and log requests last until the client stops
-/// reading. This also applies to log requests without the parameter `follow`.
+/// reading. The same applies to log requests without the parameter `follow`.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

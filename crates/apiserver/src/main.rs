@@ -205,7 +205,7 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
     }
 }
 
-/// Returns the first revision of the server, which is the number of tenths of a second since 2026.
+/// Returns the first revision of the server. This revision is the number of tenths of a second since 2026.
 ///
 /// The revision is higher than all revisions of an earlier server on the same port. The only exception is an earlier server that made more
 /// than ten writes per second on average. Therefore, the clients of the earlier server receive an error, and they list again. For ten

@@ -18,7 +18,7 @@ const BOUNDS: [f64; 23] = [
     45.0, 60.0,
 ];
 
-/// The labels with which the metrics of a request are counted.
+/// The labels of a request in the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestLabels {
     pub(crate) group: String,

@@ -66,7 +66,7 @@ use crate::server::{ApiServer, StartError};
 ///   cluster in the version in which the cluster stores the object. If a request names another version, the plan returns the same object
 ///   without converting it. A quota applies only if the plan has read the ResourceQuota object. The plan does not check whether the cluster
 ///   would authorize the writes.
-/// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment creates no pods in the plan, and a
+/// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment does not create pods in the plan, and a
 ///   PersistentVolumeClaim is not bound.
 /// - The garbage collector tracks only the objects that the plan has read. The collector does not find dependents in collections that the
 ///   plan has never listed. If a namespace is deleted, the plan deletes only those objects in the namespace that the plan has read.
@@ -74,9 +74,9 @@ use crate::server::{ApiServer, StartError};
 ///   cluster, either. The plan rejects these requests, or they fail as if the kubelet were unreachable. A GET request for an aggregated API
 ///   counts as a read and is forwarded, even if it has side effects.
 /// - The plan signs service account tokens with its own key. The cluster does not accept tokens that the plan has signed. An impersonated
-///   user has only the permissions of those roles that the plan has read. The cluster treats forwarded requests, such as reviews, as
-///   requests from the user of the plan's client. If a forwarded request impersonates a user, the cluster treats it as a request from this
-///   user. Therefore, the plan's client needs the permission to impersonate this user.
+///   user has only the permissions of those roles that the plan has read. Forwarded requests, such as reviews, use the plan's credentials.
+///   The cluster treats them as requests from the user of these credentials. If a forwarded request impersonates a user, the cluster treats
+///   it as a request from this user. Therefore, the user of the plan's credentials needs the permission to impersonate this user.
 /// - All state of the plan is lost when the plan ends. The plan keeps all requested collections in memory.
 /// - The names, addresses and ports that the plan generates differ from the values that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, it also holds this Lease in the plan. Disable leader election in the planned
@@ -198,7 +198,7 @@ pub enum PlanError {
     /// The plan cannot read the custom resource definitions of the cluster.
     #[error("cannot read the cluster's definitions: {why}")]
     Cluster {
-        /// The message of the error, which comes from the cluster or from the connection to it.
+        /// The message of the error. The error comes from the cluster or from the connection to the cluster.
         why: String,
     },
 }

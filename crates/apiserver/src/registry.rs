@@ -54,7 +54,7 @@ use crate::faults::Faults;
 use crate::metrics::Metrics;
 use pintle_storage::health::Health;
 
-/// The maximum time for which a request waits until the store reaches the requested revision.
+/// A request waits at most this long for the store to reach the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The API operations that the HTTP layer calls. The registry contains all state of the server. Its methods are the API verbs.
@@ -136,7 +136,7 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // The lock is released first, because dropping the last reference to the old set can take long.
+        // The lock is released first, because dropping the last reference to the old set can take a long time.
         drop(old);
     }
 
@@ -178,7 +178,7 @@ impl Registry {
     }
 }
 
-/// Returns an object in the form in which it can be stored.
+/// Returns an object in its stored form.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, pintle_apiextensions::order(resource), pintle_builtin::claims(resource, object))
         .selectable(pintle_builtin::selectable(resource, object))

@@ -75,8 +75,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// The objects and fields that this server accepts but ignores, although kube-apiserver does not ignore them. Each entry also contains
-    /// the reason. The response to a write of such an object or field contains a warning.
+    /// This server accepts these objects and fields but ignores them. kube-apiserver does not ignore them. Each entry also contains the
+    /// reason. The response to a write of such an object or field contains a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
     /// Starts a server. When this function returns, the server is ready for requests.
@@ -263,7 +263,7 @@ impl ApiServer {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry, which other modules of this crate use.
+    /// Returns the registry for the other modules of this crate.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }

@@ -63,14 +63,14 @@ impl std::fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// The minimum timeout of a watch for which the client sets no timeout. The server adds a random duration of at most this minimum.
+/// The minimum timeout of a watch whose client does not set a timeout. The server adds a random duration of at most this minimum.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// An upper limit for durations. No watch lasts longer than this duration. Without this maximum, adding a duration to a time could
 /// overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size in bytes of the frames in one write. HTTP/2 has the same default for one frame.
+/// The approximate maximum size in bytes of the frames in one write. This is also the default size of one frame in HTTP/2.
 const WATCH_PIECE: usize = 16 << 10;
-/// The time between the last bookmark of a watch and its end.
+/// The time between the last bookmark of a watch and the end of the watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// The watch of one client. Dropping this value ends the watch.
@@ -94,7 +94,7 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// A change that the watch must not send yet, because a fault rule makes the view of the watch stale.
+    /// The watch must not send this change yet, because a fault rule makes the view of the watch stale.
     held_change: Option<Arc<Change>>,
     /// The revision at which the watch has started.
     start_revision: u64,
@@ -109,8 +109,8 @@ pub(crate) struct Watcher {
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
 /// The initial objects of a watch. The objects stay available until the log drops a change that happened after the start of the watch. A
-/// watcher that has not read the objects by then would also miss the dropped change. The reference is weak, so a client that does not read
-/// its watch keeps no objects in memory.
+/// watcher that has not read the objects by then would also miss the dropped change. The reference is weak. Therefore, a client that does
+/// not read its watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -306,7 +306,7 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that this watch may see. A fault rule can delay what the watch sees of the store.
+    /// Waits for the next change that this watch may see. A fault rule can delay the changes that this watch sees.
     ///
     /// # Cancel safety
     ///
@@ -365,7 +365,7 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event that a change causes. Does nothing if the watch sends no event for this change.
+    /// Encodes the event that a change causes. Does nothing if the watch does not send an event for this change.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -395,7 +395,7 @@ impl Watcher {
                     match registry.settle(&by).await {
                         Ok(true) => {}
                         Ok(false) => break frame,
-                        // As in kube-apiserver, whose cache of this version is never filled.
+                        // This is the error of kube-apiserver, because kube-apiserver can never fill its cache of this version.
                         Err(_) => break Some(Err(Failure::too_large_version(registry.db.revision(), 0, 1))),
                     }
                 };
@@ -448,7 +448,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // If matching an object takes long, it is offloaded to another thread.
+            // If matching an object takes a long time, the matching is offloaded to another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());

@@ -21,7 +21,7 @@ use pintle_meta::GroupResource;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The URL of this server. The server's URL is the issuer of its tokens and their default audience.
+/// The URL of this server. The server's URL is the issuer and the default audience of the server's tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The signature algorithm. Its signatures are deterministic.

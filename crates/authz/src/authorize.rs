@@ -13,7 +13,7 @@ use super::authorizer::{Grant, Granted, Rbac};
 /// the decision is the same.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// The request is allowed for the contained reason.
+    /// The request is allowed. The value contains the reason.
     Allowed(String),
     /// No rule allows the request. The value contains an error if the user is bound to a role that does not exist.
     NoOpinion(Option<String>),

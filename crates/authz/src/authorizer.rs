@@ -27,7 +27,7 @@ pub struct Rbac<'a> {
 }
 
 impl Authorizer {
-    /// Returns the index and the store, so that the index can be queried. All calls must use the same `db`.
+    /// Returns a view that can query the index of the store `db`. All calls must use the same `db`.
     pub fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
         Rbac { authorizer: self, db }
     }

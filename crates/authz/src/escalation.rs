@@ -14,8 +14,8 @@ use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 
-/// The maximum number of comparisons that check whether the writer has the granted permissions. The limit is necessary because a rule of a
-/// few kilobytes can expand to millions of permissions.
+/// The check of the granted permissions makes at most this number of comparisons. The limit is necessary because a rule of a few kilobytes
+/// can expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
 /// Returns whether writing an object of this kind grants permissions.

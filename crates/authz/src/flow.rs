@@ -55,7 +55,7 @@ struct FlowIndex {
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
     /// Maps the name of each flow schema to its key in `schemas`.
     places: HashMap<Box<str>, Box<str>>,
-    /// The UIDs of priority levels by name.
+    /// Maps the name of each priority level to its UID.
     levels: HashMap<Box<str>, Arc<str>>,
 }
 
@@ -66,8 +66,8 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. A rule lists subjects, and it applies to those requests of the subjects that match its resource rules or path
-/// rules.
+/// A rule of a flow schema. A rule applies to the requests of the subjects that it lists. The requests must also match a resource rule or a
+/// path rule of this rule.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,

@@ -15,8 +15,8 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user that the headers request to impersonate. Returns `None` if there are no impersonation headers. The order of the headers
-/// does not matter.
+/// Returns the user that the client wants to impersonate, according to the headers. Returns `None` if there are no impersonation headers.
+/// The order of the headers does not matter.
 ///
 /// Invalid UTF-8 in a header is replaced. If the server ignored such a header, the request would run with the client's own permissions.
 ///
@@ -113,8 +113,8 @@ fn refusal(
     }
 }
 
-/// Returns the name of the mode in which the user is impersonated under kube-apiserver's constrained impersonation. Returns `None` if no
-/// mode applies. Nodes and service accounts have a mode only if the request does not impersonate a uid, groups or extra values.
+/// kube-apiserver's constrained impersonation has several modes. Returns the name of the mode for the impersonated user. Returns `None` if
+/// no mode applies. Nodes and service accounts have a mode only if the request does not impersonate a uid, groups or extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");

@@ -3,12 +3,13 @@
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs service account tokens.
-//! - [`authorize`] and [`decide`] answer whether a user may send a request with these [`Attributes`]. [`Authorizer`] indexes the RBAC
+//! - [`authorize`] and [`decide`] determine whether a user may send a request with these [`Attributes`]. [`Authorizer`] indexes the RBAC
 //!   rules.
 //! - [`check_grant`] rejects roles and bindings that grant more rights than their author has.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
-//! The indexes read [`Db`](pintle_storage::Db) and follow its changes. The crate serves no HTTP. Start with `authorize.rs`.
+//! The indexes contain data from the [`Db`](pintle_storage::Db), and are updated when the `Db` changes. The crate serves no HTTP. Start
+//! with `authorize.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::request::user::User;
@@ -60,7 +61,7 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// An authenticator that maps bearer tokens to users. Requests and token reviews use the authenticator.
+/// An authenticator that maps bearer tokens to users. The server uses the authenticator for requests and for token reviews.
 #[derive(Debug)]
 pub struct Authenticator {
     /// The tokens in the token file. The field is `None` if no token file is configured. Without a token file, every caller is an
@@ -75,8 +76,8 @@ impl Authenticator {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
-    /// Returns the user of a request at `now`, in seconds since the epoch. Removes the bearer token from the WebSocket subprotocols in
-    /// the headers.
+    /// Returns the user of a request. `now` is the current time in seconds since the epoch. Removes the bearer token from the WebSocket
+    /// subprotocols in the headers.
     pub fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
         let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {
@@ -106,8 +107,8 @@ impl Authenticator {
         self.accounts.public_key()
     }
 
-    /// Returns the user of a valid token. Also returns the requested audiences for which the token is valid. A token from the token file
-    /// has only one audience, which is this server.
+    /// Returns the user of a valid token. The second value of the result contains the requested audiences for which the token is valid. The
+    /// only audience of a token from the token file is this server.
     pub fn user(
         &self,
         cluster: &dyn Cluster,
@@ -134,7 +135,7 @@ fn covers_url(url: &str, path: &str) -> bool {
 }
 
 /// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. If two spaces
-/// precede the token, the result is empty. If the token contains invalid UTF-8, the returned token matches no user.
+/// precede the token, the result is empty. If the token contains invalid UTF-8, the returned token does not match any user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -34,11 +34,11 @@ impl Webhooks {
 /// A webhook of a stored configuration.
 #[derive(Debug)]
 pub struct AdmissionWebhook {
-    /// The name of the configuration, and the index of the webhook in it.
+    /// The name of the configuration, and the index of the webhook in the configuration.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors in the form of a policy's `matchConstraints`. `None` if the webhook has no rules, so
-    /// that it matches nothing.
+    /// The rules and selectors have the form of a policy's `matchConstraints`. The field is `None` if the webhook has
+    /// no rules. Such a webhook does not match any request.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy.
     pub conditions: CompiledPolicy,
@@ -48,7 +48,7 @@ pub struct AdmissionWebhook {
 }
 
 impl AdmissionWebhook {
-    /// Returns `None` if the webhook accepts no version of a review that the server supports.
+    /// Returns `None` if the server does not support any review version that the webhook accepts.
     fn new(configuration: &str, at: usize, webhook: &Json) -> Option<Self> {
         let constraints = json!({
             "namespaceSelector": webhook["namespaceSelector"],

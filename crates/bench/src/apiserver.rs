@@ -23,7 +23,7 @@ use crate::meter::{Sample, resident_of};
 /// The server that a workload uses, and the size of the workload.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The kubeconfig of the server. Workloads that start a server do not need it.
+    /// The kubeconfig of the server. Workloads that start their own server do not need the kubeconfig.
     pub kubeconfig: Option<PathBuf>,
     /// The process ids of the server.
     pub processes: Vec<String>,

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use crate::meter::{Sample, Tally, measure, sockets};
 use contender::{Contender, next};
 
-/// The client and the options with which a workload runs.
+/// The client and the options of a workload.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The configuration of a client for the server.
@@ -186,7 +186,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has a task of its own. Therefore, the lowest observed number of tasks is the number of permanent tasks.
+    // Each request in flight has its own task. Therefore, the lowest observed number of tasks is the number of permanent tasks.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -215,7 +215,7 @@ fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
 
-/// Creates a cluster with a client of its own, like a separate process.
+/// Creates a cluster with its own client, like a separate process.
 fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     let (client, metrics) = (Some(setting.client.clone()), Some(Arc::new(memory.clone()) as Arc<dyn Provider>));
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")

@@ -46,7 +46,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order, with its number. An order comes from a control request, such as a request for updates, and all watches execute it.
+    /// The last order, with its number. A control request, such as a request for updates, creates an order. All watches execute this order.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The result of a measurement. A program prints it as one line of JSON.
+/// The result of a measurement. Each program prints its result as one line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
@@ -18,7 +18,7 @@ pub struct Sample {
     /// The number of heap allocations. A reallocation counts as one allocation. `None` means that the program does not count
     /// allocations, because counting them takes time.
     pub allocations: Option<f64>,
-    /// The peak of resident memory during the measurement, minus the resident memory at its start.
+    /// The peak of resident memory during the measurement, minus the resident memory at the start of the measurement.
     pub peak_bytes: f64,
     /// The number of operations.
     pub operations: f64,
@@ -31,7 +31,7 @@ pub struct Sample {
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// The numbers of operations in one measured run.
+/// Counts the operations in one measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     /// The number of operations.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The pods as JSON texts, in the same form as the items of a list.
+/// The JSON texts of the pods. The texts have the same form as the items of a list.
 pub(crate) struct Pods {
     /// The JSON texts of all pods. Commas separate the pods.
     json: Vec<u8>,

@@ -39,7 +39,7 @@ pub struct Setting {
     /// Whether workers use one call to mark a key as done and to take the next one. The setting applies only to workers that take keys but
     /// do no work for them.
     pub next: bool,
-    /// Whether only one fiftieth of the workload runs. This part is enough to check that the workload works.
+    /// Whether the workload is reduced to one fiftieth of its size. A workload of this size is enough to check that the workload works.
     pub quick: bool,
 }
 

@@ -31,7 +31,7 @@ pub use server::{Listeners, serve};
 struct Setting {
     /// The kubeconfig of the server. For the workload `list`, this field is the URL of the load server.
     server: String,
-    /// Whether the workload runs for a shorter time. This is enough to check that the workload works.
+    /// Whether the workload runs for a shorter time. A shorter time is enough to check that the workload works.
     quick: bool,
 }
 
@@ -50,7 +50,7 @@ enum Protocol {
 type Work = fn(&Setting, &Runtime) -> Sample;
 
 /// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The workloads whose names contain
-/// `hyper` use no client library.
+/// `hyper` do not use a client library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
     ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),

@@ -71,8 +71,8 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. If two calls have different values of `shift`, each pod is on another node in the
-/// second result.
+/// Creates the same pods as the client-go workload. If two calls have different values of `shift`, each pod is on different nodes in the
+/// results of the two calls.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -182,7 +182,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in a random order. The new pod is on the same node as the old one, or on another node.
+/// Replaces each pod, in a random order. The new pod is on the node of the old pod or on a different node.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -199,7 +199,7 @@ fn beside_snapshots(setting: &Setting) -> Sample {
     beside.with("of the rate without", share)
 }
 
-/// Runs for three seconds. One thread replaces pods. Each new pod is on another node than the old one. At the same time, other threads
+/// Runs for three seconds. One thread replaces pods. Each new pod is on a different node from the old pod. At the same time, other threads
 /// read pods by key, or visit all pods in a snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);

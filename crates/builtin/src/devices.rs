@@ -1,4 +1,4 @@
-//! The kinds of `resource.k8s.io`, which describe devices and claims for devices.
+//! The kinds of `resource.k8s.io`: devices, and claims with which pods request devices.
 
 mod device_class;
 mod resource_claim;

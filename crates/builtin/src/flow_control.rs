@@ -10,8 +10,8 @@ pub(super) use priority_level::PriorityLevelConfiguration;
 
 use pintle_apimachinery::validate::FieldError;
 
-/// Creates the error that reports a change of a mandatory object's spec. `aside` is the part of the message that lists the fields that may
-/// change.
+/// Returns the error for an update that changes the spec of a mandatory object. `aside` is the part of the message that lists the fields
+/// that may change.
 fn fixed_spec_error(name: &str, spec: &Json, aside: &str) -> FieldError {
     FieldError::invalid("spec", spec, format!("spec of '{name}'{aside} must equal the fixed value"))
 }

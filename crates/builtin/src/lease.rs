@@ -8,7 +8,7 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{self, Column, Row};
 
-/// The name of the built-in strategy for coordinated leader election.
+/// The name of the only strategy for coordinated leader election that Kubernetes has built in.
 pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
 /// The strategy of Lease in `coordination.k8s.io/v1`.

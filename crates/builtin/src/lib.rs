@@ -2,13 +2,14 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table `src/builtin.txt` contains their
-//!   names and flags. One [`Strategy`](pintle_kinds::Strategy) for each kind contains the rules.
-//! - [`selectable`], [`claims`] and [`is_read_often`] state how a store indexes the objects.
-//! - [`token_status`], [`access_status`] and [`rules_status`] build the answers of reviews.
+//! - [`kinds`] returns the registry of all built-in kinds, as [`Kinds`](pintle_kinds::Kinds). The table `src/builtin.txt` contains the
+//!   names and flags of the kinds. Each kind has a [`Strategy`](pintle_kinds::Strategy), which contains the rules of the kind.
+//! - [`selectable`] and [`claims`] return the values by which a store indexes an object. [`is_read_often`] returns whether a store should
+//!   keep the objects of a resource in decoded form.
+//! - [`token_status`], [`access_status`] and [`rules_status`] build the `status` of token and access reviews.
 //!
-//! The crate contains no custom resource: `pintle-apiextensions` defines those. It reads no store and sends nothing. Start with
-//! `src/served_kinds.rs`, then read one strategy, for example `src/core/config_map.rs`.
+//! The crate contains no custom resources, because `pintle-apiextensions` defines them. The crate does not access a store and sends no
+//! requests. Start with `src/served_kinds.rs`, then read one strategy, for example `src/core/config_map.rs`.
 //!
 //! ```
 //! let kinds = pintle_builtin::kinds();

@@ -14,7 +14,7 @@ pub(super) struct Block {
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The start of the most recently started block. The boolean is true if the body of the block has begun. If another BEGIN line follows
+    // The block that was started last. The boolean is true if the parser has reached the body of the block. If another BEGIN line follows
     // before the end of a block, the unfinished block is discarded.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();

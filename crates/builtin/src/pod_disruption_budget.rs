@@ -85,14 +85,14 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// Describes how a disruption budget affects an eviction.
+/// The effect of a disruption budget on an eviction.
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
     /// The pod is not ready. The budget allows the eviction of the pod and does not count the eviction as a disruption.
     Exempt,
-    /// The eviction is allowed, and it counts as one disruption of the budget. The variant contains the change that records this
-    /// disruption.
+    /// The eviction is allowed, and it counts as one disruption of the budget. The variant contains the change that counts this disruption
+    /// in the budget.
     Charged(PostStep),
 }
 

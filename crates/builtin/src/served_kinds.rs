@@ -85,8 +85,8 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// Returns the strategy of the built-in kind that is stored under the name `resource`. The strategy belongs to the storage version of the
-/// kind.
+/// Returns the strategy of the built-in kind whose objects are stored under the name `resource`. The strategy belongs to the storage
+/// version of the kind.
 fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
     static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
     let strategies = STRATEGIES.get_or_init(|| {
@@ -97,7 +97,7 @@ fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
 }
 
 /// Returns the values of an object's selectable fields. The store indexes objects by these values. The values are in the same order as the
-/// result of `Strategy::field_labels`. If no built-in kind stores its objects under this name, the result is empty.
+/// result of `Strategy::field_labels`. The result is empty if no built-in kind stores its objects under the name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(strategy) = of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
@@ -109,7 +109,8 @@ pub fn claims(resource: &str, object: &Json) -> Vec<String> {
     of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
 }
 
-/// Returns whether many requests read the objects that are stored under this name. The store keeps such objects in decoded form.
+/// Returns whether the objects that are stored under the name `resource` are read by many requests. The store keeps such objects in decoded
+/// form.
 pub fn is_read_often(resource: &str) -> bool {
     of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
 }

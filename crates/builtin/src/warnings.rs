@@ -27,7 +27,8 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // The exact quantity is checked, because the canonical form of a quantity is rounded up to a multiple of one thousandth.
+    // The check uses the exact quantity. It cannot use the canonical form of the quantity, because that form is rounded up to a multiple of
+    // one thousandth.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))

@@ -77,8 +77,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     }
 }
 
-/// The maximum number of visits of expressions during one traversal of the tree. Some macros copy their receiver to two places, so a short
-/// text can expand to a huge expression.
+/// The maximum number of expressions that one traversal of the tree may visit. If a traversal visits an expression several times, each
+/// visit counts. Some macros copy their receiver to two places, so a short text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {

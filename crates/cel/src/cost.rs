@@ -12,7 +12,7 @@ type Called<'a> = Result<Value<'a>, Failure>;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the length of the first argument, multiplied by the content of this variant.
+    /// The cost is the length of the first argument, multiplied by the number in this variant.
     FirstText(u64),
     /// The cost depends on the length of the first argument. The rule counts this length in the same way as cel-go.
     StandardText,
@@ -22,8 +22,8 @@ pub(crate) enum Pricing {
     Selector,
     /// The cost depends on the number of all characters and items in the first argument.
     Traversal,
-    /// The cost depends on the length of the string and the length of the pattern. The size of an optional value differs between Kubernetes
-    /// and cel-go.
+    /// The cost depends on the length of the string and the length of the pattern. The rule counts these lengths in the same way as cel-go,
+    /// which counts the content of optional values. Kubernetes' libraries do not count it.
     Pattern,
     Contains,
     Concatenation,

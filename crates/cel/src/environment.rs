@@ -8,10 +8,10 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// Cloning an environment is cheap. Each environment contains the functions of kube-apiserver 1.36. These are CEL's
-/// standard functions and macros, and the functions of the libraries. The libraries support optional values, strings,
-/// lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the
-/// authorizer.
+/// Cloning an environment is cheap. Each environment contains the functions of kube-apiserver 1.36. These functions are
+/// CEL's standard functions and macros, and the functions of the libraries of cel-go and Kubernetes. The libraries
+/// support optional values, strings, lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic
+/// versions, named formats and the authorizer.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -48,7 +48,7 @@ impl Environment {
     }
 
     /// Declares a variable. A schema determines the type and the maximum size of the variable. If the schema has no CEL type, this method
-    /// does not declare the variable, because expressions cannot access such data.
+    /// does not declare the variable, because expressions cannot access data without a type.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
@@ -127,7 +127,7 @@ impl Environment {
         match (object, field) {
             (JSON_PATCH, "op" | "path" | "from") => Some(Type::String),
             (JSON_PATCH, "value") => Some(Type::Dyn),
-            // As in kube-apiserver, all other fields of a `JSONPatch` have a type without a name. Expressions cannot
+            // As in kube-apiserver, the type of any other field of a `JSONPatch` has an empty name. Expressions cannot
             // assign a value to such a field.
             (JSON_PATCH, _) => Some(Type::Opaque("".into())),
             _ => Some(Type::Dyn),

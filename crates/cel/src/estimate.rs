@@ -38,10 +38,10 @@ struct Estimator<'e> {
     /// The schema of the caller's data.
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// For each expression, the place in the caller's data from which the expression reads its value.
+    /// For each expression, the part of the caller's data that contains the value of the expression.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
-    /// The sizes of the keys and values of lists and maps.
+    /// The sizes of the keys and of the values of each expression that is a list or a map.
     entries: HashMap<Id, EntrySize>,
     /// The estimated costs of the expressions that occur in several places of the syntax tree.
     known: HashMap<Id, CostRange>,
@@ -100,7 +100,7 @@ impl<'e> Estimator<'e> {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    /// Returns the smallest range that includes the size ranges of all these expressions.
+    /// Returns the smallest range that includes the sizes of all these expressions.
     fn union(&mut self, parts: &[Id]) -> CostRange {
         let none = CostRange { min: u64::MAX, max: 0 };
         let start = if parts.is_empty() { CostRange::fixed(0) } else { none };

@@ -19,9 +19,9 @@ fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The units of work that the meter counts for the evaluation of one subexpression.
+/// The units of work that the meter counts for each evaluated subexpression.
 const STEP: u64 = 15;
-/// One map entry counts as much work as this number of list items.
+/// The work for one map entry equals the work for this number of list items.
 const ENTRY: usize = 4;
 /// The maximum number of arguments that are evaluated without a heap allocation.
 const FEW: usize = 3;
@@ -33,7 +33,7 @@ const CREATE_OBJECT: u64 = 40;
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
-    /// The variables of comprehensions. A slot is `None` until an expression reads its variable for the first time.
+    /// The variables of comprehensions. A slot is `None` until an expression reads the variable of the slot for the first time.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
     /// The initial values of the accumulators of comprehensions.
     pub(crate) inits: Vec<Option<&'e Plan>>,
@@ -41,7 +41,7 @@ pub(crate) struct Evaluator<'a, 'e> {
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Count a unit of work here, because evaluating some subexpressions has no cost in the cost model.
+        // Count this work, because the cost model counts nothing for some subexpressions.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
@@ -156,7 +156,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // For the cost, an argument that failed counts as a value without a size.
+                // If the evaluation of an argument failed, the cost of the call is computed as if the argument had no size.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -205,7 +205,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(Value::list(values))
     }
 
-    /// Adds the cost of a list or map literal, even if the evaluation of an item failed.
+    /// Adds the cost of a list or map literal. The cost is also added if the evaluation of an item failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
         match &failure {
             Some(Failure::Budget) => return Err(Failure::Budget),
@@ -302,7 +302,7 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must check `stops_early`, and must add the cost of the call.
+    /// Calls the function. The caller must obey the field `stops_early`, and must add the cost of the call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

@@ -7,7 +7,7 @@ use crate::types::Type;
 
 /// The signatures of the function, in the order in which the type checker tries them.
 const SIGNATURES: &str = include_str!("functions.txt");
-/// The heading in `functions.txt` below which the functions are that exist only in mutating policies.
+/// A heading in `functions.txt`. The functions below this heading exist only in mutating policies.
 const PATCHES: &str = "patches";
 
 /// A signature of a function.

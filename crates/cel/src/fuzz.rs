@@ -17,8 +17,8 @@ use crate::types::Type;
 /// A tenth of the cost limit that kube-apiserver applies to one expression. With this budget, evaluating one input takes at most some tens
 /// of milliseconds.
 const BUDGET: u64 = 100_000;
-/// The maximum length of the text to which a fuzz target converts a result. Error messages contain types, so this limit also tests
-/// that the size of types is limited.
+/// A fuzz target panics if the text of its result is longer than this number of bytes. Error messages contain types, so this limit also
+/// checks that types do not become too large.
 const LONGEST: usize = 64 << 20;
 
 /// Compiles an expression whose variables have no static type. Checks that the position of each compile error is inside
@@ -48,8 +48,8 @@ fn compile(environment: &Environment, text: &str) -> Option<Program> {
     }
 }
 
-/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each further line as a
-/// validation rule.
+/// Reads a schema from the first line and JSON data from the second line. Compiles and evaluates each of the other
+/// lines as a validation rule.
 pub fn cel_rule(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
     let (Some(schema), Some(data), Some(rule)) = (lines.next(), lines.next(), lines.next()) else { return };
@@ -62,8 +62,8 @@ pub fn cel_rule(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
 }
 
-/// Evaluates the expression that the grammar generates from the bytes. The data that the expression reads contains extreme values, such as
-/// the smallest integer.
+/// Evaluates an expression that is generated from the bytes. The data that the expression reads contains extreme values, such as the
+/// smallest integer.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -73,7 +73,7 @@ pub fn cel_evaluation(bytes: &[u8]) {
 }
 
 /// Reads a pattern from the first line, and searches the other lines for it with and without an automaton. Both searches must have the same
-/// result. A large pattern or a long search ends at its limit.
+/// result. If the pattern or the search exceeds its limit, the function returns early.
 pub fn cel_pattern(bytes: &[u8]) {
     const MAX_INSTRUCTIONS: u64 = 10_000;
     const MAX_STEPS: usize = 1_000_000;

@@ -97,7 +97,7 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens of a text, and an error for each piece of text that is not a token. The last token is
+/// Returns the tokens of a text, and an error for each part of the text that is not a token. The last token is
 /// `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };
@@ -135,7 +135,7 @@ impl<'a> Lexer<'a> {
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// A piece of text that is not a token. Its length includes the character that could not be scanned.
+    /// A part of the text that is not a token. The length of this part includes the character that cannot be in a token.
     Failure(usize),
 }
 
@@ -283,8 +283,8 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// The string literal has no closing quote. If the text begins with two quotes, they form an empty string, and the
-/// token is this empty string.
+/// The string literal has no closing quote. If the text begins with two quotes, the token is the empty string that
+/// these two quotes form.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }

@@ -32,10 +32,11 @@ pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 /// The implementation of a library function. If the function has a receiver, the receiver is the first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function. The second result is true if the evaluation of a call ends as soon as one argument fails.
+/// Returns a function. Returns the implementation of a function. The second result is true if a call ends as soon as the evaluation of one
+/// argument fails.
 ///
-/// `resolved` is true if the type checker found exactly one signature for the call. If a call contains a constant
-/// regular expression, the caller must handle this call itself.
+/// `resolved` is true if the type checker found exactly one signature for the call. This function does not handle calls
+/// with a constant regular expression, so the caller must handle them.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -99,8 +100,8 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // As in cel-go, the message is shorter if the value has methods, or if the operator accepts the value as one of
-        // its operands.
+        // As in cel-go, the message is shorter if the value has methods, or if the operator accepts the value as an
+        // operand.
         return match first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             true => Failure::no_overload(),
             false => Failure::new(format!("no such overload: {name}")),
@@ -122,8 +123,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Returns whether `holds` accepts the first item of a list. The type of this item determines the signature that cel-go chooses. An empty
-/// list is always accepted, without a call of `holds`.
+/// Returns whether `holds` returns true for the first item of the list. cel-go chooses the signature of the call by the type of this item.
+/// For an empty list, the function returns true without calling `holds`.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

@@ -10,9 +10,9 @@ use crate::re2::Pattern;
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The memory of one value, in bytes.
+/// The memory that the meter counts for one value, in bytes.
 const VALUE: u64 = 40;
-/// The memory of one string in a list, in bytes.
+/// The memory that the meter counts for one string in a list, in bytes.
 pub(crate) const ITEM: usize = 64;
 /// The units of work that the meter counts for compiling a pattern.
 const COMPILE: u64 = 100_000;
@@ -30,9 +30,9 @@ pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
 /// Counts the cost of an evaluation, and also the units of work.
 ///
-/// Some operations have a small cost but take long. For example, the comparison of two large objects costs one unit.
-/// Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too much
-/// work for its budget, the meter ends the evaluation.
+/// Some operations have a small cost but take a long time. For example, the comparison of two large objects costs one
+/// unit. Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too
+/// much work for its budget, the meter ends the evaluation.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,

@@ -52,7 +52,7 @@ enum Stop {
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// For each rule of cel-go's grammar, the depth to which the rule is nested at the current position.
+/// For each rule of cel-go's grammar, the nesting depth of the rule at the current position.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Returns whether the text could continue with the current token if the closing token `closer` were inserted before it.
+    /// Returns whether the current token is valid after the closing token `closer`, if `closer` were inserted before it.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);

@@ -13,7 +13,7 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// A plan, and the other data that the evaluator needs to run it.
+/// The plan of an expression, with the data that the evaluator needs to run the plan.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
@@ -44,9 +44,9 @@ pub(crate) enum Plan {
     OneOf(Box<(Plan, HashSet<Key<'static>>)>),
     OptionalOr(Box<[Plan; 2]>),
     OptionalOrValue(Box<[Plan; 2]>),
-    /// The operation that appends an item to the list that a comprehension builds.
+    /// Appends an item to the list that a comprehension builds.
     Append(Box<Append>),
-    /// The operation that adds an entry, or all entries of a map, to the map that a comprehension builds.
+    /// Adds an entry, or all entries of a map, to the map that a comprehension builds.
     Insert(Box<Insert>),
 }
 
@@ -81,10 +81,10 @@ pub(crate) struct Attribute {
 #[derive(Debug)]
 pub(crate) enum Base {
     Variable(Arc<str>),
-    /// The variable of a comprehension. The content of this variant is the index of the slot in which the evaluator stores the variable.
+    /// The variable of a comprehension. The number is the index of the slot in which the evaluator stores the variable.
     Local(usize),
     Value(Plan),
-    /// The three operands of `a ? b : c`: the condition, the value if it is true, and the value if it is false.
+    /// The operands of `a ? b : c`: the condition, the value if the condition is true, and the value if the condition is false.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. Reading the variable at the start of this attribute costs nothing.
+    /// An attribute. No cost is counted for reading the variable at the start of this attribute.
     Attribute(Attribute),
     Computed(Plan),
 }
@@ -119,7 +119,7 @@ pub(crate) struct Call {
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The length of the pattern, if the cost depends on this length. `None` means that the cost is fixed.
+    /// The length of the pattern, if the length of the pattern influences the cost of the call. `None` means that the cost is fixed.
     pub(crate) length: Option<u64>,
 }
 
@@ -140,14 +140,14 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the list that contains the item is a constant. Creating a constant list costs nothing.
+    /// Whether the list to search is a constant. Creating a constant list costs nothing.
     pub(crate) constant: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// The key of the entry. `None` means that the value is a map. All entries of this map are added.
+    /// The key of the entry. `None` means that `value` is a map whose entries are all added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

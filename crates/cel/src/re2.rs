@@ -17,14 +17,14 @@ pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum count of a repetition. If repetitions are nested, the product of the counts has the same maximum.
+/// The maximum count of a repetition. For nested repetitions, the product of their counts must not exceed this maximum either.
 const MAX_REPEAT: u64 = 1000;
 
 /// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names. Returns the
 /// translated pattern and its syntax tree.
 ///
-/// This function checks only the syntax and the counts of repetitions, so it can return a pattern that is too large to compile. The result
-/// is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
+/// This function checks only the syntax and the counts of repetitions, so it can return a pattern that is too large to compile. The
+/// translated pattern is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     }
 }
 
-/// A class that contains no character. The pattern can use it inside and outside of a class in brackets.
+/// A class that contains no character. The translated pattern can contain this class inside and outside of brackets.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
 /// A class that contains all characters.
 const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
@@ -51,8 +51,8 @@ struct Scanner<'p> {
     /// The offset of the next character.
     at: usize,
     out: String,
-    /// Flags such as `(?i)` that have been read but not written to `out` yet. In RE2, a repetition operator after flags repeats the
-    /// part before the flags.
+    /// Flags such as `(?i)` that have been read but not written to `out` yet. In RE2, a repetition operator that follows flags repeats the
+    /// part before these flags.
     flags: String,
     /// The number of open groups.
     depth: usize,
@@ -179,8 +179,8 @@ impl<'p> Scanner<'p> {
         match self.flags.is_empty() || self.peek() != Some('?') {
             true => self.copy_to(start + length),
             false => {
-                // Write `{0,1}` instead of `?`, because the part before the flags can end with an operator that a `?`
-                // would make lazy.
+                // Write `{0,1}` instead of `?`. If the part before the flags ends with an operator, a `?` would make
+                // this operator lazy.
                 self.at += length;
                 self.out.push_str("{0,1}");
             }
@@ -247,8 +247,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind of the part that a repetition operator repeats if the operator follows flags or an empty quotation. RE2 accepts
-    /// this operator even if the part before the flags ends with an operator.
+    /// Returns the kind that this part has for a repetition operator that does not directly follow the part, because flags or an empty
+    /// quotation are between them. RE2 accepts the operator even if the part itself ends with an operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -262,7 +262,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads the counts at the start of a text. Returns `None` if RE2 reads the brace as a literal.
+    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition, because RE2 then reads the brace as a
+    /// literal.
     fn read(text: &str) -> Option<Self> {
         let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {

@@ -75,7 +75,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule that determines how `==` compares two lists. The rule determines which items of the two lists are compared with each other.
+/// The rule that determines how `==` compares two lists. The rule determines which items of the two lists `==` compares with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -121,7 +121,7 @@ impl Schema {
         }
     }
 
-    /// Returns the name of the list type, if Kubernetes has no list type with this name.
+    /// Returns the list type in the schema, if Kubernetes does not know this list type.
     pub(crate) fn unknown_list_kind(&self) -> Option<&str> {
         match &self.list {
             List::Unknown(kind) => Some(kind),
@@ -156,7 +156,7 @@ impl Schema {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
-            // As in kube-apiserver, a field whose name is a keyword has no size if the expression uses the name without escaping it.
+            // As in kube-apiserver, the size of a field is unknown if the field's name is a keyword and the expression does not escape it.
             (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;

@@ -115,7 +115,7 @@ impl Timestamp {
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
         let span = i64::try_from(nanos(self) - nanos(other)).ok();
-        // As in Go, a result of exactly `i64::MIN` nanoseconds counts as an overflow.
+        // As in Go, a difference of exactly `i64::MIN` nanoseconds is an overflow.
         span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 
@@ -345,8 +345,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units in the durations that OpenAPI schemas allow, with the names of each unit. In a duration text, further letters may follow the
-/// last name of each unit.
+/// The units in the durations that OpenAPI schemas allow, with the names of each unit. In a duration text, the last name of a unit may be
+/// followed by further letters, as in `seconds`.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),

@@ -35,7 +35,7 @@ pub enum Type {
     Optional(Arc<Type>),
     /// A type that an expression uses as a value, such as `int`.
     Type(Arc<Type>),
-    /// An object with declared fields. The string is the name of its type.
+    /// An object with declared fields. The string is the name of the object type.
     Object(Arc<str>),
     /// A type without fields. The string is the name of the type.
     Opaque(Arc<str>),

@@ -28,7 +28,7 @@ use crate::types::Type;
 
 /// The value of a variable or of an expression.
 ///
-/// Lists and maps can be references to the caller's data, so a value cannot outlive this data.
+/// Lists and maps can be references to the caller's data, so a value cannot outlive the caller's data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -177,7 +177,8 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate work of reading the value, in units of work. The result does not include items and entries.
+    /// Returns the approximate work of reading the value, in units of the meter. The work of reading list items and map entries is not
+    /// included.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),

@@ -1,5 +1,5 @@
-//! The type `Cluster`. A cluster combines a connection configuration with the clients, informers, recorders and
-//! electors that use this configuration.
+//! The type `Cluster`. A cluster combines a client configuration with the clients, informers, recorders and electors
+//! that use it.
 
 mod elections;
 
@@ -100,7 +100,7 @@ impl Cluster {
     /// # Errors
     ///
     /// - The configuration contradicts itself, or a certificate or key in it is invalid.
-    /// - `config` has no client configuration, and the environment has no configuration or an invalid one.
+    /// - `config` has no client configuration, and the environment of this process has no configuration or an invalid one.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -190,8 +190,8 @@ impl Cluster {
     /// To use one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
     /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
-    /// The cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection). A program
-    /// may nevertheless write a cached object back with an update.
+    /// The cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection).
+    /// Nevertheless, a program may write a cached object back to the server with an update.
     ///
     /// # Panics
     ///

@@ -32,7 +32,7 @@ pub struct ClusterConfig {
     /// program runs in.
     pub client: Option<ClientConfig>,
     /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The
-    /// metric series of a component exist until that component is dropped.
+    /// metric series of a component exist until the component is dropped.
     ///
     /// | component | metrics |
     /// |---|---|

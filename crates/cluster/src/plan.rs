@@ -57,7 +57,7 @@ impl Cluster {
     }
 }
 
-/// Sends a plan's requests to the live cluster. A response with an error status is returned like any other response.
+/// Sends the requests of the embedded server to the live cluster. A response with an error status is returned like any other response.
 #[derive(Clone)]
 struct Reading(RestClient);
 
@@ -83,7 +83,7 @@ impl Service<Request<Full<Bytes>>> for Reading {
     }
 }
 
-/// If the live cluster has responded with an error, converts the client error to this response.
+/// Converts the error that the client returns for an error response of the live cluster back to this response.
 fn refusal(error: Error) -> Result<Response<TransportBody>, Error> {
     let Error::Status { status, body, .. } = &error else { return Err(error) };
     let content_type = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };

@@ -1,5 +1,5 @@
-//! Recorded test cases with their steps, and the files that contain many cases. Each area of the API has one packed file, and
-//! each line of such a file contains one case.
+//! Recorded test cases with their steps, and the files that contain many cases. Each area of the API has one `.jsonl` file, and each line
+//! of this file contains one case.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Case {
     /// The purpose of the case, if it is not clear from the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// This case tests the rows with these numbers in the table of API behavior.
+    /// The numbers of the rows in the table of API behavior that this case tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
     /// The Kubernetes release of the kube-apiserver that sent the recorded responses.
@@ -44,7 +44,8 @@ impl Case {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns whether the server calls webhooks in this case. A `READY` step for webhooks needs a webhook of its own.
+    /// Returns whether the server calls webhooks in this case. If a `READY` step waits for webhooks, the case must register its own
+    /// webhook.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
         let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
@@ -96,7 +97,7 @@ pub struct Step {
     /// The user whose token the request contains. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. If they are set, the recorded response contains only the values at these
+    /// JSON pointers into the response body. If `only` is set, the recorded response contains only the values at these
     /// pointers, in its member `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
@@ -194,7 +195,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Returns the folder of this crate with the packed cases.
+/// Returns the folder of this crate that contains the cases as `.jsonl` files.
 #[must_use]
 pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")

@@ -106,8 +106,8 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the body contains the next complete lines, and returns them. The returned lines have no line ends.
-    /// Returns `None` at the end.
+    /// Waits until the body contains the next complete lines, and returns them. The returned lines do not contain their
+    /// line ends. Returns `None` at the end.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();

@@ -15,7 +15,7 @@ pub struct Difference {
     pub want: String,
     /// The value in the response.
     pub got: String,
-    /// Whether only the wording of an error message is different. A difference in the wording does not fail a case.
+    /// Whether the two values differ only in the wording of an error message. A case passes despite such a difference.
     pub words: bool,
 }
 
@@ -36,7 +36,7 @@ pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
 fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
     for (index, (want, got)) in want.iter().zip(got).enumerate() {
         if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
-            // Sort the responses, because the steps ran at the same time, so the case does not determine which of them succeed.
+            // The steps ran at the same time, so their order is random. Sort the responses before the comparison.
             compare_steps(&in_order(want), &in_order(got), out);
         } else if let Some(answer) = &want.answer {
             let at = format!("step {index} {want} ");

@@ -156,8 +156,8 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats the cases that failed unexpectedly, one after another. On a busy machine, a step can wait longer than its
-/// case allows.
+/// Repeats the cases that failed unexpectedly, one after another. This is useful because on a busy machine, a step can
+/// take longer than its case allows.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],

@@ -21,7 +21,7 @@ does not match the results. With `--update` it writes the page.
 ";
 
 /// The section about the results of the client's test scenarios on a real server. This text is constant, so a run of the cases does not
-/// change the text or the date in it.
+/// change the text or its date.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

@@ -9,8 +9,8 @@ use crate::shape::{is_uuid, mask};
 
 /// The values that differ between runs of a case. They were collected during one run.
 pub(crate) struct Placeholders {
-    /// The name and the value of each variable. The first variables are `id`, `ns` and `Id`. All other variables follow in the order in
-    /// which steps set them. The variable `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
+    /// The name and the value of each variable. The first variables are `id`, `ns`, `Id` and `dollar`. All other variables follow in the
+    /// order in which steps set them. The variable `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
     variables: Vec<(String, String)>,
     /// The variables whose values are replaced in responses.
     hidden: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Creates the placeholders for a run. The names in this run contain the letters `id`.
+    /// Creates the placeholders for a run. The generated names in this run contain the letters `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -119,8 +119,8 @@ impl Placeholders {
         }
     }
 
-    /// Returns a response in which placeholders replace all values that differ between runs. Call this method only after all responses
-    /// of the case were collected.
+    /// Returns a copy of a response in which placeholders replace all values that differ between runs. Call this method only after all
+    /// responses of the case were collected.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -204,8 +204,8 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or of a bookmark. The revision of a list is the revision of the whole server, and
-/// not the revision of an object.
+/// Replaces the revision in the metadata of a list or of a bookmark by the placeholder. In a list, this revision is the revision of the
+/// whole server and not the revision of an object.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }

@@ -1,5 +1,6 @@
-//! Probes, which show when admission objects are active. A probe is one more webhook or policy. When it has an effect, all objects of its
-//! kind that were created before it are active. A real server learns about these objects from a watch, so they take effect with a delay.
+//! Probes. A probe is a temporary webhook or policy with which the program detects when admission objects are active. When a probe has an
+//! effect, all objects of the same kind that were created before the probe are active. A real server receives admission objects from a
+//! watch, so they take effect with a delay.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ enum Family {
 /// A webhook or a policy that has an effect only on the creation of one [`lease`].
 pub(crate) struct Probe {
     family: Family,
-    /// The name of the probe. It is unique, because a real server uses a deleted object for a while.
+    /// The name of the probe. The name is unique, because a real server still uses a deleted object for a while.
     pub(crate) name: String,
 }
 
@@ -40,7 +41,7 @@ impl Probe {
         Ok(Self { family, name })
     }
 
-    /// Returns the objects that make up the probe, each with the path of its collection.
+    /// Returns the objects of which the probe consists, each with the path of its collection.
     pub(crate) fn objects(&self) -> Vec<(String, Value)> {
         let name = &self.name;
         let (kind, plural, member, content) = match self.family {

@@ -1,6 +1,7 @@
-//! A TLS server on loopback that plays the webhooks of a case. It answers each review as the case says, and records the review.
+//! A TLS server on loopback that takes the place of the webhooks of a case. The server records each review and answers it as the case
+//! specifies.
 //!
-//! Each case has a responder of its own, so concurrent cases cannot see the calls of each other.
+//! Each case has a responder of its own, so concurrent cases do not see each other's calls.
 
 mod authority;
 mod behaviour;
@@ -65,13 +66,14 @@ struct Webhooks {
 
 #[derive(Default)]
 struct State {
-    /// The behaviours of each path. The nth call uses the nth behaviour, and the last behaviour repeats.
+    /// The behaviours of each path. The nth call of a path gets the nth behaviour, and after the last behaviour, each call gets the last
+    /// one.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
     /// The calls that no step has read yet. The list cannot grow without limit, because the case has a deadline.
     calls: Vec<Call>,
     /// The number of calls at each path. Probes are not counted.
     counts: BTreeMap<String, usize>,
-    /// The paths at which a probe has arrived.
+    /// The paths that have received a review of a probe.
     probed: BTreeSet<String>,
 }
 
@@ -120,7 +122,7 @@ impl Responder {
         calls.extract_if(.., is_wanted).collect()
     }
 
-    /// Returns whether a probe has arrived at the path.
+    /// Returns whether the path has received a review of a probe.
     pub(crate) fn was_probed(&self, path: &str) -> bool {
         self.webhooks.state().probed.contains(path)
     }
@@ -139,7 +141,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(serve(stream, tls.clone(), webhooks.clone()))),
-                // The process has too many open files. The next connection can succeed after others have ended.
+                // The process has too many open files. The next connection can succeed after other connections have ended.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -178,7 +180,8 @@ impl Webhooks {
 }
 
 impl State {
-    /// Records a call, or notes a probe, and returns the behaviour that answers it.
+    /// Records a call and returns its behaviour. For the review of a probe, records only the path and returns a behaviour that allows the
+    /// request.
     fn record(&mut self, call: Call) -> Arc<Behaviour> {
         let path = without_query(&call.path).to_owned();
         if is_probe(&call.body) {

@@ -51,7 +51,7 @@ pub(crate) struct Server {
 /// Runs a case and returns its steps with the responses that the server sent. The case runs in a namespace of its own. After
 /// the last step, the function deletes the namespace and the objects that the case created outside namespaces.
 ///
-/// Each wait has a deadline. Therefore, the function always returns, because the number of steps is finite.
+/// Each wait has a deadline and the number of steps is finite, so the function always returns.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
     let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
     let mut session = Session::new(server, &id);
@@ -110,7 +110,7 @@ impl<'a> Session<'a> {
     }
 
     /// Deletes the namespace with these letters and the objects that the case created outside namespaces, even if a step has failed.
-    /// Otherwise, a webhook of this case could reject the requests of other cases. The results of the deletions are ignored, because
+    /// If they stayed, a webhook of this case could reject the requests of other cases. The results of the deletions are ignored, because
     /// they do not affect the verdict.
     async fn clean_up(&self, id: &str) {
         for path in self.created.iter().rev() {
@@ -300,7 +300,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Collects the uids and revisions of a response, saves the step's variables, and removes the values that are not recorded.
+    /// Returns a response without the values that are not recorded. Also collects the uids and revisions of the response, and saves the
+    /// step's variables.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -341,8 +342,8 @@ impl<'a> Session<'a> {
         Ok(whole)
     }
 
-    /// Returns an object with the values at these pointers into a body. The names of the members are the pointers, before variables are
-    /// replaced.
+    /// Returns an object that contains the value of the body at each of these pointers. The name of each member is the pointer before its
+    /// variables are replaced.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
         let mut at = Vec::new();
         for pointer in pointers {
@@ -380,7 +381,7 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// Returns a response in its recorded form, which consists of the status, the headers, and one of `body`, `text` and
+/// Returns a response in its recorded form, which consists of the status, the headers, and either `body`, `text` or
 /// `b64`.
 fn whole(answer: &Answer, all_headers: bool) -> Json {
     let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {

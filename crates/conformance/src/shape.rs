@@ -1,8 +1,8 @@
-//! Replaces those values in a text that differ between runs. These values are UUIDs, times, tokens, ports, type names and revisions in
+//! Replaces the values in a text that differ between runs. These values are UUIDs, times, tokens, ports, type names, and revisions in
 //! messages.
 
-/// Replaces UUIDs, times, tokens, ports, type names and revisions in a text. The placeholders are `<uuid>`, `<time>`, `<microtime>`,
-/// `<jwt>`, `<port>`, `<n>`, and the results of the functions `uid` and `revision`.
+/// Replaces UUIDs, times, tokens, ports, type names and revisions in a text. The function inserts `<uuid>`, `<time>`, `<microtime>`,
+/// `<jwt>`, `<port>`, `<n>`, or the result of the function `uid` or `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -25,7 +25,7 @@ pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position where `at` matches, the function inserts the replacement instead of the matched text.
+/// Scans the text once. At each position, the function `at` returns the length of the text to replace and its replacement, if there is one.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

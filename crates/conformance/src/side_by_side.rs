@@ -169,7 +169,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as six letters. Such a text is used in names, because it is unlikely to occur in a document.
+/// Encodes a number as six letters. The letters are part of names, because they are unlikely to occur in a document.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

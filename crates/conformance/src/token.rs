@@ -1,5 +1,5 @@
-//! Computes the form in which the JWT of a response is recorded. This form contains the claims and the names of the members in
-//! the JWT's header. Times are recorded relative to the creation of the JWT.
+//! Converts the JWT in a response to its recorded form. This form consists of the claims and the names of the members in the JWT's header.
+//! Times in the claims are recorded relative to the creation of the JWT.
 
 use anyhow::Context;
 use base64::Engine;

@@ -24,8 +24,8 @@ pub struct Target {
     pub at_once: usize,
     /// The maximum time to wait for a response.
     pub limit: Duration,
-    /// The maximum time that a step may poll, even if its case allows more. A low limit is useful for the embedded server, which needs
-    /// only milliseconds for changes that take a minute in a real cluster.
+    /// The maximum time that a step may wait for a condition, even if its case allows more. A low limit is useful for the embedded server,
+    /// which needs only milliseconds for changes that take a minute in a real cluster.
     pub patience: Duration,
 }
 

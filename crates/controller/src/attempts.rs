@@ -1,5 +1,5 @@
-//! Tracks keys that are in flight or have failed. With this state, the writes of a failed call do not end the key's
-//! back-off.
+//! Tracks keys that are in flight or have failed. The controller needs this state so that the writes of a failed call
+//! do not end the key's back-off.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,22 +15,22 @@ pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 /// time, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. With this maximum, a reconciler that always
-/// writes and then fails still backs off.
+/// The maximum number of early retries of a key between two successes. Because of this maximum, a reconciler that
+/// always writes and then fails still backs off.
 const MAX_EARLY_RETRIES: u8 = 10;
 
 /// The state of keys that are in flight, or whose last call failed.
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys that remained when old failures were last removed.
+    /// The number of keys after the last removal of old failures.
     pruned: usize,
 }
 
 #[derive(Debug)]
 struct Attempt {
     state: AttemptState,
-    /// Whether a change that the last call cannot have caused has arrived since that call began.
+    /// Whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have caused it.
     is_urgent: bool,
     /// The number of early retries since the last success.
     early_retries: u8,
@@ -57,12 +57,12 @@ pub(crate) enum Retry {
     Never,
 }
 
-/// Whether a call of this controller can have caused a change.
+/// Whether the last call of a key can have caused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWrite {
-    /// No call can have caused the change.
+    /// The call cannot have caused the change.
     Impossible,
-    /// The change is treated as impossible until the key has too many early retries.
+    /// The call has probably not caused the change. If the key had too many early retries, the change is treated as possible.
     Unlikely,
     /// The last call may have caused the change.
     Possible,
@@ -99,7 +99,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns whether changes that arrived during the call may wait for the key's retry.
+    /// Records that a call failed. Returns whether the changes that arrived during the call may wait until the key's retry.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -140,7 +140,7 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns whether a change that the last call cannot have caused has arrived since that call began.
+    /// Returns whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have caused it.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
@@ -158,7 +158,8 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
-    /// Returns whether the last call has not caused a change. Counts an unlikely own write as an early retry.
+    /// Returns whether the change must be treated as a change that the last call has not caused. If this is only unlikely and not
+    /// impossible, the change counts as an early retry.
     fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
         match own_write {
             OwnWrite::Impossible => true,

@@ -16,7 +16,7 @@ use crate::no_subscriber::with_current_subscriber;
 /// The workers of one controller and the polls in progress. All runs of the controller share these workers.
 pub(crate) struct Polls<K> {
     controller: String,
-    /// The time after which a poll counts as blocking its thread.
+    /// If a poll takes longer than this time, it blocks its thread.
     limit: Duration,
     metrics: Metrics,
     workers: Mutex<Vec<Weak<Poll<K>>>>,
@@ -52,7 +52,7 @@ impl<K: RequestKey> Polls<K> {
         let current = Mutex::new(Current { key: None, since: None, is_reported: false });
         let poll = Arc::new(Poll { current, metrics: self.metrics.clone() });
         let mut workers = lock(&self.workers);
-        // Remove ended workers only before the vector grows, so that the time to add many workers is linear.
+        // Remove ended workers only before the vector grows, so that adding n workers takes time proportional to n.
         if workers.len() == workers.capacity() {
             workers.retain(|worker| worker.strong_count() > 0);
         }
@@ -104,9 +104,9 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
-/// The [`Polls`] of a controller with any type of keys.
+/// The methods of [`Polls`] that do not depend on the type of the keys.
 pub(crate) trait Watched: Send + Sync {
-    /// Returns the duration after which a poll counts as blocking its thread.
+    /// Returns the duration of a poll that counts as blocking.
     fn limit(&self) -> Duration;
 
     /// Reports calls that have started to block their thread since the last check.
@@ -150,7 +150,7 @@ impl<K> Current<K> {
 }
 
 impl<K: RequestKey> Poll<K> {
-    /// Runs a call, and records when the call is being polled.
+    /// Runs a call, and records the start and the end of each poll.
     pub(crate) async fn watch<F: Future>(&self, key: Arc<K>, call: F) -> F::Output {
         let mut call = pin!(call);
         poll_fn(|context| {
@@ -192,8 +192,8 @@ impl<K: RequestKey> Drop for Polling<'_, K> {
     }
 }
 
-/// A thread that looks for blocked calls. A task cannot look for them, because blocked runtime threads run no tasks.
-/// Dropping this value ends the thread.
+/// A thread that looks for blocked calls. A task could not look for blocked calls, because blocked runtime threads do
+/// not run tasks. Dropping this value ends the thread.
 pub(crate) struct Watchdog(Arc<Shared>);
 
 struct Shared {

@@ -97,9 +97,9 @@ impl<K: RequestKey> Builder<K> {
 
     /// Reconciles the keys that `handler` returns for each event.
     ///
-    /// With [`EnqueueObject`] and [`EnqueueOwner`], an event may be a write of the reconciler. With other handlers, an
-    /// event ends the back-off of a failed key immediately, for the first ten events between two successes of the key.
-    /// [`ControllerConfig::queue`] describes the rules.
+    /// With [`EnqueueObject`] and [`EnqueueOwner`], a write of the reconciler may have caused the event. With other
+    /// handlers, an event ends the back-off of a failed key immediately. After ten such events, further events do not
+    /// end the back-off until the key succeeds. [`ControllerConfig::queue`] describes the rules.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))

@@ -62,15 +62,15 @@ pub struct ControllerConfig<K = ObjectKey> {
     ///
     /// - The keys of changed objects come before the keys of the initial list. The keys of the initial list have
     ///   [`LOW_PRIORITY`]. A waiting key gains one priority level every 3 s. So a key of the initial list comes before
-    ///   changes that arrive 5 minutes later, and no key starves. Keys with the same priority are processed first in,
-    ///   first out.
+    ///   the keys of changes that arrive 5 minutes later, and no key starves. Keys with the same priority are processed
+    ///   first in, first out.
     /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. The controller assumes that a call
-    ///   has caused each change of the reconciled object and of its dependents that arrives during the call or up to
-    ///   5 s after it. Such a change only shortens the delay to 30 s, and does not shorten a delay that the server or
-    ///   the reconciler requested. A change of another [watched](crate::Builder::watches) object ends the delay.
-    ///   Between two successful reconciliations of a key, these changes shorten or end its delay at most ten times. So
-    ///   a reconciler that writes and fails still backs off.
+    /// - A change ends the delay, unless the failed call may have caused the change. If the reconciled object or one of
+    ///   its dependents changes during a call or up to 5 s after it, the controller assumes that the call has caused
+    ///   the change. Such a change only shortens the delay to 30 s, and does not shorten a delay that the server or the
+    ///   reconciler requested. A change of another [watched](crate::Builder::watches) object ends the delay. Between
+    ///   two successful reconciliations of a key, these changes shorten or end its delay at most ten times. So a
+    ///   reconciler that writes and fails still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
     ///   [`Trigger`](crate::Trigger) or from your own sources also end the delay immediately.
     pub queue: Option<QueueSetup<K>>,

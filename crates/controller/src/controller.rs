@@ -179,16 +179,16 @@ impl<K: RequestKey> Controller<K> {
     /// # Cancel safety
     ///
     /// Dropping the future stops the controller. Each reconciliation is a task, and the runtime drops these tasks soon
-    /// after. If another thread is polling such a task at the time of the drop, the task continues until its next
-    /// await. The next run waits for these tasks.
+    /// after the future. If another thread is polling such a task at the time of the drop, the task continues until its
+    /// next await. The next run waits for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
     /// Works like [`Controller::run`], but with a stop signal that other controllers share. If this controller fails,
-    /// all controllers that share the stop signal stop. Each reconciliation runs inside `leadership` and is dropped
-    /// when the leadership term ends.
+    /// all controllers that share the stop signal stop. Each reconciliation runs as work of `leadership`, so it is
+    /// dropped when the leadership term ends.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
@@ -256,7 +256,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.polls.clone()
     }
 
-    /// Returns a value that counts as a task of a run until it is dropped.
+    /// Returns a token that counts as a task of a run until it is dropped.
     #[cfg(test)]
     pub(crate) fn blocked_task(&self) -> tokio_util::task::task_tracker::TaskTrackerToken {
         self.inner.tasks.token()
@@ -267,7 +267,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the error for calls of an earlier run that could not be ended.
+    /// Returns the error that reports calls of an earlier run that could not be ended.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }

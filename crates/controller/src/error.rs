@@ -75,7 +75,7 @@ pub enum ControllerError {
     },
 }
 
-/// The texts of the keys that a run did not finish. The next run of the same controller reconciles these keys.
+/// The keys that a run did not finish, as text. The next run of the same controller reconciles these keys.
 ///
 /// An `ObjectKey` has the text `namespace/name`. For other types of keys, see [`RequestKey`](crate::RequestKey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

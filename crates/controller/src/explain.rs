@@ -12,8 +12,8 @@ use crate::history::{KeyHistory, LastCall};
 use crate::key::{RequestKey, Text, parse, text};
 use crate::requests::Queue;
 
-/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes an explanation for
-/// people.
+/// The reason why a key is queued, delayed, in flight or idle. The `Display` implementation writes a human-readable
+/// explanation.
 ///
 /// `K` is the type of the key: see [`RequestKey`]. `K` is `String` if the explanation comes from a
 /// [`ControllerStatus`](crate::ControllerStatus).
@@ -35,7 +35,7 @@ pub struct Explanation<K = ObjectKey> {
     pub key: K,
     /// The current position of the key.
     pub state: WorkState,
-    /// The recent causes and the last call of the key. `None` if nothing is known about the key.
+    /// The reasons why the key was recently added to the queue, and the last call for the key. `None` if nothing is known about the key.
     pub history: Option<KeyHistory>,
 }
 
@@ -77,8 +77,8 @@ impl WorkState {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Explains why a key is queued, delayed or in flight. The result has the state of the key, its newest causes, and
-    /// its last call.
+    /// Explains why a key is queued, delayed or in flight. The result contains the state of the key, the newest causes
+    /// for adding the key, and the last call for the key.
     ///
     /// The controller remembers the causes of at least the 5,000 most recently active keys. The duration of this call
     /// does not depend on the length of the queue.
@@ -120,8 +120,8 @@ impl<K: RequestKey> Controller<K> {
         self.histories().top(limit, |history| Some(history.last_call.as_ref()?.took))
     }
 
-    /// Returns up to `limit` keys. The keys with the most causes come first. A key that is added again and again may be
-    /// part of a loop.
+    /// Returns up to `limit` keys. The keys that were added most often come first. A key that is added again and again
+    /// may be part of a loop.
     pub fn most_active(&self, limit: usize) -> Vec<(K, KeyHistory)> {
         self.histories().top(limit, |history| Some(history.total))
     }

@@ -12,14 +12,14 @@ use crate::key::RequestKey;
 
 /// The number of causes that the history keeps for a key.
 const CAUSES: usize = 8;
-/// The minimum number of keys whose history is kept. The keys with the newest causes are kept. At most twice this
-/// number of keys are kept.
+/// The minimum number of keys whose history is kept, if there are that many keys. The keys with the newest causes are
+/// kept. At most twice this number of keys are kept.
 const KEYS: usize = 5_000;
 /// The maximum length of a stored error text, in bytes. Without this limit, thousands of keys that fail with long texts
 /// would use much memory.
 const ERROR: usize = 512;
 
-/// An event or a call because of which a key was added to the queue.
+/// An event or a call that caused the controller to add a key to the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyCause {
     /// The time at which the key was added, or at which a call failed.
@@ -92,7 +92,7 @@ pub struct LastCall {
 /// The history of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyHistory {
-    /// The newest causes for adding the key, oldest first.
+    /// The newest causes, oldest first.
     pub causes: VecDeque<KeyCause>,
     /// The total number of causes so far, including causes that `causes` no longer contains.
     pub total: u64,
@@ -103,7 +103,8 @@ pub struct KeyHistory {
 /// The histories of the keys of a controller. Clones are handles to the same histories.
 pub(crate) struct Histories<K>(Arc<Mutex<State<K>>>);
 
-/// The histories in two generations. When the newer generation is full, it replaces the older generation.
+/// The histories in two generations. When the newer generation is full, it becomes the older generation, and the previous older generation
+/// is dropped.
 struct State<K> {
     newer: HashMap<K, KeyHistory>,
     older: HashMap<K, KeyHistory>,
@@ -176,8 +177,8 @@ impl<K: RequestKey> Histories<K> {
         state.newer.keys().chain(state.older.keys()).cloned().collect()
     }
 
-    /// Returns up to `limit` keys with the greatest values of `rank`, greatest first. The result contains only keys for
-    /// which `rank` returns a value.
+    /// Returns up to `limit` keys in the order of their rank, greatest first. Keys for which `rank` returns `None` are
+    /// left out.
     pub(crate) fn top<R: Ord>(&self, limit: usize, rank: impl Fn(&KeyHistory) -> Option<R>) -> Vec<(K, KeyHistory)> {
         let state = self.lock();
         let all = state.newer.iter().chain(&state.older);

@@ -16,12 +16,13 @@ pub(crate) enum Origin {
     Event,
     /// The program, for example through a [`Trigger`](crate::Trigger).
     Program,
-    /// An earlier run that did not finish the key. The number of these keys is limited by the queue of that run.
+    /// An earlier run that did not finish the key. These keys were in the queue of that run, so their number is at most the length of that
+    /// queue.
     Unfinished,
 }
 
-/// The keys that the next run cannot find through existing objects. These are keys of deleted objects, keys that were
-/// added directly, and unfinished keys. Each key is kept once, with its highest priority.
+/// The keys that the next run cannot find through existing objects. These are the keys of deleted objects, the keys
+/// that the program added, and unfinished keys. Each key is kept once, with its highest priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
@@ -44,9 +45,8 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until the next run takes it, or until `most` newer keys with the same limited origin are kept. If the
-    /// key is already kept with a greater origin, only the priority may change. Returns whether an older key was
-    /// dropped.
+    /// Keeps a key until the next run takes it, or until `most` newer keys of the same limited origin are kept. If the key is already kept
+    /// and its existing origin is greater, only the priority may change. Returns whether an older key was dropped.
     pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
         let number = self.next;
         self.next += 1;
@@ -106,7 +106,7 @@ mod tests {
         assert!(!insert("by-hand", Origin::Program));
         assert!(!insert("a", Origin::Event));
         assert!(!insert("b", Origin::Event));
-        // If the key of an event is already kept, it becomes the newest.
+        // An event of a kept key makes this key the newest one.
         assert!(!insert("a", Origin::Event));
         assert!(!insert("by-hand", Origin::Event));
         assert!(insert("c", Origin::Event));

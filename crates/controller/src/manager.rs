@@ -147,8 +147,8 @@ impl Default for ManagerConfig {
     }
 }
 
-/// The percentages of the stop timeout after which all controllers must have ended, and after which the lease must be
-/// released.
+/// Two percentages of the stop timeout. The controllers must have ended after the first one, and the lease must be
+/// released after the second one.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
@@ -266,8 +266,8 @@ impl Manager {
     ///
     /// Dropping the future ends all parts of the manager, in no particular order, and does not release the lease. The
     /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services run
-    /// as tasks. The runtime drops these tasks soon after. If another thread is polling such a task at the time of the
-    /// drop, the task continues until its next await.
+    /// as tasks. The runtime drops these tasks soon after the future. If another thread is polling such a task at the
+    /// time of the drop, the task continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election, shard_groups } = self;
         all_differ(&status.all())?;

@@ -1,4 +1,4 @@
-//! A guard for the user's queue order, because the order may panic.
+//! A guard against panics in the user's queue order.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use crate::key::RequestKey;
 use crate::panic::catch;
 
 /// A wrapper for the user's queue order that catches panics. A panic in the middle of a queue operation would lose
-/// keys. So after the first panic, the user's order is not called again. From then on, this wrapper returns no more
-/// keys, as if the order were empty. The wrapper notifies the run of the controller, and the run ends.
+/// keys. So after the first panic, the user's order is not called again. After that, this wrapper returns no more keys,
+/// as if the order were empty. The wrapper notifies the run of the controller, which then ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,
@@ -40,7 +40,7 @@ impl OrderPanic {
         let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match message {
             Some(message) => message,
-            // No panic can follow, because the queue and its order were dropped.
+            // There will be no panic, because the queue and its order were dropped.
             None => pending().await,
         }
     }

@@ -187,9 +187,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Returns a predicate that passes the events that `a` does not pass. Predicates of this module that compare two
-/// states pass additions and deletions even if they are negated. This rule also applies within [`and`] and [`or`]. The
-/// negation of a function passes every event for which the function returns `false`.
+/// Returns a predicate that passes the events that `a` does not pass. A predicate of this module that compares two
+/// states passes additions and deletions, even if the predicate is negated. This rule also applies within [`and`] and
+/// [`or`]. The negation of a function passes every event for which the function returns `false`.
 ///
 /// # Examples
 ///

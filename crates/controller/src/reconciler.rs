@@ -236,15 +236,16 @@ impl ReconcileError {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the first API error in the chain of causes, if there is one. A wrapper such as `anyhow::Error` can leave
-    /// the API error out of the chain, but the chain then still contains the status.
+    /// Returns the first API error in the chain of causes, if there is one. The chain consists of an error and its
+    /// sources. With a wrapper such as `anyhow::Error`, the chain can lack the API error itself, but it still contains
+    /// the status.
     fn answer(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
             if let Some(answer) = error.downcast_ref() {
                 return Some(Cow::Borrowed(answer));
             }
-            // The source of a `restreq::Error` is a `Box<Status>`. The source of an `ApiError` is the `Status` itself.
+            // `source()` of a `restreq::Error` returns a `Box<Status>`. `source()` of an `ApiError` returns the `Status` itself.
             let boxed = || error.downcast_ref::<Box<Status>>().map(|status| &**status);
             if let Some(status) = error.downcast_ref::<Status>().or_else(boxed) {
                 return Some(Cow::Owned(status.clone().into()));
@@ -265,7 +266,7 @@ impl ReconcileError {
     }
 }
 
-/// Converts from each type that converts to a boxed error. Examples are all error types, strings and `anyhow::Error`.
+/// Converts from each type that can be converted to a boxed error. These types include all error types, strings and `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
@@ -273,7 +274,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
 }
 
 impl fmt::Display for ReconcileError {
-    /// Writes the error and all its sources. Leaves out a source whose message is a part of the previous message.
+    /// Writes the error and all its sources. Leaves out each source whose message is contained in the previous message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut previous = self.cause.to_string();
         f.write_str(&previous)?;
@@ -313,7 +314,7 @@ impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
         &'a self,
         request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // Call the function when the future is polled, so that a panic of the function reaches the poller.
+        // Call the function only when the future is polled, so that the caller of `poll` sees a panic of the function.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -95,7 +95,8 @@ struct State<K> {
     /// Whether the current run accepts no further keys.
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether a key was dropped since the kept keys were last taken, for events and for added keys.
+    /// Whether a key was dropped since a run last took the kept keys. There is one flag for the keys of events, and one for the keys that
+    /// the program added.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -219,7 +220,7 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Shortens the delay of the key's pending retry because of changes during the failed call.
+    /// Shortens the delay of the key's pending retry, because changes arrived during the failed call.
     pub(crate) fn retry_early(&self, key: K, priority: i32) {
         if self.attempts().may_retry_early(&key) {
             self.shorten_backoff(key, priority);
@@ -228,14 +229,14 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay was already shorter than the early retry, it is not changed and not counted.
+        // If the delay is already shorter than that, `enqueue` does not change it, and no early retry is counted.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
-    /// Keeps the key of an event for the next run. If a run has started since the source read the event, this run may
-    /// already have taken the kept keys. This method then adds the key to the queue of that run.
+    /// Keeps the key of an event for the next run. If a run has started after the source read the event, this run may
+    /// already have taken the kept keys. In this case, the method adds the key to the queue of that run.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;
@@ -350,15 +351,15 @@ impl<K: RequestKey> Requests<K> {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. If no urgent change has arrived since the call began, removes the key from the
-    /// queue. Returns whether the key was removed.
+    /// Records that a call failed. Removes the key from the queue, unless an urgent change has arrived since the call
+    /// began. Returns whether the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
         // Both steps run under one lock, so that no urgent add happens between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key for at least the duration `after`. The caller has added the key again, and the key is still
+    /// Delays a failed key by at least the duration `after`. The caller must have added the key again while the key is
     /// in flight. If an urgent change has arrived, the key is not delayed.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
@@ -366,7 +367,7 @@ impl<K: RequestKey> Requests<K> {
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
-        // The delay of the rate limiter was zero, so the key is already queued.
+        // The rate limiter returned no delay, so the key is already queued.
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
@@ -431,7 +432,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// The source reads the event before the run starts, and its handler returns the key after the start.
+    /// In this test, the source reads the event before the run starts, but its handler returns the key after the start.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c", None), queue());
@@ -441,8 +442,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// A worker may record a failure after its run has ended. The next run has no pending retry of that key, so changes
-    /// of the key must not wait for one.
+    /// In this test, a worker records a failure after its run has ended. The next run has no retry of that key, so
+    /// changes of the key must not wait for a retry.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c", None), queue(), queue());

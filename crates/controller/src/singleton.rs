@@ -59,8 +59,9 @@ use crate::source::Source;
 pub struct Singleton;
 
 impl Controller<Singleton> {
-    /// Starts to build a controller with a single key, [`Singleton`]. The controller reconciles this key once in each
-    /// run, and then after the changes and the times that the builder adds.
+    /// Starts to build a controller with a single key, [`Singleton`]. The controller reconciles this key once at the
+    /// start of each run. Later, the controller reconciles the key after the changes and at the times that you add to
+    /// the builder.
     pub fn singleton(name: impl Into<String>) -> Builder<Singleton> {
         Self::named(name).source(Start)
     }

@@ -85,7 +85,7 @@ pub trait Source<K = ObjectKey>: Send + Sync + 'static {
         None
     }
 
-    /// Starts to add keys to `requests`. The source may work only when one of the returned futures is polled.
+    /// Starts to add keys to `requests`. The source need not do anything until one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 

@@ -35,7 +35,7 @@ impl Stop {
         self.timeout
     }
 
-    /// Requests a stop. The token that this signal follows is not cancelled by this call.
+    /// Requests a stop. This call does not cancel the token that the signal follows.
     pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();
@@ -67,7 +67,7 @@ impl Stop {
         }
     }
 
-    /// Returns the time at which any clone first noticed the request to stop.
+    /// Returns the time at which a clone first noticed the request to stop. All clones share this time.
     fn since(&self) -> Instant {
         *self.requested_at.get_or_init(Instant::now)
     }
@@ -75,7 +75,7 @@ impl Stop {
     /// Waits until a stop has been requested and its timeout has passed.
     pub(crate) async fn timed_out(&self) {
         self.requested().await;
-        // If the addition overflows, there is no limit.
+        // If the end of the timeout is too late to be represented, there is no limit.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

@@ -32,7 +32,7 @@ pub(crate) struct Worker<K> {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
-    /// The worker ends if the concurrency limit is not greater than this number.
+    /// The worker ends as soon as the concurrency limit is not greater than this index.
     pub(crate) index: usize,
     pub(crate) limit: watch::Receiver<usize>,
 }
@@ -91,8 +91,8 @@ impl<K: RequestKey> Worker<K> {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Reconciles the key of an item that the queue returned. This method and all methods below return whether the key
-    /// is done or back in the queue.
+    /// Reconciles the key of an item that the queue returned. This method and the methods that it calls return whether
+    /// the key is done or back in the queue.
     async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
@@ -141,7 +141,7 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    /// Records the call in the history of the key. If the key is queued again, this method also records the reason.
+    /// Records the call in the history of the key. If the controller adds the key to the queue again, this method also records the reason.
     fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
@@ -220,8 +220,8 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // A change that arrives after the call began may be a write of the call itself. So the key waits as long as for
-        // a retry.
+        // If the key has changed since the call began, the change may be a write of the call itself. Therefore, the key
+        // waits for the rate limiter's delay, as for a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
@@ -229,7 +229,7 @@ impl<K: RequestKey> Worker<K> {
     }
 
     /// Retries a key after the delay of the rate limiter. If the server or the reconciler has requested a longer delay,
-    /// uses that delay.
+    /// this method uses the longer delay.
     fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
@@ -256,8 +256,8 @@ impl<K: RequestKey> Worker<K> {
         added != Added::ShutDown
     }
 
-    /// Resets the failure count of a key. If the rate limiter panics, the outcome counts as a panic, but the key is not
-    /// retried.
+    /// Resets the failure count of a key. A panic of the rate limiter changes the outcome to a panic, but the key is
+    /// not retried.
     fn forget(&self, item: &WorkItem<K, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
@@ -268,8 +268,8 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after a panic outside of the reconciler. Examples are a panic in the limiter, in the error's
-    /// `Display`, or while the future is dropped.
+    /// Retries a key after a panic outside of the reconciler. The panic can happen in the limiter, in the `Display` of
+    /// the error, or when the future is dropped.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
@@ -282,8 +282,8 @@ impl<K: RequestKey> Worker<K> {
     }
 }
 
-/// A key that a worker is processing. If this value is dropped without [`finish`](Self::finish), the key is kept for
-/// the next run.
+/// A key that a worker is processing. If this value is dropped before [`finish`](Self::finish) is called, the
+/// controller keeps the key for the next run.
 struct KeyInProgress<'a, K: RequestKey> {
     requests: &'a Requests<K>,
     key: Option<K>,

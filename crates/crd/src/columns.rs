@@ -39,7 +39,7 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-/// The reason why the schema defines no type for a path.
+/// The reason why the schema does not have a type for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoType {
     Absent,

@@ -28,8 +28,8 @@ pub struct Declaration {
     pub is_served: bool,
     /// Whether objects are stored in this version. A definition must store exactly one version.
     pub is_stored: bool,
-    /// The version of the package that defines the resource, as in its `Cargo.toml`. If builds of several versions install
-    /// the definition, the greatest version wins. `None` if the version is unknown.
+    /// The version of the package that defines the resource, as in its `Cargo.toml`. If programs with different versions install the
+    /// definition, the definition from the greatest version is kept. `None` if the version is unknown.
     pub package_version: Option<&'static str>,
 }
 

@@ -23,8 +23,8 @@ pub struct CustomResourceDefinition {
     /// The status of the definition, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
-    /// The version of the package that built this definition. The version is not serialized, so that a manifest does not
-    /// change with each release.
+    /// The version of the package whose build contains this definition. The version is not serialized, so that a manifest does not change
+    /// with each release.
     #[serde(skip)]
     built_by: Option<&'static str>,
 }
@@ -81,8 +81,8 @@ impl CustomResourceDefinition {
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None, built_by }
     }
 
-    /// Converts the definition of another library, such as the result of `crd` of a type that kube's `CustomResource`
-    /// derives.
+    /// Converts a definition that another library created, such as the result of `crd` for a type with kube's
+    /// `#[derive(CustomResource)]`.
     ///
     /// # Errors
     ///
@@ -206,9 +206,9 @@ impl CustomResourceDefinition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names. The values are two names that differ.
+    /// The definitions have different names. The variant contains two names that differ.
     Names(String, String),
-    /// The number of stored versions is not one. The value is the number of stored versions.
+    /// The number of stored versions is not one. The variant contains the number of stored versions.
     Stored(usize),
     /// This version occurs twice.
     Repeated(String),

@@ -129,10 +129,11 @@ pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> 
     Ok(schema)
 }
 
-/// Converts the schema of a property. If the property is not nullable, kube-apiserver prunes a null value. Rust decodes both an absent
-/// value and a null as `None`, so an `Option` need not be nullable.
+/// Converts the schema of a property. kube-apiserver removes a null value if the property is not nullable. Rust decodes an absent value
+/// like null, namely as `None`, so the property of an `Option` need not be nullable.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // If the property has a default, it must be nullable. Otherwise, kube-apiserver would prune a null value and then set the default.
+    // If the property has a default, it must be nullable. If it were not nullable, kube-apiserver would remove a null value and then set
+    // the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert(schema, path)?;
     // The schema of `()` allows only the type null.
@@ -176,8 +177,8 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns whether a schema, such as `{"required": ["a"]}`, has no type of its own. Such a schema only restricts the values of the
-/// enclosing schema, which has the type.
+/// Returns whether a schema, such as `{"required": ["a"]}`, has no type of its own. Such a schema only adds conditions for values whose
+/// type the enclosing schema declares.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -189,7 +190,7 @@ fn is_condition(schema: &Value) -> bool {
         && (schema.get("enum").is_none() || schema.get("description").is_none())
 }
 
-/// Removes the keywords that kube-apiserver does not allow inside a condition, such as an alternative of `oneOf`.
+/// Removes the keywords that kube-apiserver does not allow inside conditions, such as the alternatives of `oneOf`.
 fn condition(schema: Value) -> Value {
     let mut schema = object(schema);
     normalize(&mut schema);
@@ -247,7 +248,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // kube-apiserver does not support this format, so a bound with the same meaning replaces it.
+    // kube-apiserver does not support the format `uint32`, so a maximum with the same meaning replaces the format.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -301,7 +302,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema cannot contain both `properties` and `additionalProperties`.
+            // A structural schema must not contain both `properties` and `additionalProperties`, so the map accepts unknown fields instead.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -325,8 +326,8 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
 
 /// Adds the keyword `type` if the other keywords of the schema imply a type.
 fn finish(schema: &mut Object) {
-    // A structural schema cannot contain both `properties` and `additionalProperties`, but the two variants of an enum
-    // can each require one of them.
+    // The two variants of an enum can require `properties` and `additionalProperties`. A structural schema must not
+    // contain both.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }

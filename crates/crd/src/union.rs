@@ -7,7 +7,7 @@ use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 /// Merges all alternatives of a schema into the schema itself. `key` is `oneOf` or `anyOf`.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // For a flattened `Option`, one alternative accepts every object.
+    // If an `Option` is flattened, one of the alternatives accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant of the enum, for example a variant for unknown names, accepts every value of the type.
+        // One variant of the enum accepts every value of the type, for example a variant for unknown names.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -121,7 +121,7 @@ fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) ->
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // A variant without a condition matches every object. If there is such a variant, no rules are added.
+    // A variant without a condition matches every object. Then the alternatives would not restrict anything, so no rules are added.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -133,8 +133,8 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns a condition that only the objects of one variant meet. The condition consists of the fields that only this variant requires, and
-/// the value of the variant's tag.
+/// Returns a condition that only objects of this variant meet. The condition requires the fields that only this variant requires, and the
+/// value of the variant's tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -152,7 +152,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds alternatives. If the struct has a second flattened enum, the schema combines the alternatives of both enums with `allOf`.
+/// Adds alternatives. If the struct has two flattened enums, the schema combines the alternatives of both enums with `allOf`.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -169,7 +169,7 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of another schema that describes the same value. If both schemas have a description, the
+/// Adds the keywords of `other`, which describes the same value as `schema`. If both schemas have a description, the
 /// description of `schema` is kept.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
@@ -203,7 +203,8 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property. Two variants may have the same property, and the property may be a tag with different values.
+/// Adds a property. Several variants may have the same property. In particular, this property may be a tag with a different value in each
+/// variant.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -218,7 +219,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // Remove the description, because it describes only one variant.
+        // Remove the description, because it belongs to only one of the variants.
         present.remove("description");
         return Ok(());
     }

@@ -46,19 +46,20 @@ pub struct CoalescingFifo<K, T> {
 /// Determines how a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges the changes of one key into one change. This change leads from the state that the listener knows to the
-    /// newest state. A queued update keeps both states in memory.
+    /// Merges the changes of one key into one change. The merged change leads from the last state that the listener has
+    /// received to the newest state. A queued update keeps both states in memory.
     #[default]
     Coalesced,
-    /// Works like `Coalesced`, but updates have no old state. The queue keeps no old objects in memory, except for the
-    /// last states of deleted objects.
+    /// Works like `Coalesced`, but updates do not contain the old state. So the queue does not keep old objects in
+    /// memory, except for the last states of deleted objects.
     Newest,
     /// Delivers each change separately and in order, even if the changes have different keys. If `bound` changes are
-    /// queued, a new change is merged into the last queued change of its key. The merged change is then delivered
-    /// before changes of other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts these merges.
+    /// queued, a new change is merged into the last queued change of its key. The listener then receives the merged
+    /// change before changes of other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts these
+    /// merges.
     Ordered {
-        /// The maximum number of queued changes that are not merged. If no change of a key is queued, a change of this key is queued even
-        /// if the bound is reached.
+        /// The maximum number of queued changes that are not merged. The number can exceed this bound, because a key without a queued
+        /// change always gets a change of its own.
         bound: usize,
     },
 }
@@ -114,7 +115,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The listener knows an object that was deleted. Another object with the same key was then created.
+    /// The object that the listener knows was deleted, and another object with the same key was created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -154,7 +155,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // The listener knows an object that was deleted, but the deletion was not observed.
+            // The object that the listener knows was deleted earlier, but this deletion was not observed.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -167,7 +168,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
                 return None;
             }
             Waiting::Updated { new, .. } => ended(new, self.same_identity),
-            // The new object was deleted before its addition was delivered.
+            // The deleted object is a newer one, and its addition was not delivered.
             Waiting::Recreated { last, final_state_known, .. } => {
                 Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
             }
@@ -252,7 +253,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.joined
     }
 
-    /// Queues the state `new` of a key. If no change of the key is queued, `first` creates the entry.
+    /// Queues the state `new` of a key. If no change of the key is queued, the function calls `first` to create the entry.
     fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -282,7 +283,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry into which the queue must merge a change of the key. Returns `None` if the change gets its own entry.
+    /// Returns the entry of the key if the change must be merged into this entry. Returns `None` if the change needs its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery

@@ -64,7 +64,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// The first change is not in a vector, because most keys have a single change when they are popped.
+    /// The field `oldest` avoids an allocation, because most keys have a single change when they are popped.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -147,8 +147,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If the last two changes are then deletions, keeps only the first one, or only the second one if the first one is a
-    /// tombstone. Does not merge other changes.
+    /// Appends a change. If the last two changes are then deletions, keeps only one of them: the second one if the first one is a
+    /// tombstone, and otherwise the first one. Does not merge other changes.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);

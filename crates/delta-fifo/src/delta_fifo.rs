@@ -46,14 +46,14 @@ pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: DeltaFifoConfig<K, T>,
     line: Line<K, Entry<K, T>>,
-    /// The number of lists that were queued so far.
+    /// The number of lists that have been queued.
     lists: u64,
     progress: Progress,
 }
 
 struct Entry<K, T> {
     deltas: Deltas<K, T>,
-    /// The number of lists that had been queued when the last change of the key was queued.
+    /// The value of `lists` when the last change of the key was queued.
     list: u64,
 }
 

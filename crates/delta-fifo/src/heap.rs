@@ -32,7 +32,7 @@ pub struct Heap<K, T> {
     key_func: KeyFunc<K, T>,
     less: Less<T>,
     items: Keyed<K, Entry<T>>,
-    /// A binary heap of positions in `items`, which orders the items. No item is less than its parent.
+    /// The places of all items, ordered as a binary heap: no item is less than its parent.
     order: Vec<Place>,
     closed: bool,
 }
@@ -42,7 +42,7 @@ type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
     object: T,
-    /// The index of the item in `order`.
+    /// The index of the item's place in `order`.
     at: usize,
 }
 
@@ -190,8 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the final index of `object` if it is inserted at `at` among the first `len` items and then moved up or down the tree. This
-    /// method does not change the heap, so the heap stays consistent if `less` panics.
+    /// Returns the final index of `object` if it replaces the item at `at` among the first `len` items and then moves up or down the tree.
+    /// This method does not change the heap, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -212,14 +212,14 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Moves an item up or down the tree by swaps.
+    /// Moves an item from `at` to `to`, up or down the tree, by swaps.
     fn sift(&mut self, mut at: usize, to: usize) {
         while to < at {
             self.swap(at, (at - 1) / 2);
             at = (at - 1) / 2;
         }
         while at < to {
-            // The child of `at` that is on the path to `to`.
+            // The child of `at` through which the path to `to` leads.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// The index of a record in [`Keyed`]. The index does not change until the record is removed.
 pub(crate) type Place = u32;
 
-/// The table stores this part of the hash of each key.
+/// The part of a key's hash that the table stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
@@ -16,8 +16,8 @@ pub(crate) struct KeyHash(u32);
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The place of each record that lookups by key can find, with the hash of the record's key. Because the table contains the hashes, a
-    /// lookup does not read other records, and the growth of the table reads no record at all.
+    /// For each record that lookups by key can find: the hash of its key, and its place. Because of the stored hashes, a lookup reads no
+    /// other records, and the table can grow without reading any record.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     /// The places that no record uses.
@@ -33,7 +33,7 @@ struct Record<K, V> {
     is_listed: bool,
 }
 
-/// The number of records for which the table at most keeps memory when the last record is removed.
+/// When the last record is removed, the table keeps memory for at most this number of records.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -59,7 +59,7 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the hash of the key. Before this call, a lookup must not find a record with this key.
+    /// Inserts a record. `hash` is the hash of the key. Lookups must not find a record with the same key before this call.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl<K, V> Keyed<K, V> {
         Some((record.key, record.value))
     }
 
-    /// Hides a record from lookups by key.
+    /// Removes a record from the lookups by key, but keeps the record.
     pub(crate) fn unlist(&mut self, place: Place) {
         let Some(Some(record)) = self.records.get_mut(place as usize) else { return };
         if std::mem::take(&mut record.is_listed)
@@ -157,7 +157,7 @@ mod tests {
         let (full, records, free, table) = fill(10 * SPARE);
         assert!(full >= 10 * SPARE);
         assert_eq!((records, free, table), (0, 0, 0));
-        // Keep the memory of some records, so that a small queue does not allocate repeatedly.
+        // A small queue keeps the memory of its records, so that it does not allocate repeatedly.
         let (full, records, ..) = fill(SPARE / 2);
         assert_eq!(full, records);
     }

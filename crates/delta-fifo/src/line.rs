@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// No entry has this place. It marks both ends of the list: it is before the first entry and after the last entry.
+/// No entry has this place. As the end of the list, it is the place before the first entry and the place after the last entry.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -51,7 +51,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the hash of the key. Before this call, a lookup must not find an entry with this key.
+    /// Appends an entry. `hash` is the hash of the key. Lookups must not find an entry with the same key before this call.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -75,7 +75,7 @@ impl<K, V> Line<K, V> {
         self.link(place);
     }
 
-    /// Hides an entry from lookups by key. The entry stays in the list.
+    /// Removes an entry from the lookups by key, but keeps the entry in the list.
     pub(crate) fn unlist(&mut self, place: Place) {
         self.nodes.unlist(place);
     }

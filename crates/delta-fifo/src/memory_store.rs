@@ -55,7 +55,7 @@ struct Index<K, T> {
     keys: HashMap<String, BTreeSet<K>>,
 }
 
-/// The changes that happen when a list replaces the objects of a store.
+/// The changes that happen when a list replaces all objects in a store.
 #[derive(Debug)]
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.

@@ -70,8 +70,8 @@ pub struct ObjectVersion<K> {
 }
 
 struct Mutation<T> {
-    /// The written object. `None` if the object was deleted. If the object was deleted, writes up to `version` and all
-    /// writes with `uid` are outdated.
+    /// The written object. `None` if the object was deleted. After a deletion, writes with `uid` and writes up to
+    /// `version` are outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -131,7 +131,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
                     found.push(self.newer(&key, object, now));
                     keys.push(key);
                 }
-                // The version of the stored object is unknown, so it cannot be compared with the written object.
+                // The version of the stored object is unknown, so the two objects cannot be compared.
                 Err(_) => found.push(object),
             }
         }
@@ -160,8 +160,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
     /// object. Removes earlier writes of the object. The cache ignores later writes of the object.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // If the newer write has another UID, it belongs to another object, which may still exist. So keep the
-        // write.
+        // If the later write has another UID, it has written another object, which may still exist. So keep the write.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);

@@ -5,9 +5,9 @@
 pub(crate) struct Progress {
     /// Whether at least one change or list was queued.
     populated: bool,
-    /// The number of items of the first list that are not processed yet. Popped items are included.
+    /// The number of items of the first list that consumers have not processed yet. Popped items are included.
     initial: usize,
-    /// The number of popped items that are not marked as processed yet.
+    /// The number of popped items that consumers have not marked as processed yet.
     in_process: usize,
     closed: bool,
 }
@@ -18,8 +18,7 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the number of queued items after the list was queued, including the
-    /// items of the list.
+    /// Records that a list was queued. `items` is the length of the queue with the items of the list.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;

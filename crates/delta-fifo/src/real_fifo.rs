@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///
 /// The queue does not group or merge changes. So the consumer receives the states of all objects in the order in which
-/// they existed. The queue also delivers deletions of unknown objects.
+/// the producer queued them. The queue also delivers deletions of unknown objects.
 ///
 /// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue computes
 /// which objects are missing from the list. The queue then delivers a tombstone for each missing object, and then each
@@ -50,8 +50,8 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// For each key in the current batch, the hash of the key and the index of its item in the batch. This map is a
-    /// field only so that its memory can be reused.
+    /// The keys of the current batch: for each key, its hash and the index of its item in the batch. This table is a
+    /// field only because its memory can then be reused.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -157,8 +157,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// - [`StoreError::Key`] if an object has no key. No object of the list is then queued. An atomic queue computes no
     ///   keys, so it never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. In other
-    ///   queues, the objects that precede the rejected object stay queued.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. Any other
+    ///   queue keeps the objects that precede the rejected object in the list.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -170,8 +170,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. Other queues deliver each known
-    /// object that is not queued, as a [`Delta::Sync`].
+    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. Any other queue delivers each
+    /// known object that is not queued, as a [`Delta::Sync`].
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -214,14 +214,14 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        // Limit the capacity, because the batch may have fewer than `most` items.
+        // The capacity is limited, because the batch may have far fewer than `most` items.
         let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
         items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()
         {
-            // Compute the hash of the first key only when there is a second item.
+            // The hash of the first key is needed only if there is a second item.
             let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
                 && is_new(&mut self.keys, &self.hasher, &items, next);
             if !is_apart {
@@ -341,8 +341,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns whether the key of `item` is new in the batch `items`. If the key is new, records the key with the position
-/// that `item` will have.
+/// Returns whether no item in the batch `items` has the key of `item`. If so, records the key with the index that
+/// `item` will have in the batch.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
     hasher: &DefaultHashBuilder,

@@ -17,11 +17,11 @@ use crate::wait::Wait;
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///
 /// The queue has no background task and needs no runtime. The wait methods of the queue return futures, which can also
-/// [block a thread](Wait::wait). Producers access the queue through [`lock`](Self::lock). To wait for a slow consumer,
-/// producers use [`room`](Self::room) instead. Consumers either [`process`](Self::process) items under the lock, or
-/// [`take`](Self::take) them and process them without the lock. Either way, the queue [has synced](Queue::has_synced)
-/// when the first list has been processed, not when it was popped. [`synced`](Self::synced) waits until the queue has
-/// synced.
+/// [block a thread](Wait::wait). Producers access the queue through [`lock`](Self::lock). If producers must wait for a
+/// slow consumer, they use [`room`](Self::room) instead of `lock`. Consumers either [`process`](Self::process) items
+/// under the lock, or [`take`](Self::take) them and process them without the lock. Either way, the queue [has
+/// synced](Queue::has_synced) when the first list has been processed, not when it was popped. [`synced`](Self::synced)
+/// waits until the queue has synced.
 ///
 /// # Examples
 ///
@@ -52,11 +52,11 @@ use crate::wait::Wait;
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, so a caller that holds the queue's lock
-    /// can drop a future that waits.
+    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, so a caller can drop a waiting future
+    /// while it holds the queue's lock.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
-    /// The thread that runs a `process` function and therefore holds the lock of `state`.
+    /// The thread that currently runs a `process` function. This thread holds the lock of `state`.
     processing: Mutex<Option<ThreadId>>,
 }
 
@@ -90,11 +90,12 @@ pub trait FifoMetrics: Send + Sync {
 /// The drop propagates the first panic of the metrics or of a waker, unless the thread is already panicking. All
 /// waiters are woken before the panic is propagated.
 pub struct Guard<'a, Q: Queue> {
-    // The guard of the mutex that protects the queue. This field is dropped first, so that waiters are woken outside the lock.
+    // The guard of the mutex that protects the queue. This field is dropped before the other fields, so that waiters are woken after the
+    // lock is released.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items that are being processed. Dropping the guard marks them as processed.
+    /// The popped items that are being processed. When the guard is dropped, it marks these items as processed.
     in_process: Option<InProcess>,
     after: After,
 }
@@ -122,7 +123,7 @@ struct InProcess {
 
 struct State<Q> {
     queue: Q,
-    /// Whether a consumer has popped items and has not processed them yet.
+    /// Whether a consumer has popped items that it has not processed yet.
     is_claimed: bool,
 }
 
@@ -132,7 +133,7 @@ struct Waiters {
     last: u64,
 }
 
-/// The actions to take after the lock is released. These actions wake all waiters, and then resume the first panic.
+/// The actions to take after the lock is released. First, all waiters are woken. Then, the first panic is resumed.
 #[derive(Default)]
 struct After {
     wakers: Vec<(u64, Waker)>,
@@ -290,8 +291,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that calls a function after each change of the queue, until the function returns a result. If there is no result yet, the
-/// function returns the guard of the queue.
+/// A future that waits for a result. It calls the function `attempt` when it is first polled, and then after each change of the queue. If
+/// there is no result yet, the function `attempt` returns the guard of the queue.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,

@@ -158,32 +158,30 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Each method takes the lock for the duration of the call. The consumer must not hold the lock while it calls the
-/// queue. So the consumer should update its objects and release the lock before it calls the queue.
+/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue. So
+/// the consumer should update its objects and release the lock before it calls the queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method takes the lock for the duration of the call. The consumer must follow the rule in the `Mutex` implementation of
-/// [`KeyLister`].
+/// Each method holds the lock only during the call. The consumer must follow the rule in the `Mutex` implementation of [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for Mutex<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.lock().unwrap_or_else(PoisonError::into_inner).get_by_key(key)
     }
 }
 
-/// Each method takes a read lock for the duration of the call. The consumer must not hold a write lock while it calls
-/// the queue.
+/// Each method holds a read lock only during the call. The consumer must not hold a write lock while it calls the
+/// queue.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for RwLock<S> {
     fn list_keys(&self) -> Vec<K> {
         self.read().unwrap_or_else(PoisonError::into_inner).list_keys()
     }
 }
 
-/// Each method takes a read lock for the duration of the call. The consumer must follow the rule in the `RwLock` implementation of
-/// [`KeyLister`].
+/// Each method holds a read lock only during the call. The consumer must follow the rule in the `RwLock` implementation of [`KeyLister`].
 impl<K, T, S: KeyGetter<K, T> + ?Sized> KeyGetter<K, T> for RwLock<S> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError> {
         self.read().unwrap_or_else(PoisonError::into_inner).get_by_key(key)

@@ -55,7 +55,8 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// In the discovery document, the group and version of built-in kinds are empty. Clients fill in the group and version.
+/// In the discovery document, built-in kinds have an empty group and version. Clients replace them by the group and version of the
+/// document.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

@@ -24,13 +24,14 @@ use crate::legacy::group_list;
 use crate::legacy::paths;
 
 /// The discovery and OpenAPI documents of a server. A document is created on request. The server creates a document on a thread for
-/// blocking code, because the creation takes long. At most one OpenAPI document and one discovery document are created at the same time.
+/// blocking code, because creating a document takes a long time. At most one OpenAPI document and one discovery document are created at the
+/// same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// A semaphore with one permit, which is needed to create a discovery document. Discovery has its own semaphore because it must not
-    /// wait for OpenAPI documents, which take longest to create.
+    /// A semaphore with one permit, which is needed to create a discovery document. Discovery documents have their own semaphore, so they
+    /// do not wait for OpenAPI documents, which take longest to create.
     listings: Arc<Semaphore>,
     /// Whether documents are created on the thread of the caller.
     is_inline: bool,
@@ -88,7 +89,7 @@ pub struct Document {
     pub bytes: Bytes,
 }
 
-/// The kinds that a document describes, in their current state. Two states at the same address are identical.
+/// The set of kinds that a document describes. If two sets have the same address, they are identical.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
@@ -159,7 +160,7 @@ impl Documents {
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Cache only the ETag. Most clients request only a few of the documents.
+                // Cache only the ETag. The test requests only a few of the documents, like most clients.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });

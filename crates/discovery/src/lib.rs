@@ -33,7 +33,7 @@ pub use legacy::{api_versions, group, resource_list};
 pub use openapi::inlined;
 use pintle_kinds::{Kind, ServedSubresource};
 
-/// Returns the ETag of a document, without quotes. The ETag has 128 upper-case hexadecimal digits.
+/// Returns the ETag of a document, without quotes. The ETag consists of 128 hexadecimal digits in upper case.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }

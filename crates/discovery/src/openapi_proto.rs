@@ -12,7 +12,7 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// Determines how a JSON value is encoded in a protobuf message. If the JSON value has another type, it is omitted from the message.
+/// Determines how a JSON value is encoded in a protobuf message. A JSON value of another type is omitted from the message.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
@@ -25,13 +25,13 @@ enum ProtoShape {
     Each(&'static ProtoShape),
     /// An object.
     One(&'static ProtoMessage),
-    /// A message that has several fields, of which exactly one is set. The contained function selects the field for a value.
+    /// A message with several fields, of which exactly one is set. The function in this variant selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. The table lists the name, the field number and the shape of each member of the object. If several names match a
-/// member, the first matching name applies. A name that ends with a star matches all members that start with the text before the star. Each
-/// matching member is encoded as a message with its name and its value.
+/// A message for an object. The table lists the members of the object. Each entry consists of the name, the field number and the shape of
+/// the member. If a member matches several names, the first of these names applies. A name that ends with a star matches all members whose
+/// name starts with the text before the star. Each matching member is encoded as a message with its name and its value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
@@ -45,7 +45,8 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of an object's member. Also returns whether the encoded message contains the member's name.
+    /// Returns the field number and the shape of an object's member. The boolean is true if the encoded message also contains the member's
+    /// name.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -54,8 +55,8 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document. Encoding takes time that is linear in the size of the document. For each nesting level of the document,
-/// the encoder makes a few nested calls.
+/// Encodes an OpenAPI 3 document. The time to encode a document is proportional to the size of the document. The encoder recurses a few
+/// calls deep for each nesting level of the document.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
@@ -128,8 +129,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// Values at a nesting depth greater than this number are written on one line. If such a value were written on several lines, its
-/// indentation would be longer than its content.
+/// Values at a nesting depth greater than this number are written on one line. With several lines, the indentation would be longer than the
+/// content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

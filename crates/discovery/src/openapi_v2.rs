@@ -10,16 +10,16 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 
-/// Whether an entry belongs to the paths or to the definitions of the document. The function [`parts`] passes the entries of these two
-/// members, which are the largest members, to its closure.
+/// Whether an entry belongs to the member `paths` or to the member `definitions` of the document. These two members are the largest ones,
+/// so the function [`parts`] passes their entries one by one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and each definition of the OpenAPI document that describes a kind of these versions. The paths and
-/// definitions are passed to `take` one by one, because together they are large.
+/// Calls `take` for each path and each definition of the OpenAPI document for the kinds of these versions. The function passes the paths
+/// and definitions one by one, because all of them together are large.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -121,7 +121,7 @@ fn content_schema(body: &Json) -> Json {
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
 }
 
-/// Moves the members of a parameter's schema into the parameter itself.
+/// Moves the members of a parameter's `schema` into the parameter itself.
 fn flatten(parameter: &mut Json) {
     if let Some(members) = parameter.as_object_mut()
         && let Some(Json::Object(schema)) = members.remove("schema")
@@ -240,7 +240,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // A property named `oneOf` is a schema and not a list of alternatives.
+            // In this schema, `oneOf` is the name of a property, so its value is a schema and not a list of alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

@@ -62,8 +62,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // For all paths of a custom resource, even for the paths of subresources, kube-apiserver writes the kind of the custom
-                // resource.
+                // For all paths of a custom resource, including its subresources, kube-apiserver writes the kind of the custom resource.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -103,7 +102,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // If a path has only one operation, the parameters of the operation become parameters of the path.
+        // If a path has a single operation, the path declares the parameters of this operation.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -273,14 +272,14 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether a single route serves all requests for this kind. Only custom resources have a single route for all
-/// requests.
+/// Returns whether kube-apiserver has a single route that serves all requests for this kind. Only custom resources have
+/// such a route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types in which an operation sends or receives objects. `catch_all` is true if a single route serves all requests for
-/// the kind of the operation.
+/// Returns the media types in which an operation sends or receives objects. `catch_all` is the result of [`is_catch_all`] for the kind of
+/// the operation.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -308,7 +307,7 @@ fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text that represents the group and version in operation IDs. In an operation ID, this text follows the verb.
+/// Returns the text that represents the group and version in operation IDs. In an operation ID, the group and version follow the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }

@@ -49,8 +49,8 @@ pub struct BroadcasterConfig {
     /// when the series ends.
     pub series: SeriesConfig,
     /// The metrics provider. `None` disables metrics. The broadcaster uses the metrics provider until the broadcaster
-    /// and its last recorder are dropped. With several broadcasters, or several sinks of one broadcaster, each metric is the sum of the
-    /// counts of all of them.
+    /// and its last recorder are dropped. If there are several broadcasters, or if one broadcaster has several sinks, each metric is the
+    /// sum of their counts.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -100,7 +100,7 @@ pub struct EventBroadcaster {
     _open: CloseOnDrop,
 }
 
-/// When the broadcaster is dropped, this guard ends the watchers, even if recorders still exist.
+/// Ends the watchers when the broadcaster is dropped, even if recorders still exist.
 #[derive(Debug)]
 struct CloseOnDrop(Arc<Hub>);
 

@@ -23,8 +23,8 @@ pub struct CorrelatorConfig {
     pub max_similar: usize,
     /// The maximum time between two messages that become one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The burst of the spam filter: the number of events of one flow that the sink may write without a pause. The default
-    /// is 25.
+    /// The burst of the spam filter: the number of events of one flow that the sink may write without a pause. [`spam_key`](Self::spam_key)
+    /// determines to which flow an event belongs. The default is 25.
     pub spam_burst: u32,
     /// The interval after which the spam filter allows one more event of a flow, once the burst is used up. The default
     /// is 5 minutes.
@@ -63,8 +63,8 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Decides which events are written, and so limits their number. A [`Correlator`] counts repetitions, combines similar
-/// events, and limits the rate of events.
+/// Decides which of the recorded events are written, to limit the number of writes. A [`Correlator`] counts
+/// repetitions, combines similar events, and limits the rate of events.
 ///
 /// The method [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the
 /// caller must take. A `Correlator` does no I/O and does not read a clock.
@@ -94,14 +94,14 @@ pub struct Correlator {
     buckets: Lru<String, TokenBucket>,
 }
 
-/// The different messages about one subject that were recorded.
+/// The different messages of similar events.
 #[derive(Debug)]
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,
 }
 
-/// The data that all events with the same key share.
+/// The data that is kept for all events with the same key.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
@@ -116,7 +116,7 @@ struct Known {
 pub enum Verdict {
     /// Create it.
     Create(Correlated),
-    /// Update the stored event with the given merge patch. If the stored event no longer exists, create it again.
+    /// Update the stored event with this merge patch. If the stored event no longer exists, create it again.
     Patch(Correlated, ObjectKey, Value),
     /// Do not write the event, because its flow has reached its limit.
     Skip,
@@ -181,8 +181,8 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event, together with the key that is used to count it. If there are too many similar events, returns
-    /// a combined event and `true`.
+    /// Returns the event to write, the key by which the event is counted, and `false`. If there are too many similar
+    /// events, returns a combined event, its key, and `true`.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -196,7 +196,7 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep only as many messages as are needed to decide whether to combine them.
+        // Keep one message less than the maximum. More messages are not needed to detect that the maximum is reached again.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
@@ -225,7 +225,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// Joins strings with a separator that occurs in none of them.
+/// Joins strings with a separator that does not occur in the strings.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

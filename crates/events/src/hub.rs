@@ -14,8 +14,8 @@ use crate::watcher::Watch;
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners. The value is `None` after the broadcaster was dropped. Each change replaces the whole list, so the hub can call the
-    /// listeners of an earlier list without holding the lock.
+    /// The listeners. The value is `None` after the broadcaster was dropped. Each change replaces the whole list. So the hub can copy the
+    /// reference to a list, and call these listeners without the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 

@@ -30,7 +30,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         value
     }
 
-    /// If the map is full and does not contain `key`, the method evicts an entry. Returns the value of the evicted
+    /// If `key` is not in the map and the map is full, the method evicts an entry. Returns the value of the evicted
     /// entry.
     pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
         if self.entries.contains_key(key) || self.entries.len() < self.capacity {

@@ -39,7 +39,7 @@ impl EventRecorder {
     /// Records an event that describes an object. `about` is a reference to an object of any resource type, or an
     /// [`ObjectReference`].
     ///
-    /// `reason` is one word in upper camel case. All events of the same kind have the same reason. `message` is a
+    /// `reason` is one word in upper camel case. Use the same reason for all events of the same kind. `message` is a
     /// human-readable sentence.
     pub fn event(
         &self,

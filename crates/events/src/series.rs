@@ -48,7 +48,8 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time of the last write of this event to the server. Before the first write, this is the time at which the first write was due.
+    /// The time of the last write of this event to the server. Before the first write, this is the time at which the event should have been
+    /// written.
     written: Instant,
     /// Whether the event has repetitions that were not written to the server yet.
     is_unwritten: bool,
@@ -63,7 +64,7 @@ impl Entry {
 /// The events that the caller must write after it has recorded an event.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// A new event, or the first repetition of an event. The second occurrence of an event starts a series.
+    /// The event to write, if it is a new event or the first repetition of an event. The second occurrence of an event starts a series.
     pub(crate) write: Option<SeriesEvent>,
     /// The evicted series. The caller must write this series one last time.
     pub(crate) evicted: Option<SeriesEvent>,
@@ -118,8 +119,8 @@ impl Series {
         }
     }
 
-    /// Forgets series that have ended. If a series has repetitions that were not written to the server yet, the series
-    /// is kept.
+    /// Forgets series that have ended. A series is kept as long as it has repetitions that were not written to the
+    /// server.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -127,7 +128,8 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. The second event of a kind starts a series, and the function returns this event.
+    /// Counts a repetition. If this is the second event of its kind, it starts a series, and the function returns the event with the
+    /// series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

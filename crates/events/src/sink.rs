@@ -1,4 +1,4 @@
-//! Sinks, which write events to a server.
+//! Writes events to a server.
 
 mod core;
 mod series;
@@ -43,7 +43,7 @@ impl Retry {
     }
 }
 
-/// Runs a write with the user's `Api`. The API is user code. If the `Api` panics, it is unknown whether the event was
+/// Runs a write with the user's `Api`. The API is user code. If the `Api` panics, the event may or may not have been
 /// written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
@@ -54,8 +54,8 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns whether a retry of the write could succeed. If the server has rejected the event, it would reject a retry,
-/// too. A response without a `Status` comes from a proxy, so it is not a rejection.
+/// Returns whether a retry of the write could succeed. If the server has rejected the event, it would also reject a
+/// retry. A response without a `Status` comes from a proxy, so the server has not rejected the event.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
         ErrorKind::Status(_) => error.is_unexpected_server_error(),

@@ -81,7 +81,7 @@ impl Watch {
         if self.is_closed() {
             return false;
         }
-        // The filter is user code. If the filter panics, the panic must not reach the code that recorded the event.
+        // The filter is user code. A panic of the filter must not reach the code that recorded the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -81,7 +81,7 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. Only managers that update have a version.
+    /// Formats a manager for messages. Writes the API version only for a manager that updates, because a manager that applies has none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -110,7 +110,7 @@ impl std::error::Error for ApplyError {}
 ///
 /// `applied` must be the complete configuration of the manager. If `applied` omits a field that the manager applied earlier, the apply
 /// removes the field, unless the field has another owner. `applied` is the JSON that the client sent, in the API version of the request.
-/// `live` is the stored object in the same API version, in the form in which Go writes it.
+/// `live` is the stored object in the same API version, with the same JSON that Go would write.
 ///
 /// # Errors
 ///
@@ -146,7 +146,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // Fields that kubectl set with client-side apply count as fields of this manager.
+            // If kubectl set a field with client-side apply, the manager `kubectl` counts as an owner of the field.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -161,8 +161,8 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns whether Go can decode a value as managed fields. The caller ignores an undecodable value, because the later check against
-/// the schema reports it.
+/// Returns whether Go can decode a value as managed fields. The caller ignores a value that cannot be decoded, because the later validation
+/// against the schema reports the error.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -170,7 +170,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. The fields in `own` belong to the manager itself, so they cause no conflicts.
+/// Applies the configuration. Fields in `own` cause no conflicts, because they belong to the manager itself.
 fn run(
     live: &Json,
     applied: &Json,
@@ -245,7 +245,7 @@ fn run(
 /// Removes the fields that the manager applied earlier but omits from the new configuration. Fields that another
 /// manager owns are kept.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
-    // The paths in `last` are in the API version of the manager's last apply.
+    // The paths in `last` use the API version of the manager's last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
     let pruned = view.converted(&merged).and_then(|converted| prune_in(&view, &converted, last, managers, ctx));
     pruned.and_then(|pruned| view.convert_back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
@@ -284,13 +284,13 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // Fields without an owner are also restored, unless the manager applied them earlier.
+    // The result also keeps fields without an owner, unless the manager applied them earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns the parts of the merged object whose paths are in `pruned` or `owned`.
+/// Returns `pruned` together with the values of `merged` whose paths are in `owned`.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);

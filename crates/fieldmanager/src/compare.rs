@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// Returns the added and modified paths like [`changed`](Self::changed), but consumes `self` and copies no set.
+    /// Returns the same paths as [`changed`](Self::changed), but consumes `self` and copies no set.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -75,8 +75,9 @@ pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     found
 }
 
-/// The shape of a value. The type determines how two values are compared. There is one exception: if the type allows
-/// JSON of any shape, the value itself determines how it is compared, and null is compared like a map.
+/// The shape of a value. The type of a value determines its shape, and the shape determines how two values are
+/// compared. If the type allows JSON of any shape, the value itself determines the shape, and null has the shape of a
+/// map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -125,7 +126,7 @@ pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
     }
 }
 
-/// Compares scalars by value, so that 3 equals 3.0.
+/// Compares two values. Numbers are compared by value, so 3 equals 3.0.
 pub(super) fn equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
@@ -137,7 +138,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Records that two values differ as a whole. The values inside them are not compared.
+/// Records that two values were added, modified or removed as a whole, without a comparison of the values inside them.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -175,7 +176,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
 }
 
 /// Compares two values. The shape of the value `after` determines how the values are compared. Returns whether the
-/// values were compared as single values.
+/// values were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,

@@ -17,8 +17,8 @@ pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     set
 }
 
-/// Adds the paths of the fields that are set inside a value. Returns whether the path of the value itself must be
-/// added, too.
+/// Adds the paths of the fields that are set inside a value. Returns true if the path of the value itself must also be
+/// added.
 fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
@@ -70,8 +70,7 @@ pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Fit)
 }
 
-/// Returns the errors in an apply configuration that a CEL expression returned. In a CEL value, Go's library does not recognize
-/// null.
+/// Returns the errors in an apply configuration that a CEL expression returned. In such a value, Go's library does not recognize null.
 pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Differ)
 }
@@ -80,7 +79,7 @@ pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nulls {
     Fit,
-    /// In a CEL value, null is the value of a protobuf enum, and such an enum fits no type.
+    /// CEL represents null as a value of a protobuf enum, and Go's library accepts such a value for no type.
     Differ,
 }
 

@@ -9,7 +9,7 @@ use pintle_schema::Schema;
 use crate::set::Set;
 use crate::{WriteContext, apply};
 
-/// Reads `fieldsV1`. Writes the resulting set and reads it again. Panics if the second set differs from the first one.
+/// Reads `fieldsV1`. Writes the set as JSON and reads it again. Panics if the second set differs from the first set.
 pub fn fields_v1(bytes: &[u8]) {
     let Ok(fields) = serde_json::from_slice::<Json>(bytes) else { return };
     let Some(set) = Set::from_fields(&fields) else { return };

@@ -103,8 +103,8 @@ impl<'a> WriteContext<'a> {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], conversion: None }
     }
 
-    /// Returns whether the server keeps entries of this version in `managedFields`. Entries with another API group are not kept, because
-    /// the fields of that group are unknown.
+    /// Returns whether the server keeps entries of this version in `managedFields`. Entries of another API group are not kept, because the
+    /// server does not know the fields of that group.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || match self.schema.is_custom() {

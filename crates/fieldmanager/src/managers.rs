@@ -10,13 +10,13 @@ use super::set::Set;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
-/// The key that identifies an entry in `managedFields`.
+/// The manager, the operation, the version and the subresource of an entry in `managedFields`, which identify the entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// The version of the fields, if the entry belongs to a manager that updates. The version is empty if the entry
-    /// belongs to a manager that applies, because such a manager has one entry for all versions.
+    /// For a manager that updates, the API version of the owned fields. For a manager that applies, the text is empty,
+    /// because such a manager has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -95,7 +95,7 @@ impl Managers {
         }
     }
 
-    /// Merges the oldest entries for updates of each version until the number of entries is within the limit.
+    /// Merges the oldest update entries of each version until the number of update entries is within the limit.
     pub(super) fn fold(&mut self) {
         let mut count = self.0.keys().filter(|id| !id.applied).count();
         if count <= MAX_UPDATERS {

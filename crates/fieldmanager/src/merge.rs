@@ -13,7 +13,7 @@ use super::set::Set;
 ///
 /// # Errors
 ///
-/// Returns an error if a list item has no identity, or if a list in `applied` contains duplicate items.
+/// Returns an error if a list item cannot be identified, or if a list in `applied` contains duplicate items.
 pub(super) fn merge(of: &Type, live: Option<&Json>, applied: Option<&Json>) -> Result<Option<Json>, String> {
     let like = match (live, applied) {
         (None, None) => return Ok(None),
@@ -56,10 +56,10 @@ fn items(list: Option<&Json>) -> &[Json] {
 /// Merges two lists. Each step compares the first remaining items of both lists:
 ///
 /// - If both items have the same identity, the items are merged.
-/// - If the live item also occurs later in the applied list, the step skips the live item. The live item is merged when its position
-///   in the applied list is reached.
+/// - If the live item occurs later in the applied list, the step skips the live item. The item is merged when the step reaches it in the
+///   applied list.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - In all other cases, the applied item is merged with its live counterpart, if there is one.
+/// - Otherwise, the applied item is added. If the live list has the same item, both are merged.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -72,7 +72,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // A duplicate item of the live list is not merged. The applied item replaces it.
+        // If the live list contains an item twice, the item is not merged. The applied item replaces it.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
@@ -117,8 +117,8 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. If only paths inside the members of a map or list are removed, the map or list is kept, even if it becomes empty. If
-/// all members of a map or list are removed, it becomes null.
+/// Removes paths. If only paths inside of members or items are removed, the result is a map or list, even if it is empty. If all members or
+/// items themselves are removed, the result is null.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {

@@ -17,7 +17,7 @@ use super::merge::merge;
 ///
 /// - The configuration does not fit the schema.
 /// - The configuration contains a list, map or struct that server-side apply treats as one value.
-/// - The items of a list have no identity.
+/// - An item of a list cannot be identified, for example because it has none of its key fields.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let of = schema.root();
     let errors = check_cel_value(of, configuration);
@@ -46,7 +46,7 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
     Ok(merged.unwrap_or_else(|| Json::Object(Map::new())))
 }
 
-/// Adds the paths of values that server-side apply treats as one value.
+/// Adds the path of each value that server-side apply treats as one value.
 fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {

@@ -9,7 +9,7 @@ use pintle_schema::{ListKey, ListType, Topology};
 /// One element of a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
-    /// A field of a struct, or a key of a map.
+    /// The name of a field of a struct, or of a key of a map.
     Field(Text),
     /// A list item whose key fields have these values. The fields are sorted by name.
     Key(Vec<(Text, Atom)>),
@@ -64,7 +64,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the approximate memory size of the path element, in bytes.
+    /// Returns the approximate memory that the path element needs, in bytes.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {
@@ -76,11 +76,11 @@ impl PathElement {
         size_of::<Self>() + parts
     }
 
-    /// Returns the path element for an item of a list that is not atomic.
+    /// Returns the path element that identifies an item of a list. The list must not be atomic.
     ///
     /// # Errors
     ///
-    /// Returns an error if the item has no identity.
+    /// Returns an error if the item cannot be identified.
     pub fn of_item<'a>(list: &'a ListType, item: &Json) -> Result<Self, Indistinct<'a>> {
         let keys = match &list.topology {
             Topology::Keyed(keys) => keys,
@@ -120,7 +120,7 @@ impl PathElement {
     }
 }
 
-/// The reason why a list item has no identity. The error message is built only when the error is displayed.
+/// The reason why an item of a list cannot be identified. The error message is built only when the error is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
     /// Any other reason. Contains Go's message.

@@ -9,8 +9,8 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` of an object's scale before a write of the scale. A manager owns the replicas field of the scale if it owns
-/// the replicas field of the object. `replicas` is the path of the replicas field in the object, for example `.spec.replicas`.
+/// Returns the `managedFields` that an object's scale has before a write of the scale. A manager owns the replicas field of the scale if it
+/// owns the replicas field of the object. `replicas` is the path of the replicas field in the object, for example `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
@@ -46,7 +46,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // The manager's ownership of other fields remains in its existing entry.
+        // If the manager already has an entry, the entry keeps the manager's other fields.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

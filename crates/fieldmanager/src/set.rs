@@ -86,7 +86,7 @@ impl Set {
         }
     }
 
-    /// Returns the set of all paths below a path element. The returned paths do not contain this path element.
+    /// Returns the set of the paths below the path element `step`. The returned paths do not contain `step` itself.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
@@ -97,7 +97,7 @@ impl Set {
     }
 
     /// Returns the paths in sorted order. The method stops when the total size of the returned paths exceeds `left`
-    /// bytes, and subtracts this size from `left`.
+    /// bytes. It subtracts this total size from `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
@@ -150,7 +150,7 @@ impl Set {
         }
     }
 
-    /// Adds each path of another set to this set, as a path below a path element.
+    /// Adds each path of the set `below` to this set, with the path element `step` in front of it.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
@@ -170,7 +170,7 @@ impl Set {
         both
     }
 
-    /// Returns the paths of the set, and also the paths of all struct fields that contain them.
+    /// Returns the paths of the set, and also the path of each struct field that contains one of these paths.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

@@ -21,8 +21,8 @@ use super::versions::Differences;
 /// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries. A well-formed list from
 /// the client replaces the stored list. A write through a subresource ignores the client's `managedFields`.
 ///
-/// If the default values of list keys need too much memory, the write clears all entries. An object with so many default values is too
-/// large to be stored.
+/// If the default values of list keys would need too much memory, the write clears all entries in `managedFields`. The server cannot store
+/// such an object anyway, because the object would be too large with these default values.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -56,7 +56,8 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the manager that writes the only owner of all paths that are added or modified in `new`. Paths that `new` lacks lose their owners.
+/// Makes the manager that writes the only owner of all paths that are added or modified in `new`. If a path is not in `new`, no manager
+/// owns it any more.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);

@@ -12,7 +12,7 @@ use super::managers::{ManagerId, Managers};
 use super::path_element::PathElement;
 use super::set::Set;
 
-/// The difference between two objects in each API version in which managers own fields.
+/// The differences between two objects, one for each API version in which managers own fields.
 pub(super) struct Differences {
     /// The difference between the two objects, compared in the API version of the request.
     pub(super) own: Comparison,
@@ -41,7 +41,7 @@ impl Differences {
         self.others.get(api_version).unwrap_or(&self.own)
     }
 
-    /// Removes the changed and removed fields from the sets of all managers except one.
+    /// Removes the changed and removed fields from the sets of all managers except the manager `keep`.
     pub(super) fn remove_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
@@ -59,7 +59,7 @@ impl Differences {
     }
 }
 
-/// Compares two objects in the same API version. The comparison ignores fields that the write cannot change.
+/// Compares two objects that have the same API version. The result does not contain fields that the write cannot change.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -68,8 +68,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of a kind, with functions that convert objects between this version and the API version of the
-/// request.
+/// An API version of a kind. Its functions convert objects between this version and the API version of the request.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,

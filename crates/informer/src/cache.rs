@@ -72,22 +72,22 @@ pub struct Cache<T> {
     store: Arc<store::Store<Stored<T>>>,
     /// The source of objects that are decoded when they are read. `None` if all objects are decoded when they arrive.
     source: Option<Arc<Source<T>>>,
-    /// Only the thread that has the store's writer lock changes the list of indices.
+    /// A thread must hold the store's writer lock to change the list of indices.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     memory: Arc<Memory<T>>,
-    /// The number of times that the server's revisions went back.
+    /// How often the server's revisions have gone back.
     went_back: AtomicU64,
     /// The progress of each source of the cache.
     parts: Mutex<Parts>,
-    /// Whether `undecodable` has entries. Only the thread that writes to the cache changes this flag. Most writes find
-    /// the flag unset and then skip the lock of `undecodable`.
+    /// Whether `undecodable` has entries. A thread must hold the writer lock to change this flag. Most writes see that
+    /// the flag is not set, so they do not take the lock of `undecodable`.
     has_undecodable: AtomicBool,
-    /// The last commit whose entries are in `undecodable` and `memory`.
+    /// The last commit for which `undecodable` and `memory` are complete.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
-    /// Whether an object is refused if an index function fails on it.
+    /// Whether the cache refuses an object if an index function fails on it.
     is_strict: bool,
 }
 
@@ -99,9 +99,9 @@ impl<T: Object> Cache<T> {
 
     /// Creates the cache of an informer.
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // With more shards, readers contend for the same shard less often. But a read of an index visits all shards.
-        // Under loom, the cache has only one shard. Loom needs the same locks in each run, but keys are assigned to
-        // shards at random.
+        // With more shards, readers contend for the same shard less often. On the other hand, a read of an index visits
+        // all shards. Under loom, the cache has only one shard. Loom needs the same locks in each run, but keys are
+        // assigned to shards at random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -225,8 +225,8 @@ impl<T: Object> Cache<T> {
     }
 
     /// Returns all objects, in no particular order. The result shares the pages of the cache, so this call copies no
-    /// objects. If objects are decoded when they are read, this call decodes each object for which no decodable state is
-    /// known. The result contains only objects that can be decoded.
+    /// objects. If objects are decoded when they are read, this call decodes each object for which it is not known yet whether the object
+    /// can be decoded. The result contains only objects that can be decoded.
     pub fn list(&self) -> Objects<T> {
         let pages = self.store.pin(|_| ()).0.pages();
         let is_unknown = self.source.as_ref().is_some_and(|source| source.has_unknown());
@@ -332,8 +332,8 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // Create the future and read both flags before the snapshot is taken, so that the wait misses no change
-            // that follows the snapshot.
+            // The future is created and both flags are read before the snapshot is taken. So the wait does not miss
+            // changes after the snapshot.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -380,8 +380,8 @@ impl<T: Object> Cache<T> {
     pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
         self.wait_for_notes();
         let history = self.memory.lock();
-        // Read the revision under the lock of the history. When the revision goes back, the store is changed before the
-        // history.
+        // Read the revision under the lock of the history. When the server's revisions go back, the cache changes the
+        // store first and the history second.
         let reached = self.resource_version();
         history.since(resource_version, &reached)
     }
@@ -459,7 +459,7 @@ impl<T: Object> Cache<T> {
                     }
                     Err(object) => {
                         let Refused { entry, was_replaced, .. } = *object;
-                        // Keep the previous object, so that subscribers do not receive a deletion.
+                        // Keep the previous object in the cache, so that subscribers do not receive a deletion.
                         let known = if was_replaced { None } else { self.store.get(&entry.key) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
@@ -545,13 +545,13 @@ impl<T: Object> Cache<T> {
         self.source.as_ref()
     }
 
-    /// Returns the revision before a commit, if the history is enabled.
+    /// Returns the current revision for [`record`](Self::record), if the history is enabled.
     fn earlier(&self) -> Option<String> {
         self.memory.is_on().then(|| self.resource_version())
     }
 
-    /// Adds the changes of a commit to the history. Returns the changes that the history drops. The caller must not
-    /// hold a lock when it drops the returned changes.
+    /// Adds the changes of a commit to the history. Returns the changes that the history no longer keeps. The caller
+    /// must drop the returned changes while it holds no lock.
     fn record<S: Iterator<Item = Step<T>>>(
         &self,
         earlier: Option<String>,
@@ -564,8 +564,8 @@ impl<T: Object> Cache<T> {
         self.memory.lock().note(steps(), &earlier, &resource_version)
     }
 
-    /// Drops all changes up to the current revision from the history, and returns them. The caller must not hold a lock
-    /// when it drops the returned changes.
+    /// Removes all changes up to the current revision from the history, and returns them. The caller must drop the
+    /// returned changes while it holds no lock.
     pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
@@ -573,7 +573,7 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns the slots of the objects that cannot be decoded, in ascending order.
+/// Returns the slots of all objects that cannot be decoded, in ascending order.
 fn unreadable<T>(pages: &Pages<Stored<T>>) -> Vec<usize> {
     let (mut unreadable, mut slot) = (Vec::new(), 0);
     while let Some(object) = pages.next(&mut slot) {

@@ -8,7 +8,7 @@ use crate::panic::catch;
 /// A shared reference to a user's object. When the last reference is dropped, the object is dropped too, and a panic of
 /// the object's `Drop` is caught.
 pub(crate) struct CatchDrop<T> {
-    /// The field is `None` only while this value is dropped or converted.
+    /// `None` only while the `CatchDrop` is being dropped or converted.
     object: Option<Arc<T>>,
 }
 

@@ -25,9 +25,9 @@ use record::Record;
 /// comparison](crate#choosing-the-object-type).
 ///
 /// The key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are
-/// available without decoding too, so selectors decode no object. Labels, owners and finalizers stay in memory once
-/// they are read. Objects with equal labels, owners and finalizers share one copy. Annotations are decoded on their
-/// first read, and then stay in memory with their object.
+/// available without decoding, too. So selectors do not decode objects. Labels, owners and finalizers stay in memory
+/// once they are read. Objects with equal labels, owners and finalizers share one copy. Annotations are decoded on
+/// their first read, and then stay in memory with their object.
 ///
 /// The cache accepts any object with the usual metadata. So an object that is not a valid `T` is stored in the cache
 /// and is not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of such an object returns an

@@ -78,7 +78,7 @@ pub struct InformerConfig<T> {
     /// The default is 256 MiB.
     pub hot_bytes: usize,
     /// The handler for each failure that delays the informer, and for each failure of an index function. The handler
-    /// runs without locks, and its result does not influence the informer. If the handler panics, the panic is logged.
+    /// runs without locks. The informer ignores the result of the handler. If the handler panics, the panic is logged.
     /// If the handler captures a handle to the informer, the captured handle keeps the informer running.
     pub on_error: Option<ErrorHandler>,
     /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables

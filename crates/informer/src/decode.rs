@@ -26,14 +26,14 @@ pub(crate) enum Decoded<T> {
 pub(crate) struct Observed<T> {
     pub(crate) object: Decoded<T>,
     /// The resourceVersion that the server sent, if it differs from the resourceVersion of the decoded object. The two
-    /// differ if a transform has changed the field, or if the type does not have the field.
+    /// versions differ if a transform has changed the field, or if the type does not have the field.
     pub(crate) resource_version: Option<String>,
-    /// Whether the resourceVersion of the object differs from the one that the server sent. If the resourceVersion
-    /// differs, the resourceVersion of the decoded object does not show how old the object is.
+    /// Whether the decoded object does not have the resourceVersion that the server sent. If so, the resourceVersion of
+    /// the decoded object does not show how old the object is.
     pub(crate) is_reshaped: bool,
 }
 
-/// Decodes an object without the fields that `outline` cuts.
+/// Decodes an object without the fields that `outline` removes.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
     let json = match object {
         RawObject::Json(json) => json,
@@ -48,7 +48,7 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
 }
 
 /// Reads the identity of an object. Fields that cannot be read stay empty. All other fields are skipped without
-/// validation, because they may be invalid JSON or invalid UTF-8.
+/// validation, because an undecodable object may contain invalid JSON or invalid UTF-8.
 pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
@@ -94,7 +94,7 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
 }
 
 impl<T> Decoded<T> {
-    /// Creates an undecodable entry for the object with this metadata.
+    /// Creates the entry of an undecodable object with this metadata.
     pub(crate) fn undecodable(metadata: ObjectMeta, error: String) -> Self {
         let entry = Undecodable {
             key: ObjectKey::new(&metadata.namespace, &metadata.name),
@@ -105,7 +105,7 @@ impl<T> Decoded<T> {
         Self::Undecodable(Arc::new((entry, metadata)))
     }
 
-    /// Returns the error if not even the name of the object is known. The caller must then ignore the whole list or the
+    /// Returns the error if even the name of the object is unknown. The caller must then ignore the whole list or the
     /// whole event.
     pub(crate) fn nameless(&self) -> Option<&str> {
         match self {

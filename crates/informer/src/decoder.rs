@@ -1,5 +1,5 @@
 //! Prepares raw objects for the cache. Each object is scanned and pruned. Objects that are decoded on arrival are also
-//! decoded and transformed here.
+//! decoded and transformed by this module.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         Self { informer, scanner: Scanner::new(projection), transform, source, cache }
     }
 
-    /// Decodes an object of a list or a streaming list. If the cache has an object with the same uid and
-    /// resourceVersion, returns the cached object. The cached object was pruned and transformed when it was stored.
-    /// `is_anew` disables the reuse of cached objects, because after a restore of the server, the same version may
-    /// identify another state.
+    /// Decodes an object of a list or a streaming list. Returns the cached object instead if it has the same uid and
+    /// resourceVersion. The cached object was pruned and transformed when it was stored. `is_anew` must be true after
+    /// the server was restored, because the same resourceVersion may then identify another state. Cached objects are
+    /// then not reused.
     pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Stored<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
@@ -84,8 +84,8 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Stored<T>> {
         if let (Some(source), RawObject::Json(json), Some(outline)) = (&self.source, object, outline)
-            // If the previous state was undecodable, decode the new state immediately. The new state is often
-            // undecodable too.
+            // Decode the new state immediately if the previous state was undecodable. In this case, the new state is
+            // often undecodable, too.
             && !self.cache.is_undecodable(|| outline.key(json))
             && let Some(record) = outline.record(json, source)
         {

@@ -41,10 +41,10 @@ pub(crate) use self::requests::Limits;
 /// Runs a reflector: executes its commands, reads the clock and stores its output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The part of the store, such as one namespace, that this driver fills.
+    /// The part of the store that this driver fills, such as one namespace.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The number of times that the selectors had changed when the last list began.
+    /// The number of changes of the selectors before the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -59,7 +59,7 @@ pub(crate) struct Driver<T, L> {
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
 /// The maximum number of events that a driver reads before it yields to other tasks. This limit also bounds the length
-/// of the queue. A list with more objects is stored on another thread.
+/// of the queue. A batch that contains a list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
 /// The maximum number of calls of index functions before the driver yields to other tasks. Index functions are user
@@ -103,12 +103,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // The reflector may contain all objects of a list, so drop the reflector on another thread.
+        // The reflector may contain all objects of a list. Dropping them takes a long time, so drop the reflector on another thread.
         drop_off_the_runtime(steps.reflector);
     }
 }
 
-/// The state of a driver, except for its requests.
+/// The state of a driver without its requests.
 struct Steps<T> {
     name: String,
     place: Place,
@@ -137,9 +137,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // Also take the events that the watch can deliver immediately into the batch.
+            // The batch also contains the further events that the watch can deliver immediately.
             for _ in 1..BATCH {
-                // Without this call, a source that always has an event ready would block other tasks.
+                // A source may always have an event ready. Without this call, it would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -181,7 +181,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. A repeated failure is logged as a warning only once, because requests for a missing resource
+    /// Logs a failure. A failure that repeats is logged as a warning only once, because requests for a missing resource
     /// fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
@@ -229,7 +229,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of times that the selectors had changed when the last list in the batch began.
+            // The number of changes of the selectors before the last list in the batch began.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();
@@ -309,7 +309,7 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`, and meanwhile starts resyncs when they are due and checks objects that were never decoded. After
+/// Runs `work`. At the same time, starts resyncs when they are due, and checks objects that were never decoded. After
 /// `work`, all subscriptions end. The informer and its subscriptions also end if `work` panics, or if the runtime shuts
 /// down before the first poll.
 pub(crate) fn run<T: Object>(

@@ -93,10 +93,10 @@ pub enum ReflectorError {
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
     /// The server returned an older state than it had returned before. The reflector does not adopt an older state
-    /// immediately, since the server may only lag. Instead, the reflector asks for the newest state. If the server
-    /// returns the older state at least three times over a minute, the reflector assumes that the server was restored
-    /// from a backup. The cache then switches to the older state. There is one exception: the reflector always waits
-    /// until the server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// immediately, since the server may just lag behind. Instead, the reflector asks for the newest state. If the
+    /// server returns the older state at least three times over a minute, the reflector assumes that the server was
+    /// restored from a backup. The cache then switches to the older state. There is one exception: the reflector always
+    /// waits until the server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]

@@ -12,9 +12,9 @@ use crate::event_object::EventObject;
 /// same key. A slow subscriber receives only the newest state, so intermediate states may be skipped. If an object was
 /// added and deleted before the subscriber received an event for it, the subscriber receives no event for the object.
 ///
-/// The objects of updates and deletions are decoded when they are [read](EventObject), once for all subscribers. A
-/// subscription decodes an added object before it delivers the event, unless the object was decoded before. So no event
-/// contains an object that cannot be read.
+/// The objects of updates and deletions are decoded when a subscriber [reads](EventObject) them, once for all
+/// subscribers. A subscription decodes an added object before it delivers the event, unless the object was decoded
+/// before. So no event contains an object that cannot be read.
 ///
 /// # Examples
 ///

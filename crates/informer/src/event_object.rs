@@ -12,12 +12,12 @@ use crate::stored::{Lease, Stored};
 /// the first access to its fields.
 ///
 /// The methods of [`Object`], such as [`key`](Object::key) and [`metadata`](Object::metadata), do not decode the
-/// object. All readers of the same state share one decoded object. The decoded object stays in memory as long as a
-/// clone of this value exists.
+/// object. All readers of the same state share one decoded object. The decoded object stays in memory as long as this
+/// `EventObject` or a clone of it exists.
 ///
-/// If the state of an update cannot be decoded, this value dereferences to the last decodable state of the object. The
-/// metadata of this value is still from the newest state. [`Lister::undecodable`](crate::Lister::undecodable) then
-/// lists the object.
+/// If the state of an update cannot be decoded, the `EventObject` dereferences to the last state of the object that
+/// could be decoded. The metadata of the `EventObject` is still from the newest state.
+/// [`Lister::undecodable`](crate::Lister::undecodable) then lists the object.
 ///
 /// # Panics
 ///
@@ -41,13 +41,13 @@ use crate::stored::{Lease, Stored};
 pub struct EventObject<T> {
     state: Stored<T>,
     object: OnceLock<Arc<T>>,
-    /// Keeps the decoded object in memory until this event was handled. A clone of the event has no lease. If the
-    /// object was not read before the lease ends, the clone decodes the object again.
+    /// The lease keeps the decoded object in memory until the event has been handled. A clone of the event has no
+    /// lease. If the object was not read before the lease is dropped, the clone decodes the object again.
     _lease: Option<Lease<T>>,
 }
 
 impl<T> EventObject<T> {
-    /// Creates an object. `state` must be decodable. `lease` keeps the decoded object of `state`.
+    /// Creates an object. `state` must be decodable. `lease` keeps the decoded object of `state` in memory.
     pub(crate) fn new(state: Stored<T>, lease: Option<Lease<T>>) -> Self {
         let object = match &state {
             Stored::Eager(object) => OnceLock::from(Arc::clone(object)),
@@ -56,7 +56,7 @@ impl<T> EventObject<T> {
         Self { state, object, _lease: lease }
     }
 
-    /// Returns whether the object was stored as JSON and has been decoded by a reader of this handle.
+    /// Returns whether the object was stored as JSON and has been decoded by a reader of this `EventObject`.
     pub(crate) fn has_decoded(&self) -> bool {
         matches!(self.state, Stored::Lazy(_)) && self.object.get().is_some()
     }
@@ -66,7 +66,8 @@ impl<T> EventObject<T> {
         Arc::clone(&self)
     }
 
-    /// Returns whether both values are the same stored state, as in an update by a resync.
+    /// Returns whether both `EventObject`s refer to the same stored state. In an update by a resync, `old` and `new`
+    /// refer to the same state.
     pub fn is_same(&self, other: &Self) -> bool {
         self.state.is_same(&other.state)
     }
@@ -84,7 +85,7 @@ impl<T> Deref for EventObject<T> {
     fn deref(&self) -> &Arc<T> {
         self.object.get_or_init(|| match self.state.read() {
             Some(object) => object,
-            // A subscription delivers only states that were found to be readable.
+            // A subscription delivers a state only after it has checked that the state can be read.
             None => {
                 panic!("the Deserialize of {} rejects an object that it accepted before", std::any::type_name::<T>())
             }

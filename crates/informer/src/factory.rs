@@ -20,8 +20,8 @@ use crate::user::{User, Users};
 /// Shares informers between callers that request the same objects.
 ///
 /// In client-go, most settings belong to a factory; in controller-runtime, they belong to a cache. In this crate, each
-/// caller passes its own configuration. The factory takes all settings of a caller into account. If an existing
-/// informer has another value for a setting, the result depends on that setting:
+/// caller passes its own configuration. The factory compares all settings of a caller with the settings of its existing
+/// informers. If an existing informer has another value for a setting, the result depends on that setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
@@ -32,14 +32,14 @@ use crate::user::{User, Users};
 /// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
 ///
 /// Transforms and metrics providers are equal if they are clones of one `Arc`. A separate informer sends another list
-/// and watch, and keeps another copy of the objects. So callers should agree on these settings if they want to share an
-/// informer.
+/// and watch, and keeps another copy of the objects. To share an informer, callers should pass the same values for the
+/// settings in the first three rows.
 ///
 /// The users of an informer are its handles, listers, subscriptions and handlers. An informer ends when its last user
-/// is dropped. [`start`](Self::start) also starts informers that have no user yet. Such an informer runs until it has
-/// had at least one user and its last user is dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the
-/// factory ends the informers without users. If an informer was stopped, the next caller that needs it gets a new
-/// informer. Clones of a factory share its informers.
+/// is dropped. [`start`](Self::start) also starts informers that have no user yet. Such an informer keeps running until
+/// it gets its first user, and ends when its last user is dropped. [`shutdown`](Self::shutdown) ends all informers.
+/// Dropping the factory ends the informers without users. If an informer was stopped, the next caller that needs it
+/// gets a new informer. Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ struct Entry {
     users: Arc<Users>,
 }
 
-/// An informer, and the settings that a caller requests.
+/// The informer that a caller requests, with its settings.
 struct Wanted<T> {
     scope: Scope<T>,
     name: String,
@@ -105,7 +105,7 @@ impl InformerFactory {
     /// If an existing informer can be reused, returns it and drops `list_watch`. The table in the docs of
     /// [`InformerFactory`] lists when an informer is reused.
     ///
-    /// After the factory has shut down, the returned informer has already ended.
+    /// If the factory has shut down, the method returns an informer that has already ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,

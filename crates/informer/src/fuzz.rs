@@ -10,7 +10,8 @@ use crate::projection::Projection;
 use crate::recorder::line::Line;
 use crate::scan::Scanner;
 
-/// Checks that a scan finds the same key and fields as serde, and that the pruned bytes are JSON.
+/// Checks that the scanner finds the same key and fields as serde, and that the bytes are still JSON after the
+/// projection has removed fields.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);

@@ -20,7 +20,7 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 /// A receiver for the events of an informer, like client-go's `ResourceEventHandler`.
 ///
 /// The informer calls a handler with one event after the other, in order. A handler that runs on a thread of the
-/// runtime must be quick. For longer work, put the key into a queue, or run the handler on [a dedicated
+/// runtime must return quickly. For longer work, put the key into a queue, or run the handler on [a dedicated
 /// thread](Subscription::handle_on_thread).
 ///
 /// # Examples

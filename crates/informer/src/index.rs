@@ -131,7 +131,8 @@ impl<T: Object> Index<T> {
         self.function.is_some()
     }
 
-    /// Returns whether the index function reads whole objects, so that the objects must be decoded for it.
+    /// Returns whether the index function reads whole objects. The objects must then be decoded before the function is
+    /// called.
     pub(crate) fn reads_objects(&self) -> bool {
         matches!(self.function, Some(Function::OfObject(_)))
     }
@@ -171,7 +172,7 @@ impl<T> Clone for Index<T> {
 }
 
 /// Returns the values of all indices for an object, and the failures of index functions. Each value is paired with the
-/// number of its index. The failure of an index that is not ready is recorded in the index and is not returned.
+/// `number` of its index. The failure of an index that is not ready is recorded in the index and is not returned.
 pub(crate) fn values<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,
@@ -188,7 +189,7 @@ pub(crate) fn values<T: Object>(
     (all, failures)
 }
 
-/// Returns the number of the index with this name, if the index was ready at the commit `stamp`.
+/// Returns the `number` of the index with this name, if the index was ready at the commit `stamp`.
 pub(crate) fn find<T>(indices: &[Index<T>], name: &str, stamp: u64) -> Result<u32, UnknownIndex> {
     let mut ready = indices.iter().filter(|index| index.ready.load(Ordering::Acquire) <= stamp);
     let found = ready.clone().find(|index| *index.name == *name).map(|index| index.number);

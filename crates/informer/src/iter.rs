@@ -14,7 +14,7 @@ pub struct Iter<T> {
 
 enum Source<T> {
     Snapshot(Reading<Stored<T>, Stored<T>>),
-    /// The objects of a list from a slot on.
+    /// The objects of a list, beginning with the object in the given slot.
     List {
         list: Arc<Listed<T>>,
         slot: usize,

@@ -53,9 +53,10 @@
 //!   [wraps](Overlay::api) an API and observes its writes, or the caller reports the writes.
 //! - A [`Cache`] is the store of an informer. A [`Reflector`](reflector::Reflector) is the state machine that lists and
 //!   watches to fill the cache.
-//! - A [`Projection`] selects the fields that the cache keeps. Read its page before you write cached objects back.
-//! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). A [`DecodePolicy`] changes
-//!   when an informer decodes objects.
+//! - A [`Projection`] selects the fields that the cache keeps. Read the documentation of `Projection` before you write
+//!   cached objects back to the server.
+//! - Objects of large types are [decoded when they are read](#when-objects-are-decoded). With a [`DecodePolicy`], a
+//!   program chooses when an informer decodes objects.
 //! - A [`Compact`] object is stored compressed and decoded on each read.
 //! - A [`Recorder`] records the responses of a source, and a [`Recording`] replays them to an informer in a test.
 //! - [`InformerConfig::metrics`] sets the metrics provider. The metrics have client-go's names.
@@ -71,7 +72,7 @@
 //! - An event that is older than the cached state is ignored.
 //! - Readers and writers block each other only while a writer changes one object, or while a reader reads a few
 //!   objects. The cost of a [`Snapshot`] does not depend on the number of objects, and a snapshot shows all objects at
-//!   one moment. A [`View`] shows several caches at one moment.
+//!   one moment. A [`View`] shows the content of several caches at the same moment.
 //!
 //! Events:
 //!
@@ -88,14 +89,14 @@
 //!   crate returns only owned values, so a caller that keeps such a value does not delay an informer.
 //! - A caller of an [`InformerFactory`] cannot change the selectors, the settings or the cache history that other callers of the same
 //!   informer see.
-//! - On a thread of the runtime, an informer yields to other tasks after a limited amount of work: at most 16 calls of
-//!   index functions and transforms, 32 events, or notifications of about 500 changes. Larger work runs on other
-//!   threads.
+//! - On a thread of the runtime, an informer yields to other tasks after a limited amount of work. The limit is 16
+//!   calls of index functions and transforms, 32 events, or notifications of about 500 changes. Larger work runs on
+//!   other threads.
 //!
 //! Failures:
 //!
-//! - The state shows why an informer is not up to date. Retries have delays, so an informer never retries in a hot
-//!   loop.
+//! - The [state](SharedInformer::state) of an informer shows why the informer is not up to date. Retries have delays,
+//!   so an informer never retries in a hot loop.
 //! - A request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). The limit
 //!   applies to every kind of source. An informer has at most 16 list requests in flight. Offloaded work does not
 //!   depend on tokio's pool of blocking threads. The informers of a process share a limit for offloaded functions: at
@@ -138,20 +139,21 @@
 //! | the informer had no write for a second, and nothing has decoded the object before | a thread outside of the runtime |
 //!
 //! All readers of an object share one decoded value. If two threads read the object at the same time, one thread
-//! decodes it and the other thread waits. A subscription decodes an addition to find out whether it can be decoded. This
-//! decoded value is dropped together with the event, unless a reader has read the object meanwhile. All decoded objects together take up to
-//! [`hot_bytes`](InformerConfig::hot_bytes) of memory. Beyond that limit, the informer drops objects that no reader
-//! uses and that were not read recently. The dropped objects are decoded again at their next read. `Deserialize` must
-//! be deterministic, and must not wait for another read of the cache.
+//! decodes it and the other thread waits. A subscription decodes each added object to find out whether the object can
+//! be decoded. The decoded object is dropped together with the event, unless a reader has read the object in the
+//! meantime. All decoded objects together take up to [`hot_bytes`](InformerConfig::hot_bytes) of memory. Beyond that
+//! limit, the informer drops objects that no reader uses and that were not read recently. The dropped objects are
+//! decoded again at their next read. `Deserialize` must be deterministic, and must not wait for another read of the
+//! cache.
 //!
 //! The following operations never decode an object: reading the key or the [`Metadata`](pintle_meta::Metadata) of an
 //! event, selecting objects by labels, computing [metadata indexes](SharedInformer::add_metadata_index), counting
 //! objects with [`len`](Lister::len), reading the keys of an index, and listing from the server. Labels, annotations,
 //! finalizers and owners stay in memory, in addition to the JSON, once they have been read.
 //!
-//! The check in the last row of the table finds objects that cannot be decoded. The check decodes each object once
-//! after its last change, and drops the decoded object. If the informer does not become idle within 30 seconds, the
-//! check also runs between writes. The check then uses at most a tenth of the time of one processor.
+//! The last row of the table describes a check that finds objects that cannot be decoded. The check decodes each object
+//! once after its last change, and drops the decoded object. If the informer does not become idle within 30 seconds,
+//! the check also runs between writes. The check then uses at most a tenth of the time of one processor.
 //!
 //! # Choosing the object type
 //!
@@ -189,17 +191,17 @@
 //!
 //! 1. A driver executes the commands of a [`Reflector`](reflector::Reflector): list, watch, wait. The driver is the only task of an
 //!    informer, but an informer of several namespaces has one driver for each namespace.
-//! 2. Each raw object is scanned once, for its identity and for the fields that the [`Projection`] drops. The other
+//! 2. Each raw object is scanned once to find its identity and the fields that the [`Projection`] drops. The other
 //!    fields are copied, or decoded and transformed. Small amounts are decoded on the driver's thread. Larger amounts
 //!    are decoded in batches on other threads, so that a large list does not block the runtime. If the cache already
 //!    has the listed version of an object, the cached object is reused. The reflector turns the results into
 //!    [`Output`](reflector::Output)s, in the order of the source.
 //! 3. Outputs pass through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). The driver adds all events
-//!    that the watch can deliver immediately, and then takes them from the queue as one batch. So the queue contains at
-//!    most one batch, and the driver does not read the watch while it writes to the cache.
+//!    that the watch can deliver immediately to the queue, and then takes them from the queue as one batch. So the
+//!    queue contains at most one batch, and the driver does not read the watch while it writes to the cache.
 //! 4. A batch of up to 32 events changes the [`Cache`] in one atomic step, and so does a whole list. A large list is
-//!    stored on another thread. The informer compares the batch with the previous content to find the objects that were
-//!    added, updated or deleted.
+//!    written to the cache on another thread. The informer compares the batch with the previous content of the cache to
+//!    find the objects that were added, updated or deleted.
 //! 5. Each [`Subscription`] then receives the change in its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo).
 //!    After this point, each subscriber proceeds at its own speed. A new subscription reads the initial objects one by
 //!    one from a snapshot.

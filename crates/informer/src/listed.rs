@@ -8,11 +8,12 @@ use crate::stored::Stored;
 /// The objects of a list, in the pages of the cache.
 pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
-    /// The slots of the objects that cannot be decoded, in ascending order. The list does not contain these objects.
+    /// The slots (positions in the pages) of the objects that cannot be decoded, in ascending order. The list does not
+    /// contain these objects.
     unreadable: Vec<usize>,
-    /// The slots of the objects, for reads by index. The first such read fills this field.
+    /// The slots of the objects, for reads by position in the list. The first of these reads fills this field.
     slots: OnceLock<Vec<u32>>,
-    /// The objects that were decoded for a read by index.
+    /// The objects that were decoded for a read by position in the list.
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }
 
@@ -44,7 +45,7 @@ impl<T> Listed<T> {
                 let decoded = self.decoded.get_or_init(|| (0..self.len()).map(|_| OnceLock::new()).collect());
                 let place = decoded.get(index)?;
                 if place.get().is_none() {
-                    // Another thread may fill the place first. Both values are the same object.
+                    // Another thread may store the decoded object first. Both threads store the same object.
                     let _ = place.set(object.read()?);
                 }
                 place.get()

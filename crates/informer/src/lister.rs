@@ -122,7 +122,8 @@ impl<T: Object> Lister<T> {
         self.cache().snapshot()
     }
 
-    /// Returns the revision up to which the cache contains all changes. The revision is empty before the first list.
+    /// Returns the revision of the cache. The cache contains all changes up to this revision. The revision is empty
+    /// before the first list.
     pub fn resource_version(&self) -> String {
         self.cache().resource_version()
     }

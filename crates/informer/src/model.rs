@@ -19,7 +19,7 @@ pub struct Objects<T> {
 pub struct Handle<T>(Stored<T>);
 
 impl<T: Object + DeserializeOwned> Objects<T> {
-    /// Creates an empty set of objects, whose decoded values may take about `hot_bytes` in total.
+    /// Creates an empty set of objects. All decoded objects together may take about `hot_bytes` bytes of memory.
     pub fn new(hot_bytes: usize) -> Self {
         Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
     }
@@ -28,7 +28,7 @@ impl<T: Object + DeserializeOwned> Objects<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the object lacks the usual metadata.
+    /// Panics if `json` is not valid JSON or lacks the metadata that every object has.
     pub fn store(&self, json: &str, known: Option<&Handle<T>>) -> Handle<T> {
         let outline = self.scanner.scan(json.as_bytes()).expect("the test stores valid JSON");
         let record = outline.record(json.as_bytes(), &self.source).expect("the object has metadata");
@@ -39,7 +39,7 @@ impl<T: Object + DeserializeOwned> Objects<T> {
         Handle(stored)
     }
 
-    /// Returns whether any object exists for which no decodable state is known.
+    /// Returns whether the set contains an object without a known decodable state.
     pub fn has_unknown(&self) -> bool {
         self.source.has_unknown()
     }
@@ -51,8 +51,8 @@ impl<T: Object + DeserializeOwned> Objects<T> {
 }
 
 impl<T> Handle<T> {
-    /// Decodes the object if it is not known yet whether the object can be decoded. The decoded object stays in memory
-    /// until the result is dropped, or longer if it is read meanwhile.
+    /// Decodes the object, unless it is already known whether the object can be decoded. The decoded object stays in
+    /// memory until the returned value is dropped, or longer if a reader reads the object meanwhile.
     pub fn check(&self) -> impl Sized + use<T> {
         self.0.check().lease
     }

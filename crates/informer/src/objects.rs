@@ -11,12 +11,12 @@ use crate::stored::Stored;
 
 /// All objects of a cache at one moment, in no particular order: the result of [`Lister::list`](crate::Lister::list).
 ///
-/// This value shares the pages of the cache. So the cost of creating or cloning it is a few microseconds for 100,000
-/// objects. It never changes, and reads of it take no lock. If objects are [decoded when they are
+/// This list shares the pages of the cache. So the cost of creating or cloning the list is a few microseconds for
+/// 100,000 objects. The list never changes, and reads of the list take no lock. If objects are [decoded when they are
 /// read](crate#when-objects-are-decoded), the iterator decodes an object when it reaches the object.
 ///
-/// The value keeps its objects in memory, even if the cache has replaced or deleted them. While the value exists, the
-/// first write to a page of 64 objects copies the references of that page. So use the value for one task and then drop
+/// The list keeps its objects in memory, even if the cache has replaced or deleted them. While the list exists, the
+/// first write to a page of 64 objects copies the references of that page. So use the list for one task and then drop
 /// it.
 ///
 /// # Examples
@@ -63,8 +63,8 @@ impl<T> Objects<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object. This method is the fastest way to read all objects, because it clones no `Arc`
-    /// of an object that is decoded.
+    /// Calls `each` with every object. This method is the fastest way to read all objects, because it does not clone
+    /// the `Arc`s of decoded objects.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         let mut slot = 0;
         while let Some(object) = self.0.next(&mut slot) {
@@ -82,8 +82,8 @@ impl<T> Objects<T> {
 
 /// # Panics
 ///
-/// Panics if the index is not below [`len`](Objects::len), as a slice does. Also panics if the object's `Deserialize`
-/// rejects a state that it has accepted before.
+/// Panics if the index is not below [`len`](Objects::len), as a slice does. The operator also panics if the object's
+/// `Deserialize` rejects a state that it has accepted before.
 impl<T> Index<usize> for Objects<T> {
     type Output = Arc<T>;
 

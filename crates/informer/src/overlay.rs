@@ -29,9 +29,9 @@ pub use self::own_writes::OwnWrites;
 /// The guarantees require that resourceVersions are numbers. A read of a key after a write to the same key has these
 /// results:
 ///
-/// - After a write with version *w*, the read returns the written object while both the cache and the cached object
-///   with this key have a version below *w*. Later reads return the cached object. The cached object is then the
-///   written object or a later state.
+/// - After a write with version *w*, the read returns the written object as long as two versions are below *w*: the
+///   version of the cache, and the version of the cached object with this key. Later reads return the cached object.
+///   The cached object is then the written object or a later state.
 /// - After a deletion of an object with uid *u*, let *v* be the last known version of the object. The read finds
 ///   nothing while the cache has a version below *v*, or while the cache has an object with uid *u*. Later reads return
 ///   the cached state. The cached state is then nothing or another object with the same name.
@@ -44,7 +44,8 @@ pub use self::own_writes::OwnWrites;
 /// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After this
 /// time or these writes, a read returns the cached object, even if the cached object is older than the write.
 ///
-/// Reads by [index](Self::by_index) include the writes. The index function also computes the values of written objects.
+/// Reads by [index](Self::by_index) include the writes. The overlay calls the index function to compute the index
+/// values of the written objects.
 ///
 /// # Examples
 ///
@@ -134,7 +135,8 @@ impl<T> Write<T> {
     where
         T: Object,
     {
-        // The cached object was read after the version of the cache, so it may be newer than that version.
+        // The caller read the version of the cache before it read the cached object, so the object may be newer than
+        // that version.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -156,8 +158,9 @@ impl<T: Object> Overlay<T> {
         OwnWrites::new(api, self.clone())
     }
 
-    /// Reports the response of the server to a create, an update or a patch. Responses may be reported in any order.
-    /// The response with the greatest version takes precedence, and a deleted object does not reappear.
+    /// Reports a response of the server to the overlay. The response belongs to a create, an update or a patch.
+    /// Responses may be reported in any order. The response with the greatest version takes precedence, and a deleted
+    /// object does not reappear.
     ///
     /// Returns `false` and ignores the object if the object's resourceVersion is not a number. Without a number, the
     /// overlay cannot determine when the cache contains the write.
@@ -165,8 +168,8 @@ impl<T: Object> Overlay<T> {
         self.record(object.into(), false)
     }
 
-    /// Reports the deletion of an object, and the last known state of the object. If the object still waits for
-    /// finalizers, use [`wrote`](Self::wrote) instead.
+    /// Reports to the overlay that an object was deleted. `object` is the last known state of the object. If the object
+    /// still waits for finalizers, use [`wrote`](Self::wrote) instead.
     ///
     /// Returns `false` if the object's resourceVersion is not a number, as [`wrote`](Self::wrote) does.
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
@@ -197,7 +200,8 @@ impl<T: Object> Overlay<T> {
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // Read the version first. The object that is read later has this version or a later one.
+        // Read the version first. The cached object is read later, so it contains all changes up to this version, and
+        // possibly later changes.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -283,8 +287,8 @@ impl<T: Object> Overlay<T> {
         self.len() == 0
     }
 
-    /// Returns the recent writes. Each write is paired with the version up to which the cache contains all changes of
-    /// the written key.
+    /// Returns the recent writes. Each write is paired with a version. The cache contains all changes of the written
+    /// key up to this version.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -300,8 +304,8 @@ impl<T: Object> Overlay<T> {
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version up to which the cache contains all changes of a key. The returned version may be higher than
-    /// the version of the whole cache.
+    /// Returns the version of the cache for one key. The cache contains all changes of the key up to this version. The
+    /// returned version may be higher than the version of the whole cache.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }

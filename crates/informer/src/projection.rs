@@ -5,7 +5,7 @@
 /// [`InformerConfig::projection`](crate::InformerConfig::projection).
 ///
 /// The default drops [`MANAGED_FIELDS`](Self::MANAGED_FIELDS), which often take more than half of an object. An update
-/// without managed fields does not delete them. client-go keeps the whole object by default.
+/// that lacks the managed fields does not delete them on the server. client-go keeps the whole object by default.
 ///
 /// # Writing a cached object back
 ///
@@ -22,7 +22,7 @@
 /// back. Objects with any other projection are not safe to write back with an update. For example, if the projection
 /// drops the annotation of `kubectl apply`, an update with a cached object deletes this annotation in the cluster. The
 /// next `kubectl apply` then keeps fields that were removed from the manifest. A program that drops more than the
-/// default must use patches, or read the object from the server before it updates it.
+/// default must use patches, or read the object from the server before the update.
 ///
 /// # Examples
 ///

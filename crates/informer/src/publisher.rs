@@ -40,7 +40,8 @@ pub(crate) struct Publisher<T> {
     /// Whether all parts of the store, one for each followed namespace, have been listed. This flag is changed under
     /// the lock of `audience`, but is read without this lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added. The resync of a new subscriber may be due before all other resyncs.
+    /// Notified when a subscriber is added. The resync of a new subscriber may be due earlier than the resyncs of all
+    /// other subscribers.
     pub(crate) resyncs_changed: Arc<Notify>,
     /// The number of writes so far.
     writes: AtomicU64,
@@ -49,7 +50,7 @@ pub(crate) struct Publisher<T> {
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
     /// Subscribers that were added during a write. Such subscribers start after the write, because a snapshot during
-    /// the write may or may not contain it.
+    /// the write may or may not contain the written changes.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
@@ -122,7 +123,7 @@ impl<T: Object> Publisher<T> {
         let is_writing = audience.is_writing;
         let audience_now = if is_writing { &mut audience.joining } else { &mut audience.queues };
         if audience_now.len() == audience_now.capacity() {
-            // Remove dropped subscribers before the vector would grow.
+            // Remove dropped subscribers when the vector is full, before it grows.
             audience_now.retain(|queue| queue.strong_count() > 0);
         }
         audience_now.push(Arc::downgrade(&queue));
@@ -159,7 +160,8 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Only now wake the tasks that wait for the change, because the objects of removed namespaces are now deleted.
+        // Wake the tasks that wait for the change of namespaces now, after the objects of the removed namespaces were
+        // deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
         // The revision may advance now, because the namespace with the oldest revision may be gone.
         let least = self.cache.parts().least();
@@ -299,8 +301,8 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Returns whether index functions read objects that are decoded at their first read. If index functions read such
-    /// objects, writes must not run on the runtime.
+    /// Returns whether a write may decode objects, because an index function reads objects that are stored as JSON. If
+    /// so, writes must not run on a thread of the runtime.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
@@ -504,7 +506,7 @@ impl<T: Object> Publisher<T> {
     }
 }
 
-/// A write in progress. Dropping this value ends the write, even after a panic.
+/// A write in progress. Dropping the `Writing` ends the write, even after a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -563,7 +565,7 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Lets reads of `new` fall back to `known`, if both are states of the same object.
+/// Makes reads of `new` return `known` if `new` cannot be decoded and both are states of the same object.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
         new.falls_back_to(known);

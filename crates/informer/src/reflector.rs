@@ -57,9 +57,9 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
 ///
 /// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasted for a
-/// second, or if it delivered an event after at most five consecutive short watches. A list is successful when it is
-/// complete. But after a failed watch, only a successful watch resets the delays. Otherwise a server that allows no
-/// watches would receive one list after the other.
+/// second. A shorter watch is successful if it delivered an event, and is at most the fifth consecutive short watch. A
+/// list is successful when it is complete. But after a failed watch, only a successful watch resets the delays.
+/// Otherwise, a server that rejects all watches would receive one list request right after the other.
 ///
 /// After a delay, the reflector starts with a list. If streaming lists are enabled and have not failed recently, this
 /// list is a streaming list. The list requests the last known revision or a newer revision, so that the state never
@@ -106,7 +106,8 @@ pub struct Reflector<T> {
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision up to which all changes were output. The revision is empty before the first list.
+    /// The revision of the last output. The reflector has output all changes up to this revision. The revision is empty
+    /// before the first list.
     resource_version: String,
     /// The newest revision that other reflectors of the same server had seen when this reflector started. The revision
     /// is empty if there are no other reflectors.
@@ -118,7 +119,7 @@ pub struct Reflector<T> {
     /// Whether the server has no watch cache, so that the reflector uses paged lists. The server has no watch cache if
     /// it returned pages for a list at revision "0".
     is_paginated: bool,
-    /// The time until which streaming lists are not used, because the server did not finish one.
+    /// Until this time, the reflector does not use streaming lists, because the server did not finish one.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
     /// The number of consecutive unfinished streaming lists.
@@ -169,38 +170,38 @@ pub enum Input<T> {
 
 /// A change that the driver must store.
 ///
-/// Each output contains the resourceVersion up to which all changes were output. An output contains the version that
-/// the server sent, even if a transform has changed the version in the object. If versions are numbers, the version of
-/// the outputs never decreases, except after a restore of the server. The version is empty if the server sends no
-/// versions.
+/// Each output contains a resourceVersion. The reflector has output all changes up to this resourceVersion. An output
+/// contains the version that the server sent, even if a transform has changed the version in the object. If versions
+/// are numbers, the version of the outputs never decreases, except after a restore of the server. The version is empty
+/// if the server sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
     /// All objects are replaced by these objects.
     Replaced {
         /// The objects that replace the previous objects.
         objects: Vec<T>,
-        /// The revision up to which all changes were output.
+        /// The reflector has output all changes up to this revision.
         resource_version: String,
     },
     /// An object was added.
     Added {
         /// The added object.
         object: T,
-        /// The revision up to which all changes were output.
+        /// The reflector has output all changes up to this revision.
         resource_version: String,
     },
     /// An object was updated.
     Updated {
         /// The new state of the object.
         object: T,
-        /// The revision up to which all changes were output.
+        /// The reflector has output all changes up to this revision.
         resource_version: String,
     },
     /// An object was deleted.
     Deleted {
         /// The last state of the deleted object.
         object: T,
-        /// The revision up to which all changes were output.
+        /// The reflector has output all changes up to this revision.
         resource_version: String,
     },
     /// The revision has advanced, but no object has changed.
@@ -219,8 +220,8 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. The driver must drop these objects. They are no longer needed, but dropping
-    /// them may take long.
+    /// The objects of an abandoned list. The driver must drop these objects. The objects are no longer needed, but
+    /// dropping them may take a long time.
     pub discarded: Vec<T>,
 }
 
@@ -336,7 +337,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the revision up to which all changes were output. The revision is empty before the first list.
+    /// Returns the revision of the last output. The reflector has output all changes up to this revision. The revision
+    /// is empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }

@@ -32,9 +32,9 @@ pub struct ReflectorConfig {
     ///
     /// If the server lags behind this revision, the reflector requests the newest state. If the newest state is also
     /// older than this revision, the reflector waits and reports [`WentBack`](crate::ReflectorError::WentBack). After a
-    /// restore from an older backup, the reflector waits until the server has reached this revision again. The
-    /// reflector sends a revision that is not a number to the server, but does not check it. An empty string, the
-    /// default, accepts any state.
+    /// restore from an older backup, the reflector waits until the server has reached this revision again. If the
+    /// revision is not a number, the reflector sends it to the server, but cannot check whether a list is older than
+    /// it. An empty string, the default, accepts any state.
     pub not_older_than: String,
     /// The page size of lists. `None`, the default, uses pages of 500 objects if pages cause no extra work for the
     /// server. Otherwise, a list is not split into pages.

@@ -13,7 +13,7 @@ use self::cursor::Cursor;
 use crate::projection::Projection;
 use crate::stored::{Content, HeadText, Record, Source};
 
-/// A scanner for the fields of a projection.
+/// Finds the fields that a projection drops, and the fields that identify an object.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     /// The field names of the projection, stored as a tree. The first node is the root, and the second node is the
@@ -50,7 +50,7 @@ pub(crate) struct Outline {
     /// The byte ranges of the values of the [`Field`]s. The range of a string does not include its quotes. The
     /// generation has no quotes, because it is a number.
     texts: [Option<Range<usize>>; FIELDS],
-    /// Whether a field that must be a string has another type.
+    /// Whether a field that must be a string has a value of another type.
     is_odd: bool,
     /// The position of the metadata.
     metadata: Range<usize>,
@@ -293,7 +293,7 @@ impl Outline {
         starts.zip(ends).map(|(start, end)| &json[start..end])
     }
 
-    /// Returns the position that a byte has after the cuts.
+    /// Converts the position of a byte to its position after the dropped fields are cut.
     fn after_cuts(&self, at: usize) -> usize {
         at - self.cuts.iter().take_while(|cut| cut.end <= at).map(ExactSizeIterator::len).sum::<usize>()
     }

@@ -90,7 +90,7 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// The first start takes the function out of the option, and so does a shutdown before the start.
+    /// The option is `None` after the first start, or after a shutdown before the start.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -153,8 +153,8 @@ impl<T: Object> SharedInformer<T> {
     /// namespace cannot be listed, the revision of the cache does not advance, so waits for newer revisions do not
     /// complete.
     ///
-    /// Each namespace costs the server a watch. If you need many namespaces of a large cluster, watch all namespaces
-    /// with a selector instead.
+    /// The server serves a separate watch for each namespace. If you need many namespaces of a large cluster, watch all
+    /// namespaces with a selector instead.
     ///
     /// # Panics
     ///
@@ -386,9 +386,9 @@ impl<T: Object> SharedInformer<T> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
-    /// Returns the state of each namespace of an informer [of several namespaces](Self::of_namespaces) that has
-    /// started. The result may not yet include namespaces that were just added, and may still include namespaces that
-    /// were just removed.
+    /// Returns the state of each namespace, if this is a started informer [of several namespaces](Self::of_namespaces).
+    /// The result may not yet include namespaces that were just added, and may still include namespaces that were just
+    /// removed.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -411,7 +411,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.len()
     }
 
-    /// Returns a handle that counts as a user of the factory.
+    /// Returns a handle that counts as a user of the informer in a factory.
     pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
         Self { owner: self.owner.clone(), resync, user: Some(user) }
     }

@@ -83,7 +83,7 @@ impl<T> Snapshot<T> {
     }
 
     /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
-    /// way to read all objects, because it clones no `Arc` of an object that is decoded.
+    /// way to read all objects, because it does not clone the `Arc`s of decoded objects.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.look(&mut each));
     }
@@ -150,8 +150,8 @@ impl<T> Snapshot<T> {
         Ok(self.pin.values_of(self.index(name)?))
     }
 
-    /// Returns the revision up to which the cache had all changes when the snapshot was taken. The revision is empty
-    /// before the first list.
+    /// Returns the revision of the snapshot. The snapshot contains all changes up to this revision. The revision is
+    /// empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }

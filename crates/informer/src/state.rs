@@ -59,7 +59,7 @@ pub enum InformerState {
     },
     /// The informer has listed its resource, and watches it.
     Synced {
-        /// The revision up to which the cache has all changes.
+        /// The revision of the cache. The cache contains all changes up to this revision.
         resource_version: String,
     },
     /// The informer cannot make progress, and retries. The cache keeps its content.

@@ -14,7 +14,7 @@ use crate::state::{InformerState, ListProgress};
 use crate::stop_cause::StopCause;
 use crate::version::is_older;
 
-/// The handle through which a driver reports its state.
+/// The handle that a driver uses to report its state.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
@@ -46,7 +46,7 @@ struct Inner {
 }
 
 impl Whole {
-    /// Returns the handle with which the driver of this part of the store reports its state.
+    /// Returns the handle that the driver of this part of the store uses to report its state.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
         self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }

@@ -126,8 +126,8 @@ impl<V: Value> Store<V> {
     }
 
     /// Returns the value of a key at a stamp. `stamp` is called under the lock of the shard. Therefore, the version
-    /// that is visible at the stamp cannot be removed meanwhile. A version is removed only under this lock, and only
-    /// after its successor is visible.
+    /// that is visible at the stamp cannot be removed during the read. A version is removed only under this lock, and
+    /// only after its successor is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();

@@ -73,9 +73,9 @@ impl<T> Stored<T> {
         is_readable
     }
 
-    /// Returns whether [`read`](Self::read) returns an object. Decodes the state if it is not known yet whether the
-    /// state can be decoded. The decoded object is dropped together with the lease in the result, unless it was read
-    /// meanwhile.
+    /// Returns whether [`read`](Self::read) returns an object. Decodes the state, unless it is already known whether
+    /// the state can be decoded. The decoded object is dropped together with the lease in the result, unless a reader
+    /// has read the object in the meantime.
     pub(crate) fn check(&self) -> Readability<T> {
         match self {
             Self::Lazy(record) if !self.is_readable() => {

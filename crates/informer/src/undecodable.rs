@@ -7,8 +7,8 @@ use pintle_meta::ObjectKey;
 
 /// An object whose newest state is not in the cache. The newest state is missing if the object cannot be decoded or is
 /// larger than the source accepts. The newest state is also missing if a transform or the object's `Metadata`
-/// implementation panics. In a [`Cache`](crate::Cache) without an informer, an index function may have failed on the
-/// object. [`Lister::undecodable`](crate::Lister::undecodable) returns these entries.
+/// implementation panics. If the entry comes from a [`Cache`](crate::Cache) without an informer, an index function may
+/// have failed on the object. [`Lister::undecodable`](crate::Lister::undecodable) returns these entries.
 ///
 /// # Examples
 ///

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// The revision of a cache after a change.
 pub(crate) struct Revision {
-    /// The revision up to which the cache has all changes.
+    /// The cache contains all changes up to this revision.
     pub(crate) whole: String,
     /// The highest revision of any part of the store. The cache has only some of the changes up to this revision.
     pub(crate) newest: String,

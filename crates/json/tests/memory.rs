@@ -14,8 +14,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // Create an object first. The first object that is parsed determines how this build represents numbers. This
-    // determination allocates once.
+    // Parse an object first. When the first object is parsed, the crate determines how this build represents numbers,
+    // and allocates memory once.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);

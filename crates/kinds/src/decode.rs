@@ -26,7 +26,7 @@ pub enum BodyMedia {
     Protobuf,
 }
 
-/// A body before decoding. A YAML body is parsed when this value is created, but YAML errors are reported only when the body is decoded.
+/// A body before decoding. A YAML body is parsed when the `RawBody` is created, but YAML errors are reported only when the body is decoded.
 #[derive(Clone)]
 pub struct RawBody {
     bytes: Bytes,
@@ -190,7 +190,8 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Errors in the patch are reported when it is applied, because the error about a missing object takes precedence.
+    /// Decodes a patch. Errors in the patch are reported when the patch is applied, because the error about a missing object takes
+    /// precedence over them.
     pub fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,

@@ -137,8 +137,8 @@ impl Kinds {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. Kinds of built-in versions, of other
-    /// groups and of other plural names are ignored.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. The method ignores kinds that belong to a
+    /// built-in version or another group, and kinds that have another plural name.
     pub fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -156,8 +156,8 @@ impl Kinds {
         }
     }
 
-    /// Returns the groups that differ between this registry and the registry `old`. Also returns the number of tree nodes that are in
-    /// only one of the two registries. Tests use this method to check that a change copies only what it must.
+    /// Returns the groups that differ between this registry and the registry `old`. The second result is the number of tree nodes that are
+    /// in only one of the two registries. Tests use this method to check that a change copies only the nodes that must change.
     pub fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
         let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
         if !Arc::ptr_eq(&self.builtin, &old.builtin) {

@@ -4,13 +4,13 @@
 //!
 //! - A [`Kind`] is one resource in one version. Its fields are the names and flags of the kind.
 //! - A [`Strategy`] contains all other rules of a kind: defaults, validation, table columns, subresources.
-//! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to it at run time.
+//! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to the registry at run time.
 //! - [`decode`] turns a request body into an object of a kind. [`size`] and [`nesting`] limit objects, and
 //!   [`Writer`](writer::Writer) records who wrote which fields.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The crate contains no built-in kind: `pintle-builtin` implements those. It reads no store. A strategy reads other objects through
-//! [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
+//! The crate contains no built-in kinds. The crate `pintle-builtin` implements the built-in kinds. This crate reads no store. A strategy
+//! reads other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -139,7 +139,7 @@ pub struct Conduct {
 
 impl Kind {
     /// Creates a kind that occurs only in request and response bodies, such as Scale. Objects of this kind are not stored. The strategy
-    /// determines the columns of their tables.
+    /// determines the columns of the tables for this kind.
     pub fn body_only(group: &str, version: &str, kind: &str, strategy: Arc<dyn Strategy>) -> Self {
         Self {
             group: group.into(),

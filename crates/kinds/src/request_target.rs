@@ -12,8 +12,8 @@ use pintle_store::ResourceKey;
 
 use super::Kind;
 
-/// The object or the collection that a request addresses. The target consists of a kind, and of the name of an object and a subresource. If
-/// the target is a collection, the name of the object is empty.
+/// The object or the collection that a request addresses. The target consists of a kind, the name of an object, and a subresource. If the
+/// target is a collection, the name of the object is empty.
 #[derive(Clone, Debug)]
 pub struct RequestTarget {
     pub kind: Arc<Kind>,

@@ -20,7 +20,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
 pub struct ScaleBody;
 
 impl ScaleBody {
-    /// Returns the kind of request and response bodies of `/scale`.
+    /// Returns the kind that the request and response bodies of `/scale` have.
     pub fn kind() -> Kind {
         Kind::body_only("autoscaling", "v1", "Scale", Arc::new(Self))
     }

@@ -254,15 +254,15 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Returns whether a webhook must convert an object that was written in the version `written`. Only the strategy of a request returns
-    /// true.
+    /// Returns whether a webhook must convert an object that was written in the version `written`. Only a strategy that
+    /// [`with_conversions`](Self::with_conversions) returned can return true.
     fn needs_webhook(&self, _written: &str) -> bool {
         false
     }
 
-    /// Returns whether kube-apiserver stores a new object without some of its defaults. It adds these defaults whenever it reads the
-    /// object. The next update then stores the defaults. Because of the added defaults, this update counts as a change, even if the client
-    /// changes nothing.
+    /// Returns whether kube-apiserver stores a new object without some of its defaults. kube-apiserver adds these defaults whenever it
+    /// reads the object. The next update then stores the defaults. Because of the added defaults, this update counts as a change, even if
+    /// the client changes nothing.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }
@@ -304,12 +304,14 @@ pub trait Strategy: Send + Sync {
         Pods::Unrelated
     }
 
-    /// Returns whether the objects of this kind are only reports, such as events. A plan does not list changes of reports.
+    /// Returns whether the objects of this kind are only reports, such as events. A plan, which is a dry run against a live cluster, does
+    /// not list changes of such objects.
     fn is_report(&self) -> bool {
         false
     }
 
-    /// Returns the paths of fields whose values can be secret. By default, a plan does not show secret values.
+    /// Returns the paths of fields whose values can be secret. By default, a plan, which is a dry run against a live cluster, does not show
+    /// secret values.
     fn secrets(&self) -> &'static [&'static str] {
         &[]
     }
@@ -336,7 +338,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Returns the paths of the fields that a write to the subresource cannot change. A field manager that writes to the subresource cannot
-    /// own these fields. If the result is `None`, the paths that are usual for most kinds apply.
+    /// own these fields. If the result is `None`, the server uses the paths that apply to most kinds.
     fn reset_fields(&self, _part: Subresource) -> Option<Reset> {
         None
     }

@@ -14,8 +14,8 @@ pub enum Form {
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. If a check finds that an object needs no conversion, the store caches the contained number together
-    /// with the object.
+    /// Some objects need a conversion. The number identifies the form of this version. If a check finds that an object needs no conversion,
+    /// the store caches the number together with the object.
     Checked(u64),
 }
 
@@ -33,7 +33,7 @@ pub enum Origin {
 pub enum Routing {
     /// Each path has a separate route for each method.
     PerMethod,
-    /// A single handler receives all requests for the group. It looks up the custom resource definition.
+    /// A single handler receives all requests for the group. The handler looks up the custom resource definition.
     CatchAll,
 }
 

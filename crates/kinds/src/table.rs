@@ -6,9 +6,9 @@ mod row;
 pub use durations::{age, seconds as duration};
 pub use row::{Row, access_modes, containers, first_few, ingress_addresses, labels, selector, size};
 
-/// The API's description of the name column.
+/// The description of the name column in the Kubernetes API.
 pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// The API's description of the age column.
+/// The description of the age column in the Kubernetes API.
 pub const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// A column of a table.

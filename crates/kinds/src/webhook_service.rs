@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
-/// Validates the URL or the Service in a client configuration.
+/// Validates the URL or the Service in the client configuration of a webhook.
 pub fn client_errors(client: &Json, path: &str) -> FieldErrors {
     match (client.has("/url"), client.has("/service")) {
         (true, false) => url_errors(client.text("/url"), &format!("{path}.url")),

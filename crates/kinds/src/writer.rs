@@ -68,7 +68,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Records in the managed fields which fields a write sets. This method must not be called for an apply request.
+    /// Adds the fields that a write sets to the managed fields. This method must not be called for an apply request.
     /// The defaults of both objects must already be set, and the kind's rules must not have changed the objects yet.
     pub fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));

@@ -129,8 +129,8 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns whether the error means that the pod has no service account files. An error while reading existing files
-/// does not count. A pod can run without a service account.
+/// Returns whether the error means that the pod has no service account files. The result is `false` for an error that
+/// occurs when an existing file is read. A pod can run without a service account.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

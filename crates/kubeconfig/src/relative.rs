@@ -65,7 +65,7 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     }
 }
 
-/// Removes `.` from a path. Removes `..` only where this needs no access to the file system.
+/// Removes `.` from a path. Removes `..` only if this needs no access to the file system.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

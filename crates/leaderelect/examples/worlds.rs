@@ -58,7 +58,7 @@ impl Args {
 struct Seen {
     /// The number of worlds in which two leaders were allowed to work at the same time.
     overlaps: usize,
-    /// The number of partitions and suspends in those worlds in which no two leaders worked at the same time.
+    /// The number of partitions and suspends. Worlds in which two leaders worked at the same time are not counted.
     cuts: usize,
     terms: usize,
     /// The number of requests that were in progress when the leader's machine was suspended. These requests continued

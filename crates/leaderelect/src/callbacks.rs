@@ -68,8 +68,8 @@ impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
 }
 
 /// The content of a Kubernetes Event. The Event reports that a contender has become the leader or has stopped leading.
-/// The Event should have the type `Normal`, the reason `LeaderElection`, and the `Display` output of this value as its
-/// message.
+/// The Event should have the type `Normal`, the reason `LeaderElection`, and the `Display` output of the `LeaderEvent`
+/// as its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.

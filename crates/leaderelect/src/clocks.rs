@@ -15,7 +15,7 @@ pub struct Now {
     pub boot: Duration,
     /// The time since a fixed moment, on a clock that cannot be set. This clock stops while the machine is suspended.
     pub monotonic: Duration,
-    /// The time of day. The time of day can jump forwards or backwards.
+    /// The time of day, as the wall clock shows it. The time of day can jump forwards or backwards.
     pub wall: Timestamp,
 }
 
@@ -23,9 +23,9 @@ pub struct Now {
 ///
 /// A deadline has passed when any of the clocks reaches it, because ending a leadership term early is safe. While a
 /// machine is suspended, its monotonic clock stops and the other two clocks run. While a virtual machine is paused, all
-/// clocks may stop. After the pause, only the time of day is corrected. As a result, a leader detects after a suspend
-/// or a pause that its deadline has passed, before it acts again. If the time of day is set forward, a leadership term
-/// can be shorter than its full duration. If the time of day is set back, no leadership term lasts longer.
+/// clocks may stop. After the pause, only the time of day is corrected. As a result, a leader that was suspended or
+/// paused detects that its deadline has passed before it acts again. If the time of day is set forward, a leadership
+/// term can be shorter than its full duration. If the time of day is set back, no leadership term lasts longer.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub struct Deadline {
     pub boot: Duration,
     /// The deadline on the monotonic clock.
     pub monotonic: Duration,
-    /// The deadline on the clock that shows the time of day.
+    /// The deadline on the wall clock, which shows the time of day.
     pub wall: Timestamp,
 }
 

@@ -19,8 +19,8 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// same as for the Kubernetes core components.
 ///
 /// A candidate takes over if the record does not change for the lease duration that the record contains. A leader's
-/// work ends `renew_deadline` after the elector sent the last renewal that the lock stored. The difference between the
-/// two durations (5 s by default) is a reserve for clocks that run at different rates.
+/// work ends `renew_deadline` after the elector sent the last renewal that the lock stored. The lease duration is
+/// longer than `renew_deadline` (by 5 s with the default values), because clocks can run at different rates.
 ///
 /// # Examples
 ///
@@ -215,7 +215,7 @@ impl LeaderElectionConfig {
         i32::try_from(whole).ok()
     }
 
-    /// Returns the pauses between the attempts of a candidate. The pause is always equally long, except for its random
+    /// Returns the pauses between the attempts of a candidate. All pauses have the same length, apart from a random
     /// jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;

@@ -54,7 +54,7 @@ pub struct LeaderElector<L: Lock> {
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
-    /// The [`Shell`] if this elector shares one with other electors. The value is `None` if this elector starts its own
+    /// The [`Shell`] that this elector shares with other electors. The value is `None` if this elector starts its own
     /// `Shell`.
     shell: Option<Arc<Shell<L>>>,
     /// The channel that receives changes of the lock's preferred holder. The value is `None` if the lock has no
@@ -106,7 +106,7 @@ impl<L: Lock> LeaderElector<L> {
     /// Contends for the lock, and runs the leader's work while this elector is the leader. When the elector loses a
     /// leadership term, it contends again. The method returns when `stop` is cancelled, or when the leader's work ends
     /// although the elector did not ask it to end. The leader's work can end with a value, an error or a panic. Returns
-    /// the end of the last leadership term, or `None` if there was no term. To contend again, call `run` again.
+    /// how the last leadership term ended, or `None` if there was no term. To contend again, call `run` again.
     ///
     /// After `stop` is cancelled, the elector asks the leader's work to end. The elector renews the leadership term
     /// until the work has ended. The elector then waits for all [permits](Leadership::permit) and for all other work
@@ -117,8 +117,8 @@ impl<L: Lock> LeaderElector<L> {
     /// # Panics
     ///
     /// Panics if the lock panics, or if a callback other than the leader's work panics. After such a panic, the elector
-    /// does not release the lock. The next leader has to wait until the lock expires. As after a drop of the future,
-    /// the next call of this method waits for the permits and the concurrent work of the leadership term.
+    /// does not release the lock. The next leader has to wait until the lock expires. The next call of this method then
+    /// waits for the permits and the concurrent work of the leadership term.
     ///
     /// # Cancel safety
     ///

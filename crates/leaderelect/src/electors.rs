@@ -34,7 +34,7 @@ pub struct LeaseGroupConfig {
     /// namespace, including leases of other programs.
     pub labels: BTreeMap<String, String>,
     /// The maximum number of requests that are in flight at the same time. The default is 8. The effective maximum is
-    /// at least half the number of electors, even if this value is smaller. With this maximum, no leadership term is
+    /// at least half the number of electors, even if this field is smaller. With this maximum, no leadership term is
     /// lost only because requests wait in the queue. The queue first sends the request whose leadership term has the
     /// earliest deadline. The timeout of a request begins when the request leaves the queue. The queue treats the
     /// request of a candidate like the request of a leader whose deadline is a full `renew_deadline` away. Therefore,
@@ -113,8 +113,9 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaseGroup<A> {
         Ok(group)
     }
 
-    /// Like [`start`](Self::start), but the shared task starts with the first elector. `common` contains the labels by
-    /// which the group's watches and lists select leases. The function `tap` is called with each event of the watch.
+    /// Works like [`start`](Self::start), but the shared task starts with the first elector. `common` contains the
+    /// labels by which the group's watches and lists select leases. The function `tap` is called with each event of the
+    /// watch.
     pub(crate) fn new(
         api: A,
         namespace: &str,

@@ -151,7 +151,7 @@ impl Leadership {
     }
 
     /// Makes the elector release the lock after the leader's work has ended, so that another replica can lead. Use this
-    /// method if the work cannot be done here. The method does not end the work. [`Shards::run`](crate::Shards::run)
+    /// method if this replica cannot do the work. The method does not end the work. [`Shards::run`](crate::Shards::run)
     /// describes how the method affects shards.
     pub fn give_up(&self) {
         self.shared.gives_up.store(true, Ordering::Release);

@@ -198,7 +198,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
     /// replica contends for the shard again after a `lease_duration`. Until then, another replica can take the shard.
     ///
     /// All work runs in the task that polls the future returned by this method. To use several threads, spawn tasks. In
-    /// each task, pass the work to [`run`](Leadership::run) of the leadership of its shard.
+    /// each of these tasks, pass the work on a shard to [`Leadership::run`] of this shard's leadership.
     ///
     /// # Panics
     ///

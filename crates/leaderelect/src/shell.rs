@@ -422,8 +422,8 @@ impl<L: Lock> Running<L> {
     }
 
     /// Returns whether a further request may be sent now. A leadership term survives two consecutive requests that both
-    /// time out. If half of the `Contest`s can have a request in flight, no leadership term is therefore lost because
-    /// requests wait in the queue.
+    /// time out. Therefore, if half of the `Contest`s can have a request in flight, no leadership term is lost only
+    /// because requests wait in the queue.
     fn has_room(&self) -> bool {
         self.sent < self.in_flight.max(self.peak.div_ceil(2))
     }

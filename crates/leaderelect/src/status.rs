@@ -46,12 +46,13 @@ pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
     /// The leadership term whose work still runs or may still run.
     pub(crate) term: Option<Leadership>,
-    /// Reads fail since the last successful read.
+    /// The reads that have failed since the last successful read, if there are any.
     pub(crate) read_outage: Option<Outage>,
-    /// Writes fail since the last successful write, and the lock has not changed in the meantime.
+    /// The writes that have failed since the last successful write, if there are any. A change of the lock clears this
+    /// field.
     pub(crate) write_outage: Option<Outage>,
-    /// Lists of the leases of [`Shards`](crate::Shards) fail since the last successful list. This field is set only in the
-    /// status of the membership lease.
+    /// The failures of lists of the [`Shards`](crate::Shards)' leases since the last successful list, if there are any.
+    /// This field is set only in the status of the membership lease.
     pub(crate) list_outage: Option<Outage>,
 }
 

@@ -45,8 +45,8 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login. The client refreshes the tokens of this login. The login is not used if a token or a
-    /// password is also set.
+    /// An OpenID Connect login. The client refreshes the tokens of this login. The client does not use this login if a
+    /// token or a password is also set.
     pub oidc: Option<OidcConfig>,
     /// The policy that determines which credential programs [`exec`](Self::exec) may run.
     pub plugin_policy: PluginPolicy,
@@ -235,7 +235,7 @@ pub struct ExecConfig {
     pub args: Vec<String>,
     /// The environment variables that are set for the program. The program also inherits all other variables.
     pub env: BTreeMap<String, String>,
-    /// A hint that the error message contains if the program is missing.
+    /// A hint for the user. If the program is missing, the error message contains this hint.
     pub install_hint: Option<String>,
     /// Whether the program receives information about the cluster.
     pub provide_cluster_info: bool,
@@ -318,8 +318,8 @@ pub struct OidcConfig {
     /// The certificate authorities that verify the issuer's certificate. `None` means the certificate authorities of
     /// the operating system.
     pub ca: Option<PemSource>,
-    /// A store that saves new tokens for the next start of the program, because most issuers accept a refresh token
-    /// only once. `None` stores nothing.
+    /// A store that saves new tokens for the next start of the program. Most issuers accept a refresh token only once,
+    /// so the next start needs the new token. `None` stores nothing.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 

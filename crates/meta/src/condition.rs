@@ -15,13 +15,13 @@ pub struct Condition {
     /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The `metadata.generation` of the object that this condition describes.
+    /// The `metadata.generation` that the object had when this condition was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The time at which `status` last changed. If it is `None`, [`Conditions::set`] uses the current time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// The reason for the status as one word, for programs.
+    /// The reason for the status, as one machine-readable word.
     #[serde(default, deserialize_with = "or_empty")]
     pub reason: String,
     /// The reason for the status, as a human-readable sentence.
@@ -92,7 +92,7 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition of this type. Returns whether there was such a condition.
+    /// Removes the condition of this type. Returns whether the list contained a condition of this type.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);

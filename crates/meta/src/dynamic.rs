@@ -41,8 +41,9 @@ impl Object for DynamicObject {
     }
 }
 
-/// An object of which only the metadata is read. A server returns such objects to requests for `PartialObjectMetadata`.
-/// Every object can be decoded as a `PartialObject`, because all fields outside of the metadata are skipped.
+/// A type that contains only the metadata of an object. A server returns such objects to requests for
+/// `PartialObjectMetadata`. Every object can be decoded as a `PartialObject`, because all fields outside of the
+/// metadata are skipped.
 ///
 /// # Examples
 ///

@@ -149,8 +149,8 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns whether the server may have executed the request in this attempt or in an earlier one. For requests that
-    /// only read, the result has no meaning.
+    /// Returns whether the server may have executed the request in this attempt or in an earlier one. Ignore the result
+    /// for requests that only read.
     ///
     /// A 4xx status or the status 501 means that the server did not execute this attempt. For other statuses from 500
     /// on, it is unknown whether the server executed the request. A proxy may have sent such a status. For example,
@@ -197,7 +197,7 @@ impl ApiError {
     }
 
     /// Returns whether the API server reported that the object does not exist. The result is false for a response with
-    /// the code 404 and without a `Status`. Such a page comes from a proxy, or from a server that does not have the
+    /// the code 404 and without a `Status`. Such a response comes from a proxy, or from a server that does not have the
     /// resource.
     pub fn is_object_not_found(&self) -> bool {
         self.is_not_found() && !self.is_unexpected_server_error()
@@ -357,9 +357,9 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
-    /// Returns the [`Status`] of the response, or the cause of another failure. So the status stays in the chain of
-    /// sources if a wrapper leaves the `ApiError` itself out of the chain, as `anyhow::Error` and the attribute
-    /// `#[error(transparent)]` of thiserror do.
+    /// Returns the [`Status`] of the response, or the cause of another failure. Some wrappers leave the `ApiError`
+    /// itself out of the chain of sources, for example `anyhow::Error` and thiserror's attribute
+    /// `#[error(transparent)]`. The chain then still contains the status.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             ErrorKind::Status(status) => Some(&**status),

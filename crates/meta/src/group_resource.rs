@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::resource::GroupVersionResource;
 
-/// A resource without its version, such as `deployments.apps`. For a resource in the core group, the text is only its
-/// name, such as `pods`.
+/// A resource without its version, such as `deployments.apps`. The text form of a resource in the core group is only
+/// its name, such as `pods`.
 ///
 /// # Examples
 ///

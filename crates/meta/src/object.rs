@@ -218,8 +218,8 @@ pub struct OwnerRef<'a> {
 }
 
 impl OwnerRef<'_> {
-    /// Returns the API group of the owner. Owners should be compared by group and kind, so that a reference stays valid
-    /// when the version changes.
+    /// Returns the API group of the owner. Compare owners by group and kind, so that a reference stays valid when the
+    /// version changes.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }

@@ -23,12 +23,12 @@ use crate::time::Time;
 ///
 /// # Cost
 ///
-/// For example, take a struct with only the metadata, decoded from a pod of 7 KB. The struct needs at most 2,000 bytes
-/// in 31 allocations, including the struct itself. The pod has five labels, three annotations and one owner reference.
-/// The pod's managed fields of 3 KB use no memory after decoding. The maps of labels and annotations take more than
-/// half of the struct's memory. Each of the two maps takes 544 bytes for up to eleven entries, plus the memory of the
-/// strings. A custom [`Metadata`] type with four fields takes at most 231 bytes for the same pod. The test
-/// `tests/memory.rs` checks these numbers with a counting allocator.
+/// This example uses a struct that contains only the metadata of a pod of 7 KB. The struct needs at most 2,000 bytes in
+/// 31 allocations, including the struct itself. The pod has five labels, three annotations and one owner reference. The
+/// pod's managed fields of 3 KB use no memory after decoding. The maps of labels and annotations take more than half of
+/// the struct's memory. Each of the two maps takes 544 bytes for up to eleven entries, plus the memory of the strings.
+/// A custom [`Metadata`] type with four fields takes at most 231 bytes for the same pod. The test `tests/memory.rs`
+/// checks these numbers with a counting allocator.
 ///
 /// # Examples
 ///
@@ -71,8 +71,8 @@ pub struct ObjectMeta {
     /// The time at which the server created the object. The server sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which a client requested the deletion. If there is a grace period, this is the time at which the
-    /// grace period ends. The server sets it.
+    /// The time at which a client requested the deletion, or the end of the grace period if there is one. The server
+    /// sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// The grace period before the deletion, in seconds.
@@ -102,8 +102,8 @@ impl ObjectMeta {
     }
 }
 
-/// The implementation is written by hand. An implementation derived by serde, with a flattened map, would first store
-/// the whole object as a tree.
+/// The implementation is written by hand. With `#[serde(flatten)]`, a derived implementation would first store the
+/// whole object as a tree of values.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

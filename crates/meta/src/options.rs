@@ -193,8 +193,8 @@ pub struct DeleteOptions {
     /// How the server treats the dependents of the object. `None` means the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether the server processes the request without deleting the object. In JSON, this field is the list of the
-    /// stages that the server skips in a dry run, which is `["All"]`.
+    /// Whether the server processes the request without deleting the object. In JSON, the value `true` is the list
+    /// `["All"]`, which names the stages of a dry run.
     #[serde(
         default,
         skip_serializing_if = "is_false",

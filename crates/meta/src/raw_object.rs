@@ -25,7 +25,8 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes. Only decoding checks that the bytes are UTF-8 and contain an object.
+    /// The JSON bytes. The bytes may be invalid UTF-8, and may contain a value that is not an object. Only decoding
+    /// detects this.
     Json(Bytes),
     /// An object that exceeds the source's size limit. The source has skipped this object, but can still deliver all
     /// following objects.

@@ -16,8 +16,8 @@ use std::fmt;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // The whole text is searched, and not only the part before the first slash. The reason is that an unescaped
-    // password may contain a slash.
+    // Search the whole text and not only the part before the first slash, because an unescaped password may contain a
+    // slash.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -26,8 +26,8 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Implements `Debug` for a struct whose fields can contain secrets. The macro requires all fields of the struct, so that
-/// each new field is considered. `field => show` shows `show(field)` instead of the field.
+/// Implements `Debug` for a struct whose fields can contain secrets. The macro requires all fields of the struct, so
+/// that each new field is considered. `field => show` prints the result of `show(field)` instead of the field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {

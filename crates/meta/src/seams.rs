@@ -86,8 +86,8 @@ pub enum ListPart {
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. If the request is a write, the caller cannot know whether the server executed
-/// it.
+/// Dropping a future cancels its request. If the cancelled request is a write, the caller cannot know whether the
+/// server executed the write.
 ///
 /// # Examples
 ///

@@ -92,8 +92,8 @@ impl<T> WatchEvent<T> {
 
 impl WatchEvent<RawObject> {
     /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded. The object is not
-    /// copied, and refers to the memory of the frame. Bookmarks and errors are decoded, because their objects have
-    /// other types.
+    /// copied. The returned event refers to the memory of the frame. The objects of bookmark and error events are
+    /// decoded, because they are not objects of the watched resource.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The fields that are needed from a bookmark's object.
+/// The fields of a bookmark's object that the parser reads.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

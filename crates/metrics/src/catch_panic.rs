@@ -125,8 +125,8 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping the payload of a panic can cause a second panic. The payload of the second panic can also panic when
-        // it is dropped, so it is forgotten.
+        // Dropping the payload of a panic can cause a second panic. The payload of the second panic could also panic
+        // when it is dropped, so this code forgets the second payload.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

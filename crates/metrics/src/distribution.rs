@@ -55,8 +55,9 @@ impl Distribution {
     }
 
     /// Returns an upper bound for the quantile `q`. At least the fraction `q` of the values is less than or equal to
-    /// this bound. The bound is at most one sixteenth greater than the exact quantile. For very small values, the bound
-    /// is at most 10⁻⁹ greater. `0.5` is the median. Returns `None` if no values were recorded.
+    /// this bound. The bound exceeds the exact quantile by at most one sixteenth of the quantile. For very small
+    /// values, the bound exceeds the exact quantile by at most 10⁻⁹. `0.5` is the median. Returns `None` if no values
+    /// were recorded.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;

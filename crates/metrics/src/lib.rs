@@ -50,9 +50,9 @@
 //! - **A series combines the values of its instruments.** Several components may have instruments for the same series.
 //!   For example, two queues with the same name have instruments for the same series. The value of a gauge series is
 //!   the sum of its gauges. The sum does not include the values of dropped gauges. A counter or histogram series keeps
-//!   the values of dropped instruments until its last instrument is dropped. If a counter lost the values of a dropped
-//!   instrument earlier, Prometheus would interpret this decrease as a reset.
-//! - **Without a provider, nothing is recorded.** A component stores an `Option` with its instruments.
+//!   the values of dropped instruments until its last instrument is dropped. If a counter lost these values earlier,
+//!   its value would decrease, and Prometheus would interpret the decrease as a reset.
+//! - **Without a provider, nothing is recorded.** A component stores its instruments in an `Option`.
 //! - **A component may use its instruments while it holds locks.** Therefore, instruments must not block, and must not
 //!   call the component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take the
 //!   component's locks.

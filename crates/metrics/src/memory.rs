@@ -200,7 +200,7 @@ struct Series {
 
 impl Series {
     /// Returns the combined value of the series' instruments, except for its pulled gauges. Returns the pulled gauges
-    /// separately. The caller must read them while no lock is held.
+    /// separately. The caller must read the pulled gauges while no lock is held.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -256,7 +256,7 @@ fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument. The value in `cell` is one part of the value of the series.
+/// An instrument. The provider combines the value in `cell` with the values of the other instruments of the series.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

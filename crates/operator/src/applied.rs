@@ -15,13 +15,14 @@ use tokio::time::Instant;
 
 use crate::contention::Contention;
 
-/// The number of targets of one reconciled object that are remembered without a check whether they exist.
+/// Up to this number of targets per reconciled object, the controller does not check whether the remembered targets
+/// still exist.
 const UNCHECKED: usize = 64;
 
-/// The applied object: its type, its key, and whether its status was applied.
+/// Identifies an apply by the type and the key of the object, and by whether the apply changes the object's status.
 pub(crate) type Target = (TypeId, ObjectKey, bool);
 
-/// The last applies of all objects of a controller in one leadership term.
+/// The last apply requests for all objects of a controller, within one leadership term.
 #[derive(Debug, Default)]
 pub(crate) struct Applies {
     /// The version of the lock with which the term began. `None` without a leader election.
@@ -30,8 +31,8 @@ pub(crate) struct Applies {
 }
 
 impl Applies {
-    /// Returns the last applies of an object in this term. Forgets the applies of other terms, because another leader may
-    /// have applied other fields in the meantime.
+    /// Returns the last apply requests for an object in this term. Forgets the requests of other terms, because another
+    /// leader may have applied other fields in the meantime.
     pub(crate) fn of_object(&mut self, key: &ObjectKey, term: Option<&Version>) -> Arc<Mutex<Applied>> {
         if self.term.as_ref() != term {
             *self = Self { term: term.cloned(), by_object: HashMap::new() };
@@ -45,7 +46,7 @@ impl Applies {
     }
 }
 
-/// For one reconciled object, the last apply of each child and of the status.
+/// For one reconciled object, the last apply request for each child and for the status.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
@@ -61,8 +62,8 @@ struct Last {
     uid: String,
     /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
     version: String,
-    /// The fields that the server has stored with other values than the applied ones, and the digests of the stored
-    /// values. For example, the server normalises quantities, or another writer has added an item to a list. Applying
+    /// The paths of the fields whose stored value differs from the applied value, each with the digest of the stored
+    /// value. For example, the server normalises quantities, or another writer has added an item to a list. Applying
     /// such a field again changes nothing.
     differences: HashMap<Vec<String>, Option<u64>>,
     contention: Contention,
@@ -186,13 +187,13 @@ fn digest(value: &Value) -> u64 {
 
 /// The members that identify the type of an object. The live object may lack these members.
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
-/// The list whose items the server merges by their types.
+/// The list of conditions. The server merges the items of this list by their types.
 const CONDITIONS: [&str; 2] = ["status", "conditions"];
 
 /// The function that receives the path of a field that differs, and the live value of this field.
 type Visit<'a> = dyn FnMut(&[String], Option<&Value>) + 'a;
 
-/// Calls `visit` for each field of `applied` that `live` lacks or has with another value.
+/// Calls `visit` for each field of `applied` that is absent in `live` or has a different value there.
 fn visit_differences(live: &Value, applied: &Value, visit: &mut Visit<'_>) {
     let mut path = Vec::new();
     match applied {

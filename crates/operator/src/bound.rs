@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
 
-/// How often the controller reads an object that has its finalizer but is no longer selected.
+/// How often the controller reads an object that has the controller's finalizer but is no longer selected.
 const RECHECK: Duration = Duration::from_secs(60);
 
 /// The functions that the user of the crate provides, and the name of the finalizer.
@@ -67,7 +67,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let (api, options) = (self.api(), self.write_options());
                 let removal = remove_finalizer(&api, &*object, finalizer, &options);
                 if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
-                    // The watch does not deliver an object that the cache does not select.
+                    // Pass the written object to the cache only if the cache contains the object. The watch does not
+                    // deliver objects that the cache does not select.
                     if self.objects.get(&key).is_some() {
                         self.objects.objects.wrote(stored);
                     }
@@ -92,7 +93,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             return Ok(Action::await_change());
         }
         if !stored.metadata.is_terminating() {
-            // No watch reports the deletion of this object.
+            // The watch does not report the deletion of this object, so check the object again later.
             return Ok(Action::requeue_after(RECHECK));
         }
         match self.api().get(&request.key).await {
@@ -102,8 +103,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Adds the finalizer before the first effect, if the controller has one. Returns the object that the server
-    /// stored.
+    /// If the controller has a finalizer, adds the finalizer before the reconciler can change anything. Returns the
+    /// object that the server stored.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
         let (api, options) = (self.api(), self.write_options());

@@ -106,7 +106,7 @@ impl Caches {
     }
 
     /// Returns the cache of the owned type `T`. If the controller does not own `T`, returns an error that explains how
-    /// to declare it. Without the declaration, the controller would not notice that a child was deleted.
+    /// to declare `T`. Without the declaration, the controller would not notice that a child was deleted.
     pub(crate) fn get_owned<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.get::<T>()?;
         if !self.owned.contains(&TypeId::of::<T>()) {

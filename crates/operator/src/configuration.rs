@@ -27,7 +27,7 @@ pub(crate) fn of_child<T: Resource + Serialize>(
 }
 
 /// Returns the configuration for creating `child`, like [`of_child`]. If the child has a `generateName` instead of a
-/// name, the returned key has this prefix as the name.
+/// name, the returned key contains the `generateName` as the name.
 pub(crate) fn of_new_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -36,7 +36,8 @@ pub(crate) fn of_new_child<T: Resource + Serialize>(
     configure(child, namespace, Some(owner), &["name", "generateName"])
 }
 
-/// Returns the configuration of `child` and its key. The first of the members in `names` that is not empty is the name.
+/// Returns the configuration of `child` and its key. The name in the key comes from the first member in `names` that is
+/// not empty.
 fn configure<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -94,7 +95,8 @@ fn remove_nulls_below(value: &mut Value) {
     }
 }
 
-/// Returns the key of the object. If the metadata has no namespace, the namespace is added first.
+/// Returns the key of the object. If the metadata has no namespace, the function first adds `namespace` to the
+/// metadata.
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,

@@ -22,13 +22,13 @@ use crate::shared::Shared;
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
 ///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads from these
-///   caches show the writes of this controller immediately. By name, a namespaced object is looked up in the namespace
-///   of the reconciled object. [`get_in`](Self::get_in) and [`list_in`](Self::list_in) take another namespace. Reading a
-///   kind that the controller does not declare returns a terminal error. The error message explains how to declare the
-///   kind.
+///   caches show the writes of this controller immediately. A read by name looks up a namespaced object in the
+///   namespace of the reconciled object. [`get_in`](Self::get_in) and [`list_in`](Self::list_in) take another
+///   namespace. Reading a kind that the controller does not declare returns a terminal error. The error message
+///   explains how to declare the kind.
 /// - **Writes** are sent only while this replica leads. When the leadership term ends, writes in flight are dropped,
 ///   even if another task awaits them.
-/// - **Applies** send no request if nothing would change.
+/// - **Applying** an object sends no request if nothing would change.
 ///
 /// Clones are handles to the same context.
 ///
@@ -74,8 +74,8 @@ struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last applies of the reconciled object's children and status. The cell is filled at the first use, because
-    /// most reconciliations apply nothing.
+    /// The last apply requests for the reconciled object's children and status. The cell is filled at the first use,
+    /// because most reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
     conditions: Mutex<own_conditions::Used>,
 }
@@ -107,8 +107,8 @@ impl<K: Resource> Context<K> {
         self.call.request.leadership.as_ref()
     }
 
-    /// Returns the cluster of the reconciled object. Requests that are sent directly through the returned cluster are
-    /// not bound to the leadership term.
+    /// Returns the cluster of the reconciled object. Requests that are sent directly through the returned cluster do
+    /// not stop when the leadership term ends.
     pub fn cluster(&self) -> &Cluster {
         &self.shared.cluster
     }
@@ -124,8 +124,8 @@ impl<K: Resource> Context<K> {
         self.call.object.as_deref().map(OwnerReference::controller_of)
     }
 
-    /// Records an Event about the reconciled object. `reason` is one word in upper camel case. `message` is a sentence
-    /// that a person can read.
+    /// Records an Event about the reconciled object. `reason` is one word in upper camel case. `message` is a
+    /// human-readable sentence.
     pub fn event(&self, event_type: EventType, reason: &str, message: impl Into<String>) {
         if let Some(object) = self.call.object.as_deref() {
             self.recorder().event(ObjectReference::from(object), event_type, reason, message);

@@ -166,7 +166,7 @@ impl<K: Resource> Controller<K> {
         &self.builder.name
     }
 
-    /// Returns the fault that prevents a start of this controller.
+    /// Returns the configuration error that prevents this controller from starting.
     pub(crate) fn fault(&self) -> Option<OperatorError> {
         let (controller, problem) = (self.builder.name.clone(), self.builder.problem.clone()?);
         Some(OperatorError::Controller { controller, problem })
@@ -188,8 +188,8 @@ impl<K: Resource> ControllerBuilder<K> {
         self
     }
 
-    /// Caches only objects in this namespace. This setting also applies to the objects of other kinds, unless they are
-    /// cluster-scoped. The default is all namespaces.
+    /// Caches only objects in this namespace. This setting also limits the caches of the other namespaced kinds that
+    /// the controller uses. The default is all namespaces.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
@@ -286,7 +286,7 @@ impl<K: Resource> ControllerBuilder<K> {
 
     /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
     /// object is deleted. The finalizer is a qualified name such as `example.com/dns`. A controller has at most one
-    /// finalizer. If it has a second or an invalid one, the manager does not start.
+    /// finalizer. The manager does not start if a controller has two finalizers or an invalid finalizer.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         let finalizer = finalizer.into();
         if !names::is_qualified(&finalizer) {

@@ -158,7 +158,7 @@ fn not_established(name: &str, reason: String) -> Failure {
 }
 
 /// Keeps the installed definition. If both definitions have a conversion webhook, this function still updates the
-/// certificates of the webhook, because they belong to the cluster and not to a build.
+/// certificates of the webhook, because the certificates belong to the cluster and not to a build.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,

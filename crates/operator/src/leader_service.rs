@@ -10,9 +10,9 @@ use crate::reconciler::BoxFuture;
 
 pub(crate) type LeaderService = Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns a controller with a single key. Reconciling this key runs the service. The controller therefore drops the
-/// service when the leadership term ends. After an error, the controller starts the service again after a growing
-/// delay.
+/// Returns a controller with a single key. Reconciling this key runs the service. When the leadership term ends, the
+/// controller drops the reconciliation, and so also drops the service. After an error, the controller starts the
+/// service again after a growing delay.
 pub(crate) fn controller(name: &str, service: LeaderService, stop: &CancellationToken) -> Engine<Singleton> {
     let stop = stop.clone();
     Engine::singleton(name).reconciler(move |_: ReconcileRequest<Singleton>| {

@@ -40,8 +40,8 @@
 //!
 //! # Guarantees
 //!
-//! - [`Context::apply`] sends no request if the configuration equals the last apply of this leadership term, and the cached
-//!   object still has all fields of this configuration.
+//! - [`Context::apply`] sends no request if the object is the same as in the last apply of this leadership term, and
+//!   the cached object still has all applied fields.
 //! - Reads through the context include the writes of the same controller, before the watch delivers them.
 //! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
 //! - A write through the context is sent only while this replica leads. If the leadership term ends, a write in flight

@@ -3,8 +3,9 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Prints the program's logs to stderr. The environment variable `RUST_LOG` selects the logs. Without this variable,
-/// logs of the level `info` and above are printed. Does nothing if the program has installed a tracing subscriber.
+/// Prints the program's logs to stderr. The environment variable `RUST_LOG` determines which logs are printed. Without
+/// this variable, logs of the level `info` and above are printed. Does nothing if the program has installed a tracing
+/// subscriber.
 ///
 /// [`Manager::run_until_signal`](crate::Manager::run_until_signal) calls this function. To write JSON, to write to
 /// files or to use OpenTelemetry, install your own subscriber first.

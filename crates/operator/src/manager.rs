@@ -105,7 +105,7 @@ pub struct Manager {
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
     engine: Engine,
-    /// The first fault of a controller that was found before the start.
+    /// The first configuration error of a controller, which was found before the start.
     fault: Option<OperatorError>,
 }
 
@@ -147,8 +147,8 @@ impl Manager {
     }
 
     /// Creates a manager for a cluster that is already connected, for example for an embedded cluster. The caller must
-    /// shut the cluster down. The cluster's client has the user agent of the cluster's configuration, and the client and
-    /// the informers report to the metrics provider of the cluster.
+    /// shut the cluster down. The client uses the user agent in the cluster's configuration. The client and the
+    /// informers report to the cluster's metrics provider.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -247,9 +247,9 @@ impl Manager {
         self
     }
 
-    /// Removes the address that [`serve`](Self::serve) has set. The manager then serves no probes, no metrics and no
-    /// debug page. If the manager has webhooks, it serves them on a free port of the loopback interface. Use this method
-    /// in tests that run several managers at the same time.
+    /// Removes the address that [`serve`](Self::serve) has set. The manager then does not serve probes, metrics or the
+    /// debug page. If the manager has webhooks, it serves them on a free port of the loopback interface. Use this
+    /// method in tests that run several managers at the same time.
     pub fn without_server(mut self) -> Self {
         self.address = None;
         #[cfg(feature = "webhook")]
@@ -285,14 +285,14 @@ impl Manager {
     /// kind wait until the resource exists. While the manager or a controller waits, the readiness check names the
     /// resource, and a warning is logged once a minute.
     ///
-    /// Each replica installs the definition, so replicas of two builds may do so during an upgrade. The manager stores
-    /// the [version](CustomResourceDefinition::package_version) of your package in an annotation of the definition, and
-    /// compares it with the version of the installed definition:
+    /// Each replica installs the definition. During an upgrade, replicas of two builds may therefore install different
+    /// definitions. The manager stores the [version](CustomResourceDefinition::package_version) of your package in an
+    /// annotation of the definition, and compares it with the version of the installed definition:
     ///
     /// - If this build has a greater version, it replaces the installed definition.
     /// - If this build has a smaller version, it keeps the installed definition.
-    /// - If the versions are equal, or one of them is unknown, this build replaces the installed definition, unless that
-    ///   would remove a served version.
+    /// - If the versions are equal, or one of them is unknown, this build replaces the installed definition, unless the
+    ///   replacement would remove a served version.
     ///
     /// So raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older
     /// build, the newer definition stays. To install the older definition, see
@@ -316,8 +316,8 @@ impl Manager {
     /// Sets whether this build replaces definitions that a newer build has [installed](Self::install). The default is
     /// false. Set this to true for a rollback, for example with a flag of the program, and remove the flag afterwards.
     ///
-    /// Fields that the older schema lacks are pruned from an object when it is written next. The API server rejects the
-    /// older definition if the definition lacks a version in which objects are stored.
+    /// The next write of an object prunes the fields that the older schema lacks. The API server rejects the older
+    /// definition if stored objects use a version that the definition lacks.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Checks of names that the API server would reject each time.
+//! Checks names, because the API server would reject every request with an invalid name.
 
 /// Returns whether `name` is a DNS subdomain, which most objects need as their name.
 pub(crate) fn is_subdomain(name: &str) -> bool {
@@ -8,7 +8,8 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Returns whether `name` is a qualified name, which a finalizer needs: a name, after an optional subdomain and `/`.
+/// Returns whether `name` is a qualified name, which a finalizer needs. A qualified name has the form `name` or
+/// `subdomain/name`.
 pub(crate) fn is_qualified(name: &str) -> bool {
     let (prefix, name) = match name.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

@@ -1,7 +1,7 @@
 //! Decides which conditions an apply of the status contains.
 //!
-//! A reconciler passes all conditions of its object, including the conditions of other field managers. An apply of these
-//! conditions would force the cached values, which may be old. So an apply leaves them out.
+//! A reconciler passes all conditions of its object, including the conditions of other field managers. Applying these
+//! conditions would overwrite them on the server with the cached values, which may be old. So an apply leaves them out.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const CONDITIONS: &str = "/status/conditions";
 /// The conditions that one reconciliation has used.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// The types that the reconciliation has set.
+    /// The types of the conditions that the reconciliation has set.
     pub(crate) set: BTreeSet<String>,
     /// The conditions that the reconciliation has read.
     pub(crate) read: Vec<Condition>,

@@ -19,7 +19,7 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) cluster: Cluster,
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
-    /// The last applies of the children and of the status of each reconciled object.
+    /// The last apply requests for the children and the status of each reconciled object.
     pub(crate) applied: Mutex<Applies>,
     pub(crate) kind: PhantomData<fn() -> K>,
     /// Whether the cache has only objects with certain labels.
@@ -27,8 +27,8 @@ pub(crate) struct Shared<K: Resource> {
 }
 
 impl<K: Resource> Shared<K> {
-    /// Returns the last applies for the object of a request. If the object does not exist, the returned value is empty
-    /// and is not stored.
+    /// Returns the last apply requests for the object that the reconcile request names. If the object does not exist,
+    /// the returned value is empty and is not stored.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
         let term = request.leadership.as_ref().map(|leadership| &leadership.term().version);

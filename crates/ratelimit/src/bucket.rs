@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 /// A token bucket that gains `qps` tokens per second and contains at most `burst` tokens. The bucket starts full.
 ///
-/// The bucket uses saturating integers. The bucket does not drift, and rates and pauses do not overflow. If a call
-/// passes an earlier time than a previous call, the bucket continues with the latest time.
+/// The bucket uses saturating integers. Rounding errors do not accumulate, and large rates and long pauses cause no
+/// overflow. If a call passes an earlier time than a previous call, the bucket uses the latest time that it has
+/// received.
 ///
 /// - If `qps` is infinite or above 10^18, a token is always available for any `burst`.
 /// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another token.

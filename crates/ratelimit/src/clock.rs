@@ -57,9 +57,9 @@ pub trait Timer: Clock {
     /// Returns a timer that can be used on any thread. This timer is bound to the executor that the method is called
     /// on.
     ///
-    /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on other
-    /// threads. These threads add keys or call the wakers of earlier sleeps. For this reason, polling a sleep must not
-    /// depend on the cooperative budget of the task that runs on such a thread.
+    /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on any
+    /// thread that adds a key or calls the waker of an earlier sleep. For this reason, polling a sleep must not depend
+    /// on the cooperative budget of the task that runs on this thread.
     ///
     /// The default implementation returns `None`, which means that `self` can be used on any thread. Override it if
     /// [`sleep_until`](Self::sleep_until) needs an executor's context.

@@ -47,8 +47,9 @@ pub trait RateLimiter<K: ?Sized>: Send {
     /// earlier failures of the item.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Charges the limiter for a retry of `item`, after [`delay`](RateLimiter::delay) has computed the delay of this
-    /// retry. The owner calls this method right after `delay`, with the same value of `now`.
+    /// Informs the limiter that `item` will be retried after the delay that [`delay`](RateLimiter::delay) has computed.
+    /// For example, a token bucket then reserves a token. The owner calls this method right after `delay`, with the
+    /// same value of `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
@@ -59,8 +60,8 @@ pub trait RateLimiter<K: ?Sized>: Send {
         let _ = item;
     }
 
-    /// Returns whether a call of [`charge`](RateLimiter::charge) counts as a requeue of the item. A limiter that treats
-    /// all items equally, such as a token bucket, returns `false`.
+    /// Returns whether the owner counts a call of [`charge`](RateLimiter::charge) as a requeue of the item. A limiter
+    /// that treats all items equally, such as a token bucket, returns `false`.
     fn counts_failures(&self) -> bool {
         true
     }

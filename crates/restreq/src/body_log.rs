@@ -18,8 +18,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// If the request path contains one of these segments, the body is not logged. The segments are names of resources, and
-/// the name of a subresource.
+/// If the request path contains one of these segments, the body is not logged. Each segment is the name of a resource
+/// or of a subresource.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {

@@ -127,8 +127,8 @@ pub struct Timeouts {
     /// the shutdown waits for such a lookup.
     pub connect: Duration,
     /// The deadline for the first line of the response, counted from the time when the request was sent. This deadline
-    /// does not apply to streams, because the server may have nothing to send yet. The default is 75 s: a
-    /// kube-apiserver times out after 60 s and reports the timeout.
+    /// does not apply to streams, because the server may have nothing to send yet. The default is 75 s, because a
+    /// kube-apiserver stops a request after 60 s and responds with a timeout error.
     pub headers: Option<Duration>,
     /// The maximum time that the client waits for the next part of a response body. This limit does not apply to
     /// watches and streams. The server of a watch or stream may send nothing for a long time. HTTP/2 pings or TCP

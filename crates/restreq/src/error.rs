@@ -178,8 +178,9 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if there is one. To check for a reason also by the status code, convert
-    /// the error into an [`ApiError`], which has a method for each reason.
+    /// Returns the reason in the server's status, if there is one. This method does not check the status code. An
+    /// [`ApiError`] has a method for each reason, which also checks the status code. To use these methods, convert the
+    /// error into an [`ApiError`].
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }

@@ -299,8 +299,9 @@ impl Request {
         turn
     }
 
-    /// Sends the request until an attempt succeeds or the failure must not be retried. Most requests need one attempt, so
-    /// only the first attempt is part of this future. The others are allocated when they are needed.
+    /// Sends the request until an attempt succeeds or the failure must not be retried. Most requests need one attempt,
+    /// so only the first attempt is part of this future. The future for the other attempts is allocated only when a
+    /// retry is needed.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -311,7 +312,8 @@ impl Request {
         self.parts.client.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
-        // The block ends the life of `outcome`. Otherwise, this future would have room for it during the retries.
+        // The block drops `outcome`. Without the block, this future would reserve memory for `outcome` during the
+        // retries.
         let retrying = {
             let outcome = self.attempt(line, mode, &mut used).await;
             self.note_attempt(span, 0, &outcome);
@@ -376,7 +378,7 @@ impl Request {
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
-        // The request is large, and this future contains it while it waits for the response.
+        // The request is boxed because it is large. This future contains the request until the response arrives.
         let mut request = Box::new(self.to_http(line)?);
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());

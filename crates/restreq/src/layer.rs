@@ -31,9 +31,9 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///   whether the server processed the request.
 /// - The layer must preserve the extensions of requests and responses. The extensions mark watches and streams, for
 ///   which the transport uses separate connections. The extensions of a response contain the connection of a WebSocket.
-/// - The client clones the service for each attempt. The client makes only one clone at any time. If the `Clone`
-///   implementation sends a request with the same client, the call therefore deadlocks. The client calls the cloned
-///   service when the service is ready.
+/// - The client clones the service for each attempt, and never makes two clones at the same time. Therefore, the client
+///   deadlocks if the `Clone` implementation sends a request with the same client. The client calls the cloned service
+///   when the service is ready.
 ///
 /// # Examples
 ///

@@ -1,14 +1,14 @@
-//! Extracts the fields of an object that a manager owns.
+//! Extracts from an object the fields that a manager owns.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Returns the fields that a manager has applied to an object and still owns. This function corresponds to client-go's
-/// `ExtractInto`. The result also has apiVersion, kind, name and namespace, so the manager can change the result and
-/// apply it again. Returns `None` if the manager has not applied fields to this `subresource`. An empty `subresource`
-/// means the main resource.
+/// Returns those fields of an object that a manager has applied and still owns. This function corresponds to
+/// client-go's `ExtractInto`. The result also has apiVersion, kind, name and namespace, so the manager can change the
+/// result and apply it again. Returns `None` if the manager has not applied fields to this `subresource`. An empty
+/// `subresource` means the main resource.
 ///
 /// The object must be the complete JSON from the server. Objects whose type uses
 /// [`ObjectMeta`](pintle_meta::ObjectMeta) cannot be passed, because these types drop `managedFields`.
@@ -105,15 +105,16 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
     }
 }
 
-/// The parsed path elements that identify list items by index, by value or by keys. With these maps, the time to find
-/// the paths of all items does not grow with the product of the numbers of paths and items.
+/// The parsed path elements that identify list items by index, by value or by keys. With these maps, finding the paths
+/// of an item does not require a comparison with every path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
     by_index: HashMap<usize, Vec<usize>>,
-    /// The positions in `paths` by the JSON text of the value.
+    /// Maps the JSON text of a value to positions in `paths`.
     by_value: HashMap<String, Vec<usize>>,
-    /// The positions in `paths` by the names of the keys, and then by the JSON texts of their values.
+    /// Maps the names of the keys to a second map. The second map maps the JSON texts of the keys' values to positions
+    /// in `paths`.
     by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 
@@ -183,7 +184,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // The remaining text is a value from the object.
+        // Show only the prefix. The text after the prefix is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }
@@ -233,7 +234,7 @@ mod tests {
         let owned: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x"})).collect();
         let path = |number| (format!("k:{{\"name\":{number}}}"), json!({"f:value": {}}));
         let fields: Map<_, _> = (0..ITEMS).map(path).collect();
-        // With quadratic time, this check would take minutes.
+        // If the running time were quadratic in the number of items, this check would take minutes.
         check(json!({"list": items}), json!({"f:list": fields}), Some(json!({"list": owned})));
     }
 

@@ -56,7 +56,8 @@ use crate::warning::WarningHandler;
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
-    /// The parts of the request. They are boxed, because each setter moves the request.
+    /// The parts of the request. The parts are boxed, so that moving the request is cheap. Each setter moves the
+    /// request.
     pub(crate) parts: Box<Parts>,
 }
 

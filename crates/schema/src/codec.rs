@@ -33,8 +33,8 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, the function fills in a missing apiVersion or kind. Unknown fields are dropped, and the returned object has the
-///   form in which Go would write it.
+/// - For a built-in kind, the function fills in a missing apiVersion or kind. Unknown fields are dropped, and the returned object contains
+///   exactly the fields and the number formats that Go's JSON encoder would write.
 /// - For a custom resource, the function defaults only the metadata, and drops unknown fields only from the metadata. The kind in the body
 ///   can differ from the expected kind. Validation reports this difference later. The caller must compare the version with
 ///   [`check_version`].
@@ -101,7 +101,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     Ok(Decoded { object: Json::Object(members), findings })
 }
 
-/// Returns the members that Go writes for an object in which no field is set.
+/// Returns the members that Go's JSON encoder writes for an object in which no field is set.
 fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,

@@ -1,5 +1,5 @@
-//! Converts JSON to the object that Go would write after reading this JSON. The conversion follows the schema and reads
-//! the input only once.
+//! Converts JSON to the object that a Go program would write after it has read this JSON. The conversion follows the
+//! schema and reads the input only once.
 
 use pintle_json::Json;
 use serde::de::Deserializer;

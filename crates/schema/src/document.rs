@@ -38,8 +38,8 @@ impl JsonNode {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. If a member is duplicated, its last value is kept. The numbers have the form in which Go stores them. A
-    /// float with an integral value has no decimal point.
+    /// Converts to a value. If a member is duplicated, its last value is kept. The numbers are converted in the same way as by Go's JSON
+    /// decoder. A float with an integral value has no decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }

@@ -1,4 +1,4 @@
-//! Reads the fields of structs, and determines which fields Go would write.
+//! Reads the fields of structs, and determines which fields Go's JSON encoder would write.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -67,7 +67,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go writes for the struct. Only the fields that were read are set.
+    /// Returns the members that Go's JSON encoder writes for a struct in which only the fields that were read are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -118,7 +118,7 @@ pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     }
 }
 
-/// Returns the value that Go writes for a type if no value was set.
+/// Returns the value that Go's JSON encoder writes for a type if no value was set.
 pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
@@ -130,7 +130,7 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// Returns the value that Go writes for an unset field that it never omits.
+/// Returns the value that Go's JSON encoder writes for an unset field, if the encoder never omits the field.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }

@@ -34,8 +34,7 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body. Writes the value as YAML and reads this YAML. Panics if the value that was read from it differs from the original
-/// value.
+/// Reads a YAML body. Writes the value as YAML and parses this YAML. Panics if the parsed value differs from the original value.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();

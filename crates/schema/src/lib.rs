@@ -3,8 +3,8 @@
 //! - [`Schema`] describes the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
 //!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
 //!   [`Type`]s.
-//! - [`decode`] decodes a body in the same way as kube-apiserver. The decoded object has the form in which Go would write it. Each
-//!   [`StrictFinding`] describes an unknown or duplicate field.
+//! - [`decode`] decodes a body in the same way as kube-apiserver. The decoded object contains exactly what Go's JSON encoder would write
+//!   for it. Each [`StrictFinding`] describes an unknown or duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
@@ -114,8 +114,8 @@ impl Schema {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object in the form in which Go would write it. The method removes empty values that Go omits, and adds the
-    /// values that Go always writes. If the object does not fit the schema, the method returns it unchanged.
+    /// Returns the object as Go's JSON encoder would write it. The method removes empty values that Go omits, and adds the values that Go
+    /// always writes. If the object does not fit the schema, the method returns it unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -123,7 +123,8 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind without any field values. The object has the form in which Go would write it.
+    /// Returns an object of this kind without any field values. The object contains exactly what Go's JSON encoder
+    /// would write for it.
     pub fn empty(&self) -> Json {
         match self.custom {
             true => Json::Object(Default::default()),

@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A Kubernetes quantity, such as `500m` or `1Gi`: an amount, and the format of its unit.
+/// A Kubernetes quantity, such as `500m` or `1Gi`. A quantity consists of an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -24,11 +24,11 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The exponent of the smallest unit of a quantity, which is 10⁻⁹. Smaller fractions are rounded up.
+/// The smallest unit of a quantity is 10⁻⁹. This is the exponent of the unit. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// The exponent of the smallest unit of a quantity in a resource list, which is 10⁻³.
+/// In a resource list, the smallest unit of a quantity is 10⁻³. This is the exponent of the unit.
 const MILLI: i64 = -3;
-/// How many of the smallest units (10⁻⁹) make the amount 1.
+/// The amount 1, counted in smallest units (10⁻⁹).
 const ONE: i128 = 1_000_000_000;
 /// The maximum amount of a quantity with a binary unit, counted in smallest units.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
@@ -139,7 +139,7 @@ struct Number {
     format: Format,
     /// Whether Go writes the number in the same form as the parsed text.
     kept: bool,
-    /// The exponent of the last digit's place value in the parsed text.
+    /// The value that `power` had in the parsed text.
     written_power: i64,
 }
 

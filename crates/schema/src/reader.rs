@@ -22,12 +22,12 @@ pub(super) struct Reader {
     unknown: Option<Vec<StrictFinding>>,
     /// The total length, in bytes, of all path texts that were built so far. The total also includes the paths that no finding contains.
     written: usize,
-    /// The first error about a value. The reader continues after such an error, because a later syntax error takes precedence.
+    /// The first error about a value. The reader continues after an error about a value, because a later syntax error takes precedence.
     error: Option<BodyError>,
     /// Whether numbers are kept unchanged in values that have no type in the schema.
     verbatim: bool,
-    /// If a list occurs twice and the later occurrence is shorter, this map keeps the items that the list lost at its end. The map key is
-    /// the path of the list. The items are stored in reverse order.
+    /// If a list occurs twice and the later occurrence is shorter, the list loses the items at its end. This map keeps these items. The map
+    /// key is the path of the list. The items are stored in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 

@@ -175,8 +175,8 @@ impl<S: Sink> Seed<S> {
     fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. `serde_json` rejects such numbers itself if its feature `arbitrary_precision`
-            // is disabled.
+            // The number is out of range. If the feature `arbitrary_precision` of `serde_json` is disabled, `serde_json` rejects such
+            // numbers before this check.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
         }

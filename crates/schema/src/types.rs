@@ -62,7 +62,7 @@ pub enum Scalar {
     Raw,
 }
 
-/// A type that allows either a JSON schema or a value of a simpler type.
+/// The type of a field that contains either a JSON schema or a simpler value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
     /// A schema or a boolean.

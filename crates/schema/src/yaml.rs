@@ -1,7 +1,7 @@
 //! Reads YAML as Kubernetes does and converts it to JSON.
 //!
 //! A few bytes of YAML can expand to a huge value, either by deep nesting or by aliases that contain aliases. Therefore, this module reads
-//! the parser's events one by one. It rejects a value that is too deep or too large before it builds the value.
+//! the parser's events one by one. If a value is too deep or too large, the module rejects the value before it builds the value.
 
 mod cursor;
 mod emitter;
@@ -96,7 +96,7 @@ impl Iterator for YamlDocuments<'_> {
 /// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
-    /// The nodes that have an anchor, by anchor. `None` means that the node is too large to be copied.
+    /// Maps each anchor to the node that has the anchor. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
     /// The anchors of nodes that have begun but not ended yet.
     open: HashSet<String>,
@@ -105,7 +105,7 @@ struct YamlReader<'p, 'a> {
     findings: Vec<StrictFinding>,
     /// The keys of the last map that was read or copied, and the lines of these keys.
     places: Vec<KeyMark>,
-    /// If the document contains a value that JSON cannot represent, this is the text with which Go's error message shows the value.
+    /// If the document contains a value that JSON cannot represent, this text represents the value in Go's error message.
     unsupported: Option<&'static str>,
 }
 
@@ -142,7 +142,8 @@ impl YamlMembers {
     }
 }
 
-/// A map that a `<<` key merges into another map: its members, and the keys and lines of these members.
+/// A map that a `<<` key merges into another map. The first part contains the members of the map, and the second part contains the key and
+/// the line of each member.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -274,7 +275,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of a map key, and the text with which Go's errors show the key. In Go's errors, strings have quotes.
+    /// Reads a key. Returns the text of a map key, and the text that represents the key in Go's errors. In Go's errors, strings have
+    /// quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -382,8 +384,8 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text that the value has as a map key, and the text with which Go's
-/// errors show the value.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the value as a map key, and the text that represents the
+/// value in Go's errors.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,

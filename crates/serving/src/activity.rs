@@ -1,5 +1,5 @@
-//! Closes the connections of clients that are too slow. The time limits are the same as in kube-apiserver. If kube-apiserver does not limit
-//! a phase of a request, this server uses the limit of another phase.
+//! Closes the connections of clients that are too slow. The time limits are the same as in kube-apiserver. kube-apiserver has no limit for
+//! some phases of a request. For such a phase, this server uses the limit of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -22,8 +22,8 @@ use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 const HEAD: Duration = Duration::from_secs(32);
 /// The time limit for a connection without open requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// After the deadline of a request, the server may still send the response for this duration. The server needs this time to send the error
-/// about the timeout.
+/// How long the server may still send the response after the deadline of a request. The server needs this time to send the error about the
+/// timeout.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
 /// Records when a client sends bytes and when responses end on one connection. This record determines when the server closes the
@@ -33,7 +33,7 @@ pub struct Activity {
     state: Mutex<ConnectionState>,
     /// A notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
     earlier_deadline: Notify,
-    /// The memory that received bytes take as long as they do not belong to an open request.
+    /// The memory of received bytes that do not belong to an open request yet.
     head: Mutex<RequestHead>,
     heads: Heads,
 }

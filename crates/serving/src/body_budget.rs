@@ -24,8 +24,8 @@ const PROCESSING_LIMIT: usize = 4 << 20;
 ///
 /// An upload never waits until the budget has free space. Otherwise, incomplete uploads could wait for each other.
 /// Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among the large bodies, the
-/// oldest body is evicted first, because its client has had the most time to complete it. Therefore, slow clients do
-/// not block other clients, and many large bodies do not block small bodies.
+/// oldest body is evicted first, because the client has had the most time to complete the oldest body. Therefore, slow clients do not block
+/// other clients, and many large bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -54,7 +54,7 @@ struct BudgetState {
     next: u64,
 }
 
-/// The key contains whether the body is small, and the sequence number of the upload.
+/// The boolean is true if the body is small. The number is the sequence number of the upload.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]

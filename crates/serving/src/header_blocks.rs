@@ -13,8 +13,8 @@ const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum of the estimated memory of one header block, in bytes. The estimate is this large if the block contains as many headers of
-/// minimum length as the size limit for headers allows.
+/// The maximum of the estimated memory of one header block, in bytes. A block reaches this estimate if all its headers have the minimum
+/// length, and if it contains as many headers as the size limit for headers allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
 /// A parser for the HTTP/2 frames of a connection.
@@ -43,8 +43,8 @@ pub struct Frames {
     /// The highest stream ID that the client has used. If the stream ID of a header block is not higher, the block contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes. The count is reset when the connection has no open request. Trailers are
-    /// counted because the handler may never read them.
+    /// The memory of trailers in bytes. The count is reset when the connection has no open request. If the handler never reads trailers,
+    /// they stay in memory, so they are counted.
     trailers: usize,
 }
 
@@ -132,8 +132,8 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of those header blocks that hyper has not reported as requests. A partial frame does not count. Partial
-    /// frames have at most 16 KiB.
+    /// Returns the estimated memory of the header blocks that hyper has not yet reported as requests. The result does not include a partial
+    /// frame, which has at most 16 KiB.
     pub fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
@@ -201,7 +201,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // The memory of trailers counts until the HTTP/2 stream that contains the trailers ends.
+            // The memory of trailers counts until the end of the HTTP/2 stream that contains them.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

@@ -16,8 +16,7 @@ pub const HEADER: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Heads(Arc<Semaphore>);
 
-/// The memory of one request head, which may be incomplete. Dropping this value returns the head's permits to the
-/// budget.
+/// The memory of one request head. The head may be incomplete. Dropping this value returns the head's permits to the budget.
 #[derive(Debug)]
 pub struct RequestHead {
     heads: Heads,
@@ -38,12 +37,12 @@ impl Default for Heads {
 }
 
 impl Heads {
-    /// Returns the memory of a request head of which no bytes have arrived.
+    /// Returns the [`RequestHead`] of a request from which no bytes have arrived yet.
     pub fn begin(&self) -> RequestHead {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Takes permits for the head of a parsed request, and returns the memory of this head.
+    /// Takes permits for the head of a parsed request, and returns the [`RequestHead`] that owns them.
     pub fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();

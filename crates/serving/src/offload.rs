@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that a request processes on the current thread. Processing this number of bytes takes at most a few
+/// The maximum number of bytes that a step may process on the current thread. Processing this number of bytes takes at most a few
 /// milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
@@ -22,7 +22,7 @@ const OFFLOAD_BYTES: usize = 16 << 10;
 pub const ALWAYS: usize = usize::MAX;
 
 /// The permits that a server needs to run offloaded steps. A step is the code between two awaits. There is one permit for each processor.
-/// The number of permits also bounds memory. The reason is that processing an input can take hundreds of times the input's own memory. An
+/// The number of permits also bounds memory, because processing an input can take hundreds of times as much memory as the input itself. An
 /// offloaded step never waits for another offloaded step.
 #[derive(Clone, Debug)]
 pub struct OffloadPermits {
@@ -37,7 +37,7 @@ impl Default for OffloadPermits {
 }
 
 impl OffloadPermits {
-    /// Returns permits with which no step is offloaded.
+    /// Creates an `OffloadPermits` that disables offloading. All steps then run on the thread that polls the future.
     pub fn inline() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), is_inline: true }
     }
@@ -91,9 +91,9 @@ enum Execution {
 }
 
 /// A future that moves its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks the next step as long.
-/// All other steps run on the thread that polls the future. Therefore, the future does not occupy a thread while it waits. The inner future
-/// is polled as usual until a long step begins. Therefore, a deadline inside the future takes effect even if no permit or thread becomes
-/// free.
+/// All other steps run on the thread that polls the future. Therefore, the future does not occupy another thread while it waits. The inner
+/// future is polled as usual until a long step begins. Therefore, a deadline inside the future takes effect even if no permit or thread
+/// becomes free.
 ///
 /// # Cancel safety
 ///
@@ -118,7 +118,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// The inner future while one of its steps is offloaded. The blocking task takes the future out of this field when it starts to run.
+    /// A step of the inner future is offloaded. `work` contains the inner future until the blocking task starts and takes the future out.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -226,9 +226,9 @@ fn offload_step<T: Send + 'static>(
     OffloadState::Offloaded { work, step }
 }
 
-/// Polls the work once. Returns the result. Also returns whether the next step of the future should be offloaded.
+/// Polls the work once. Returns the result of the poll, and whether the next step of the future should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// Restores the state of the thread on drop, because offloads can be nested and a step can panic.
+    /// A guard that restores the thread-local state on drop. The guard is necessary because offloads can be nested and a step can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {

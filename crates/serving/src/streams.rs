@@ -19,10 +19,9 @@ tokio::task_local! {
 
 /// Runs the futures that hyper creates for the streams of one connection.
 ///
-/// The task of the connection first polls each request without a body once. Most requests complete during this poll. Therefore, no other
-/// thread is woken, and several responses can be sent together. A request that is still pending after this poll gets a separate task. The
-/// task of the request ends when the connection ends or when the response is overdue. If a stream is dropped before its end, hyper resets
-/// it.
+/// If a request has no body, the connection's task polls it once. Most requests complete during this poll. Therefore, no other thread is
+/// woken, and several responses can be sent together. A request that is still pending after this poll gets a separate task. The task of the
+/// request ends when the connection ends, or when the response misses its deadline. If a stream is dropped before its end, hyper resets it.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     /// Whether the latest request has been received completely.

@@ -39,7 +39,8 @@ pub struct WebhookTarget {
 /// Sends a review to a webhook, and returns the body of the response. `address` replaces the address in the URL. `timeout` limits the whole
 /// call.
 ///
-/// The call runs on a thread for blocking work, with a clock of its own. Therefore, a test with a paused clock waits for the response.
+/// The call runs in a separate tokio runtime on a blocking thread. This runtime has its own clock. Therefore, the paused clock of a test
+/// does not advance while the call waits for the response.
 ///
 /// # Errors
 ///
@@ -199,7 +200,7 @@ fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAd
     }
 }
 
-/// Returns the text of the innermost cause. A connection that ends too early has Go's text.
+/// Returns the text of the innermost cause. If the connection ended too early, returns Go's text for this error.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     loop {

@@ -7,8 +7,7 @@ use tokio::time::Instant;
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. A write with a later revision never has an earlier time. This order of times holds regardless of how long
-    /// each request takes.
+    /// The time of the write. A write with a later revision never has an earlier time, regardless of how long each request takes.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
@@ -40,6 +39,6 @@ pub fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // A write from a background controller belongs to no request.
+    // A write from a background controller does not belong to a request.
     let _ = COMMITTED.try_with(note);
 }

@@ -10,7 +10,7 @@ const VERSION: &str = "meta.k8s.io/v1";
 /// A position in a list, and the revision of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The revision. The field is `None` if the list shows the newest state.
+    /// The revision of the list. The field is `None` if the next page comes from the newest state instead of the state at a fixed revision.
     pub revision: Option<u64>,
     /// The first key of the next page. The key is relative to the collection.
     pub start: String,

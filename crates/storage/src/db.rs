@@ -30,8 +30,8 @@ use crate::{
     Stored,
 };
 
-/// The minimum for the size limit in bytes of a backlog, which contains the unread changes for a follower of several resources.
-/// With a smaller backlog, the follower might have to list again after every change.
+/// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a follower of several resources has not read yet.
+/// With a smaller limit, the follower might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
 /// The new value of an object, such as a quota. The store must commit this value together with the write of another object.
@@ -64,7 +64,7 @@ pub struct Db {
     /// The maximum number of changes that a follower of one resource has not read yet.
     max_lag: usize,
     /// The approximate maximum size in bytes of the changes that a follower of several resources has not read yet. This maximum is at least
-    /// as large as the log.
+    /// the size limit of the log.
     max_backlog_bytes: usize,
 }
 
@@ -75,8 +75,8 @@ struct Inner {
     followers: HashMap<ResourceKey, Followers>,
     /// The followers of several resources.
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of the upstream cluster. The field is `None` unless the store belongs to a
-    /// plan, which reads from a live cluster.
+    /// The mirrored objects of the upstream cluster. The field is `None` unless the store belongs to a plan, which is a dry run on top of a
+    /// live cluster.
     mirror: Option<Mirror>,
 }
 
@@ -109,7 +109,7 @@ impl Db {
         }
     }
 
-    /// Keeps the decoded form of the objects of those resources for which `is_read_often` returns true.
+    /// Sets the function that determines for which resources the store keeps the decoded form of the objects.
     pub fn keeping_trees_of(self, is_read_often: fn(resource: &str) -> bool) -> Self {
         Self { is_read_often, ..self }
     }
@@ -196,8 +196,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object together with the quota updates that it causes, in one step. If the state of an object does not
-    /// satisfy its expectation, or if `precondition` returns false, nothing is written.
+    /// Writes an object and the resulting quota updates in one step. If any of these objects does not have its expected state, or if
+    /// `precondition` returns false, nothing is written.
     pub fn commit(
         &self,
         resource: &ResourceKey,
@@ -281,13 +281,13 @@ impl Db {
         changes
     }
 
-    /// Returns the current revision if the caller has read all changes from `changes` up to this revision.
+    /// Returns the current revision if `changes` contains no unread changes, and otherwise `None`.
     pub fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
         let inner = self.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
 
-    /// Returns the current revision if the caller has read all changes from `feed` up to this revision.
+    /// Returns the current revision if `feed` contains no unread changes, and otherwise `None`.
     pub fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
         let inner = self.lock();
         feed.is_read(&inner).then(|| inner.store.revision())

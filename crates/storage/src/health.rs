@@ -110,7 +110,7 @@ impl Health {
         Running(self)
     }
 
-    /// If `fails` is true, the check fails. A guard that counts a controller as running until the guard is dropped.
+    /// If `fails` is true, makes the check with the name `check` fail. If `fails` is false, undoes this effect of an earlier call.
     pub fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {
@@ -121,7 +121,7 @@ impl Health {
     }
 }
 
-/// A guard that counts a running controller until it is dropped.
+/// A guard. As long as the guard exists, its controller counts as running.
 #[derive(Debug)]
 pub struct Running<'a>(&'a Health);
 

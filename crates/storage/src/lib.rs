@@ -7,8 +7,8 @@
 //! - A [`ContinueToken`](continue_token::ContinueToken) identifies the next page of a list.
 //! - [`Committed`](committed::Committed) records the last write of a request.
 //!
-//! Some types of `pintle-store` have shorter names in this crate, such as [`Change`] and [`Range`]. The crate contains no rule of any kind:
-//! it stores what it gets. Start with `db.rs`.
+//! Some types of `pintle-store` have shorter names in this crate, such as [`Change`] and [`Range`]. The crate does not validate objects and
+//! contains no code for particular kinds. Start with `db.rs`.
 //!
 //! ```
 //! use std::sync::Arc;

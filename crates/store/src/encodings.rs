@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Eviction skips objects whose encodings were used recently. This is the maximum number of objects that one eviction run skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding in which the store caches an object or a group of objects, in addition to the stored JSON.
+/// An encoding of an object or of a group of objects, other than the stored JSON. The store caches such encodings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The whole object as a protobuf message.
@@ -42,10 +42,10 @@ impl Encoding {
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects that have cached encodings, in the order in which they will be checked for eviction. Each time the queue has doubled its
-    /// length, the cache removes the objects that no longer exist from the queue.
+    /// The objects that have cached encodings, in the order in which they will be checked for eviction. Each time the length of the queue
+    /// has doubled, the cache removes from the queue all objects that no longer exist.
     queue: Mutex<EvictionQueue>,
-    /// The current second, and the objects that have encodings that are valid only during this second.
+    /// The current second, and the objects with encodings that are valid only during this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
 }
 

@@ -18,8 +18,7 @@ use super::interner::{Interned, Interner};
 /// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The members that all kinds have come first, in the same order as in Go. All other members follow, sorted by
-    /// name.
+    /// The common members of all kinds come first, in the same order as in Go. All other members follow, sorted by name.
     Declared,
     /// All members are sorted by name. Custom resources have this order.
     Sorted,
@@ -39,7 +38,7 @@ pub(crate) enum Member {
     Finalizers,
 }
 
-/// The members of the metadata in Go's order.
+/// The names of the members of `metadata`, in Go's order.
 pub const METADATA: [&str; 15] = [
     "name",
     "generateName",
@@ -76,7 +75,7 @@ const MEMBERS: [&str; 9] = [
 
 /// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. When the object is written to a response,
 /// its revision is inserted into the `resourceVersion`. Therefore, an object can be encoded before its revision is known. For the same
-/// reason, a deletion event shares the bytes of the object's last write, although its revision differs.
+/// reason, a deletion event shares the bytes of the object's last write, although the event has a different revision.
 ///
 /// The interner stores long members, and the managed fields of each manager, so that several objects share them. Most interned values also
 /// occur in the previous version of the object or in other objects of the same template.
@@ -108,7 +107,7 @@ impl JsonBody {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`. No revision is inserted into this object later.
+    /// Encodes an object without a `resourceVersion`. The encoding has no place into which a revision can be inserted later.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }

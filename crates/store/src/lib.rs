@@ -11,8 +11,8 @@
 //!   in the log.
 //! - [`Interner`] stores a value only once, even if several objects contain it.
 //!
-//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store can return the state at
-//! the current revision, and at every earlier revision that is not compacted yet. The store takes only short locks, which protect data that
+//! The store does not do I/O, read a clock or start tasks. The caller passes the time of each write. The store can return the state at the
+//! current revision, and at every earlier revision that is not compacted yet. The store takes only short locks, which protect data that
 //! several objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from
 //! [`now`](VersionedStore::now) without the lock.
 //!
@@ -79,7 +79,8 @@ pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange,
 pub struct History {
     /// The maximum number of changes that the log keeps for each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand older changes, of any resource.
+    /// The maximum age of a change in the log. Each write drops at most a thousand changes that are older than this. These changes can
+    /// belong to any resource.
     pub max_age: Duration,
     /// The approximate maximum of the total size of all logs, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
@@ -97,8 +98,8 @@ impl Default for History {
 /// The maximum number of changes that one write drops because the changes are too old. This limit bounds the time that a write takes.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The precondition of a write: the state that the object must have before the write. If the object has another state, the write fails and
-/// changes nothing.
+/// The precondition of a write: the state that the object must have before the write. If the object has a different state, the write fails
+/// and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -132,7 +133,7 @@ pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON. Its size limit is half of the size limit of the change log.
+    /// The cache for encodings other than JSON. The size limit of the cache is half of the size limit of the change log.
     encoding_cache: Arc<EncodingCache>,
     /// The interner for data that occurs in several objects or in several versions of an object.
     interner: Arc<Interner>,
@@ -216,8 +217,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns an error if the object does not exist or has another revision. If the method returns an error, nothing
-    /// was removed.
+    /// Returns an error if the object does not exist or has a different revision. If the method returns an error, nothing was removed.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -265,15 +265,13 @@ impl VersionedStore {
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns a revision at which the resource has the state that it had at `time`. The method considers only changes that are still in
-    /// the log.
+    /// Returns a revision that represents the state of the resource at `time`. The method considers only changes that are still in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time at which a resource changed for the last time, up to and including `revision`. Returns `None` if the log does not
-    /// contain this change.
+    /// Returns the time of a resource's last change up to and including `revision`. Returns `None` if the log does not contain this change.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
@@ -296,8 +294,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object. The log gets no entry for this change. Therefore, past states that are
-    /// read later contain the change, too. Returns the change. Returns `None` if the object to remove does not exist.
+    /// Sets an object with this revision, or removes the object. The change is not logged. Therefore, later reads of a past state cannot
+    /// undo the change and return it as a part of that state. Returns the change. Returns `None` if the object to remove does not exist.
     pub fn set(
         &mut self,
         now: Instant,
@@ -341,7 +339,8 @@ impl VersionedStore {
         }
     }
 
-    /// Drops the change log of one resource. A server calls this method when it sets up the storage of the resource again.
+    /// Drops the change log of one resource. For example, a server calls this method when the definition of a custom resource is created,
+    /// changed or deleted.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));

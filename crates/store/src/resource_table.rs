@@ -11,7 +11,7 @@ use super::stored::Origin;
 use crate::past::Past;
 use crate::stored::{ResourceKey, StoreChange};
 
-/// The maximum number of snapshots that the table keeps although no reader uses them.
+/// The maximum number of unused snapshots that the table keeps. A snapshot is unused if no reader uses it.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
 /// The changes of one resource. The oldest change is first.
@@ -25,7 +25,7 @@ pub(super) struct Table {
     /// available only to its current readers.
     era: u64,
     /// The [`Origin`] of each API version in which objects were written. All objects that were written in the same API version
-    /// share an origin. There are at most as many origins as the resource has ever had API versions.
+    /// share an origin. There is at most one origin for each API version that the resource has ever had.
     origins: Vec<Arc<Origin>>,
     /// The approximate size of this change log, in bytes.
     log_bytes: usize,
@@ -99,8 +99,8 @@ impl Table {
     }
 
     /// Returns the state that the resource had at a revision. To compute this state, a reader undoes changes in a later state. The later
-    /// state is the oldest snapshot that is not older than the revision. If there is no such snapshot, it is `now`, which contains the
-    /// current objects.
+    /// state is the oldest snapshot that is not older than the revision. If there is no such snapshot, the later state is `now`, which
+    /// contains the current objects.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -108,8 +108,8 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at a revision until a later change is dropped from the log. Also drops the oldest unused snapshots if there are too
-    /// many.
+    /// Keeps a snapshot at a revision until a later change is dropped from the log. If there are too many unused snapshots, drops the
+    /// oldest ones.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();

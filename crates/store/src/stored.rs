@@ -78,7 +78,7 @@ impl Origin {
     }
 }
 
-/// An immutable version of an object, as one write stored it.
+/// A version of an object. Each write stores a new version, and a stored version never changes.
 ///
 /// The object is stored as the bytes that are sent to clients. These bytes do not contain `apiVersion` and `kind`. Both members depend on
 /// the API version that a client requests, and lists of built-in kinds omit them. The `apiVersion` of the write is stored separately,
@@ -171,7 +171,7 @@ impl Stored {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
 
-    /// Returns a copy of the object with another revision.
+    /// Returns a copy of the object with the given revision.
     pub fn at(&self, revision: u64) -> Self {
         let other = Self::new(revision, self.origin.clone(), false, self.body.clone());
         if let Some(Derived { fits, fields, .. }) = self.derived.get().map(Box::as_ref) {
@@ -251,7 +251,7 @@ impl Stored {
 
     /// Returns the value that a selectable field has in one form of the object. A form is the shape of objects in one served API version,
     /// and `form` is its number. `at` is the index of the field in the order that the kind defines. The first call computes the values of
-    /// all fields with `read`, and keeps them. Returns `None` if the object already keeps values of another form.
+    /// all fields with `read`, and stores the values. Returns `None` if the stored values belong to a different form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
@@ -303,8 +303,8 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns whether the stored bytes are known to need no conversion to the form with this number. If the result is false, it is unknown
-    /// whether a conversion is necessary.
+    /// Returns true if [`note_fit`](Self::note_fit) was last called with this number for these bytes. The stored bytes then need no
+    /// conversion to the form with this number. If the result is false, it is unknown whether a conversion is necessary.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // With the reference counts of the `Arc` and the overhead of malloc, these two types take 96 and 80 bytes.
+        // With the reference counts of the `Arc` and the overhead of malloc, a `Stored` takes 96 bytes, and a `StoreChange` takes 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

@@ -74,8 +74,8 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// For each available revision, checks that the store returns the objects of this revision. Also checks that the changes after this
-    /// revision lead to the current objects.
+    /// For each available revision, checks that the store returns the objects of this revision. For each such revision, checks that the
+    /// changes after this revision lead to the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -296,7 +296,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
-    // The values that the store keeps for all logs together agree with the log of each resource.
+    // The store keeps two values for all change logs together. Both values must agree with the logs of the resources.
     assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use super::encodings::Encodings;
 use crate::stored::Key;
 
-/// A B-tree that maps keys to values. A clone of the tree is an immutable snapshot. A write copies only those nodes on the path to
-/// the written key that are shared with clones.
+/// A B-tree that maps keys to values. A clone of the tree is an immutable snapshot. A write copies a node only if the node is on the path
+/// to the written key and is shared with a clone.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
@@ -23,7 +23,8 @@ pub(super) struct Branch<V> {
     /// The number of values in all leaves below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of all values below this branch together. These encodings are dropped when one of these values changes.
+    /// The cached encodings. Each encoding contains all values below this branch. These encodings are dropped when one of these values
+    /// changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 

@@ -1,4 +1,4 @@
-//! Clients of a collection. The collection logs the requests of each client, and a test can inject faults into them.
+//! Clients of a collection. The collection logs the requests of each client, and a test can inject faults into these requests.
 
 use std::fmt;
 use std::future::pending;

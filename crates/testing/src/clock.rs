@@ -30,7 +30,7 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The clock on which all sleepers wait. Its time is the sum of all steps so far.
+    /// The clock on which all sleepers wait. The time of this clock is the sum of all steps so far.
     steps: ManualClock,
     start: Instant,
     /// If this clock follows tokio's clock, this is the time that tokio's clock showed when this clock was created.
@@ -51,7 +51,7 @@ impl SteppedClock {
 
     /// Creates a clock that follows tokio's clock. Tokio's clock may be paused.
     ///
-    /// A step simulates that the whole process was suspended. A step does not affect tokio's timers.
+    /// A step simulates a suspension of the whole process. A step does not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }

@@ -72,7 +72,7 @@ pub struct CollectionConfig {
     /// Whether lists at revision "0" ignore the limit and return all objects, as on a server with a watch cache. The
     /// default is true.
     pub watch_cache: bool,
-    /// The fields that field selectors may use, such as `spec.color`. They correspond to the `selectableFields` in a
+    /// The fields that field selectors may use, such as `spec.color`. These fields correspond to the `selectableFields` in a
     /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always allowed. For a built-in kind, the fields
     /// that a real server supports are allowed too, such as `spec.nodeName` for pods. By default, the list is empty.
     pub selectable_fields: Vec<String>,
@@ -93,8 +93,8 @@ impl<T: Resource> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection for this resource. Use this function for a type that belongs to no single resource,
-    /// such as [`DynamicObject`](pintle_meta::DynamicObject).
+    /// Creates an empty collection for this resource. Use this function for a type that does not belong to a single resource, such as
+    /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
         let store = Mutex::new(Store::new(resource, watch_cache, selectable_fields));
@@ -131,7 +131,7 @@ impl<T> Collection<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the object has no metadata, or if its name and namespace do not fit the resource.
+    /// Panics if the object has no metadata, or if its name and namespace are not valid for the resource.
     pub fn put_raw(&self, object: Value) {
         self.put_value(object);
     }
@@ -186,8 +186,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the name and namespace do not fit the resource, or if the object cannot be serialized to JSON or
-    /// decoded from it.
+    /// Panics if the name and namespace are not valid for the resource, or if the object cannot be serialized to JSON or decoded from it.
     #[track_caller]
     pub fn put(&self, object: T) -> T {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))

@@ -7,7 +7,7 @@ use std::thread;
 
 /// Calls `check` with the content of each file in a folder, and then with random mutations of these contents. Use this function to test
 /// parsers of untrusted bytes. `check` must panic if it finds a bug. If `check` panics, the function prints the input and the name of the
-/// input's file.
+/// file that contains the original input.
 ///
 /// The mutations are the same in each run, so a test always has the same result. The environment variable
 /// `PINTLE_MUTATIONS` sets the number of mutations. All calls of `check` run on a thread with a stack of 2 MiB, which is the default for

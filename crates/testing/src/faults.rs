@@ -14,7 +14,7 @@ use crate::request::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. In a queue of faults, this outcome consumes one entry.
+    /// The request succeeds. Like every queued outcome, a queued `Pass` applies to a single request.
     Pass,
     /// The request is not executed, and the client receives this error.
     Fails(ApiError),
@@ -73,7 +73,7 @@ impl Break {
 /// handles to the same script.
 ///
 /// The script of the collection applies to the requests of all clients. Several faults can apply to the same request.
-/// They are checked in the following order. The first fault in this order that applies to the request determines the outcome:
+/// The faults are checked in the following order. The first fault in this order that applies to the request determines the outcome:
 ///
 /// 1. a cut connection of the client
 /// 2. the client's first queued fault for the verb

@@ -46,9 +46,9 @@
 //! - A [`Collection`] stores the objects of one resource, as an API server does. Code under test uses a collection as a
 //!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects
 //!   directly with the collection's methods. A [`CollectionConfig`] is the configuration of a collection.
-//! - A [`Client`] is one caller of a collection. It has its own faults and a name, which the request log contains.
+//! - A [`Client`] is one caller of a collection. A client has its own faults and a name. The request log contains the name.
 //! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] states how a page or a watch breaks.
-//! - A [`RecordedRequest`] is an entry of the request log. The entry contains a [`Call`] and the name of its client.
+//! - A [`RecordedRequest`] is an entry of the request log. The entry contains a [`Call`] and the name of the client that made the call.
 //!   Faults can be queued for the [`Verb`] of a call.
 //! - A [`Page`] and [`Events`] are the streams that lists and watches return.
 //! - A [`PanickingProvider`] is a metrics provider with instruments that panic.

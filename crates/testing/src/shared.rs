@@ -13,7 +13,7 @@ use crate::clock::SteppedClock;
 use crate::faults::FaultScript;
 use crate::store::{Store, key_of};
 
-/// The state of a collection. Its type does not depend on the object type.
+/// The state of a collection. This type does not depend on the object type.
 pub(crate) struct Shared {
     pub(crate) store: Mutex<Store>,
     pub(crate) clock: SteppedClock,

@@ -1,7 +1,7 @@
 //! The store of one resource: its objects, the log of changes, and the watches. Each watch has a position in the log.
 //!
-//! Watches, pages and lists of past revisions are all computed from the log. This module takes no lock, reads no clock
-//! and calls no user code.
+//! Watches, pages and lists of past revisions are all computed from the log. This module does not take locks, read a clock or call user
+//! code.
 
 mod errors;
 mod read;
@@ -130,8 +130,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns an object with the same content and another revision. Deletions need such a copy, because the last state
-    /// of a deleted object has the revision of the deletion.
+    /// Returns an object with the same content and the given revision. Deletions need such a copy, because the last state of a deleted
+    /// object has the revision of the deletion.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();

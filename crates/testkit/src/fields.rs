@@ -1,4 +1,4 @@
-//! Compares objects, after the fields that differ from run to run were removed.
+//! Removes the fields that differ from run to run, and then compares objects.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ const SERVER_METADATA: [&str; 6] =
 /// The maximum length of a value in a report.
 const SHOWN: usize = 120;
 
-/// Replaces the values of a Secret by digests, so that no report shows the values.
+/// Replaces the values of a Secret with digests, so that no report shows the values.
 pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     if resource != "secrets" {
         return;

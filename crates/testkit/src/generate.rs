@@ -136,7 +136,7 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
 }
 
 /// Returns an integer that satisfies the bounds of the schema, or a string that satisfies its pattern, format and
-/// lengths. Without these rules, returns a port or a percentage.
+/// lengths. If the schema has no such rules, returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
     let has = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
@@ -193,7 +193,8 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. Leaves out the fields that only variants which were not chosen require.
+/// Chooses one variant of each `oneOf` and `anyOf`. Excludes the fields that other variants require and the chosen variant does not
+/// require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -209,8 +210,8 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Some variants restrict a field to a few values, such as the tag of an enum. If the fields fit such a variant, sets this field to the
-/// first of these values.
+/// Some variants of a `oneOf` or `anyOf` restrict a field to a few values, such as the tag of an enum. If `fields` contains all required
+/// fields of such a variant, sets the restricted field to the first of these values.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

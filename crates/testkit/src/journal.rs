@@ -36,9 +36,10 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests that began before it.
+    /// The start of the current second, and the number of requests that began before this second.
     second: (Instant, usize),
-    /// The names of processes that have ended, each with the cause: a panic, or an error although the test kit did not disturb the process.
+    /// The names of processes that have ended, each with the cause. The cause is a panic, or an error that the test kit did not provoke
+    /// with a disturbance.
     ended: Vec<(String, String)>,
     /// The names of the processes whose tasks are alive.
     running: BTreeSet<String>,
@@ -126,7 +127,7 @@ impl Journal {
         }
     }
 
-    /// Records a stored Lease after a write of a process.
+    /// Records the stored Lease after a process has written it.
     pub(crate) fn lease_written(&self, process: &str, lease: &Value) {
         let text = |path: &str| lease.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let Ok(revision) = text("/metadata/resourceVersion").parse() else { return };
@@ -134,7 +135,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records the time at which the user has done something to which the operator must react.
+    /// Records that the user has just done something, and that the operator must react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }

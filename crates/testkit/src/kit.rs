@@ -62,9 +62,8 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets the time after which an operator that changes nothing counts as idle. The default is 30 s on the paused clock. The default is
-    /// longer than the time in which another process takes over a Lease. Increase the value if the operator waits longer between two
-    /// writes.
+    /// Sets the time after which an operator that changes nothing counts as idle. The default is 30 s on the paused clock, which is longer
+    /// than another process needs to take over a Lease. Increase the value if the operator waits longer between two writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
@@ -86,9 +85,9 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So
-    /// the operator can install the resource of the object first. The step also works while an object with the same
-    /// name is still being deleted.
+    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So the operator can
+    /// first install the CustomResourceDefinition of the object. The step also works while an object with the same name is still being
+    /// deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -110,8 +109,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user runs the given function. The step begins when the operator is idle. It is repeated until it succeeds,
-    /// for at most two minutes.
+    /// Adds a step in which the user runs the given function. The step begins when the operator is idle. If the function fails, the step
+    /// calls it again until it succeeds, for at most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,

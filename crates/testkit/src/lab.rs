@@ -108,8 +108,8 @@ impl<W: World> Lab<W> {
     }
 
     /// Makes the next `times` requests of this kind fail with this HTTP status, whichever process sends them. `request` is a verb and a
-    /// resource, in the form in which reports show them: `patch configmaps`, `patch websites/status`, `list websites`. For other faults,
-    /// see [`faults`](Self::faults).
+    /// resource, as in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see
+    /// [`faults`](Self::faults).
     ///
     /// If no request has failed because of this rule when the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
     ///
@@ -134,7 +134,7 @@ impl<W: World> Lab<W> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push((rule, format!("{request}: {status}")));
     }
 
-    /// Fails if a rule of [`fail`](Self::fail) has failed no request.
+    /// Returns an error if a rule of [`fail`](Self::fail) has not made any request fail.
     pub(crate) fn check_rules(&self) -> Result<(), Violation> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         match rules.iter().find(|(rule, _)| self.faults().hits_of(*rule) == 0) {
@@ -249,7 +249,7 @@ impl<W: World> Lab<W> {
         self.running().is_empty() && self.check_ended().is_err()
     }
 
-    /// Returns the error of the operator if it has ended and no process is left.
+    /// If the operator has ended with an error and no process is left, returns this error.
     fn check_running(&self) -> Result<(), Violation> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }

@@ -76,12 +76,12 @@
 //! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, these runs send
 //!   the same requests. Each run seeds the generator of the crate `fastrand`. An operator that iterates over a
 //!   `HashMap`, or that works on several threads, is not deterministic.
-//! - `survives_crashes` fails if a crash does not happen. It never counts a run without its crash.
+//! - `survives_crashes` fails if a crash does not happen. It never counts a run in which the crash did not happen as a success.
 //! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. If the
 //!   paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. But an operator that
 //!   blocks its thread blocks the test.
-//! - A run serves no probes, no metrics and no debug page, because parallel runs would use the same port. It serves
-//!   webhooks on a free port.
+//! - A run serves no probes, no metrics and no debug page, because parallel runs would use the same port. A run serves webhooks on a free
+//!   port.
 //! - If the operator ends with an error and no process is left, a waiting test fails immediately with this error.
 //! - No report shows the values of a Secret.
 

@@ -135,7 +135,8 @@ impl SentRequest {
         is_registration(&self.group, &self.resource)
     }
 
-    /// Returns whether the request shows that the operator is not idle, because it changed an object or is a failed write.
+    /// Returns whether the request shows that the operator is not idle. This is the case if the request changed an object, or if it was a
+    /// write that failed.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())

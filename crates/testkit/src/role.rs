@@ -12,11 +12,11 @@ use crate::request::SentRequest;
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
-/// A ServiceAccount, with roles and bindings that grant the permissions which recorded requests need. The `Display` implementation writes
+/// A ServiceAccount, and the roles and bindings that grant the permissions for all recorded requests. The `Display` implementation writes
 /// YAML for `kubectl apply`.
 ///
-/// The role contains a permission only if a recorded request needed it. So the test whose requests are recorded should include deletions
-/// and conflicts. You can also use the requests of [chaos](crate::Kit::survives_chaos).
+/// The role contains a permission only if a recorded request needed it. So record a test that includes deletions and conflicts. You can
+/// also record the requests of [`survives_chaos`](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
@@ -54,8 +54,8 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // To install a definition, the operator lists it, and watches it if it is not established yet. So even if this run has no
-            // watch, another run may need it.
+            // To install a definition, the operator lists the definition. If the definition is not established yet, the operator also
+            // watches it. So even if this run has no watch, another run may need the permission.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }

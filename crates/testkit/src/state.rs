@@ -13,7 +13,7 @@ const SHOWN: usize = 20;
 /// The final state of a run: all objects of the server, and the world outside of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    /// The objects, by resource and key. Objects with generated names share a key.
+    /// The objects, by resource and key. Objects with the same `generateName` share a key, because generated names differ from run to run.
     objects: BTreeMap<String, Vec<Value>>,
     world: Value,
 }
@@ -105,7 +105,7 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns the values of an object that differ from run to run, each with its replacement: the uid, and a generated name.
+/// Returns the uid and the generated name of an object, each with a replacement. These values differ from run to run.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));

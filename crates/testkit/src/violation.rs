@@ -79,7 +79,8 @@ pub enum Violation {
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
     },
-    /// A rule of [`Lab::fail`](crate::Lab::fail) failed no request, so the test did not show how the operator handles the failure.
+    /// A rule of [`Lab::fail`](crate::Lab::fail) did not make any request fail, so the test did not show how the operator handles the
+    /// failure.
     #[error("no request was failed by the rule {rule:?}; the last requests are:{}", lines(.requests))]
     UnusedRule {
         /// The kind of request and the status, such as `patch configmaps: 503`.
@@ -88,8 +89,8 @@ pub enum Violation {
         requests: Vec<SentRequest>,
     },
     /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing. Definitions,
-    /// registered webhooks and finalizers do not count as changes. Events count, and so does a world that differed from
-    /// its first state after any step of the user.
+    /// registered webhooks and finalizers do not count as changes. Events count as changes. A world that differed from its first state
+    /// after any step of the user counts as a change, too.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}", lines(.requests))]
     NoEffect {
         /// The last requests of the operator.

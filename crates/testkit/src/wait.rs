@@ -23,7 +23,7 @@ pub(crate) fn interval(since: Duration) -> Duration {
 /// Observes a value until `accept` returns true, and returns that value. Waits at most two minutes on tokio's clock.
 /// For another limit, see [`eventually_within`].
 ///
-/// The interval between two observations is 20 ms at first. After one second, it is 2% of the time since the start.
+/// The interval between two observations is 20 ms at first. After one second, the interval is 2% of the time since the start.
 ///
 /// # Examples
 ///

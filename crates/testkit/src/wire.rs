@@ -88,7 +88,7 @@ struct LinkState {
     matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
-    /// A token that is cancelled when all open watches break. It wakes the watches in the order in which they began.
+    /// A token that is cancelled when all open watches break. The cancellation wakes the watches in the order in which they began.
     broken: CancellationToken,
 }
 
@@ -254,7 +254,7 @@ impl Link {
         self.journal.lease_written(&self.process, &lease);
     }
 
-    /// Cuts the connection. If `disturbance.kills` is set, also kills the process.
+    /// Cuts the connection. If `disturbance.kills` is set, kills the process, too.
     async fn cut(
         &self,
         index: usize,

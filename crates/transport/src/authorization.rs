@@ -14,8 +14,8 @@ pub fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderVa
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
-/// Returns a header value that is marked as sensitive, so the `Debug` output does not contain the value. When the last
-/// request drops the value, its memory is wiped.
+/// Returns a header value that is marked as sensitive, so the `Debug` output does not contain the value. The memory of the value is wiped
+/// when the last request drops the value.
 pub fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {

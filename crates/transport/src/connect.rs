@@ -114,7 +114,7 @@ pub struct Conn {
     observer: Option<ReadObserver>,
 }
 
-/// A TCP connection, a TLS connection over TCP, or a TLS connection over a TLS connection to a proxy.
+/// A connection: plain TCP, TLS over TCP, or TLS inside of a TLS connection to a proxy.
 type Stream = Box<dyn Io>;
 
 trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}

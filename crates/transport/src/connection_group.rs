@@ -190,8 +190,8 @@ impl ConnectionGroup {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // Free the memory of the dial before the driver starts, because the driver's task runs until the
-                // connection ends.
+                // Free the memory of the dial before the driver starts. Otherwise, this memory would stay allocated until the connection
+                // ends.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
@@ -412,8 +412,8 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server can change its stream limit at any time. If the limit changes, the next request at the latest makes this task poll the
-        // connection and see the new limit.
+        // The server can change its stream limit at any time. The next request makes this task poll the connection, so the task then sees
+        // the new limit at the latest.
         let changed = poll_fn(|cx| {
             // The requests on this connection return the error, so the error is ignored here.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
@@ -456,7 +456,7 @@ pub(super) struct PooledConnection {
     link: Option<Link>,
     /// Whether a request was sent.
     is_used: bool,
-    /// A guard that stops the upload of the request body when it is dropped.
+    /// A guard for the upload of the request body. Dropping the guard stops the upload.
     upload: Option<oneshot::Sender<()>>,
 }
 
@@ -502,7 +502,7 @@ impl PooledConnection {
                 http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
             (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
-            // A connection is replaced only when its response is over.
+            // The response is over if the connection is gone or uses another protocol.
             (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }

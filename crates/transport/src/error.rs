@@ -1,4 +1,4 @@
-//! The error of a configuration, and helpers for errors.
+//! The error for an invalid configuration, and a function that iterates over the sources of an error.
 
 use std::error::Error as StdError;
 use std::io;

@@ -1,4 +1,4 @@
-//! The options of an exchange, and what HTTP/1.1 and HTTP/2 share.
+//! The options for sending one request, and definitions that both HTTP/1.1 and HTTP/2 use.
 
 use std::time::Duration;
 

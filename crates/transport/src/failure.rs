@@ -1,4 +1,4 @@
-//! The failures of exchanges, and what they prove.
+//! The reasons why a request got no response. Each reason shows whether the server may have processed the request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -65,8 +65,8 @@ impl Failure {
     pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If
-        // the connection was reused, or if the TLS error has another cause, the server may have processed the request.
+        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If the connection was
+        // reused, or if the TLS error has a different cause, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }
@@ -84,7 +84,7 @@ impl Failure {
     }
 }
 
-/// The source of the error that a request gets if its dial is dropped, because the runtime of the dial or the client was dropped.
+/// The source of a request's error if the request's dial was dropped. A dial is dropped together with its runtime or its client.
 #[derive(Debug)]
 struct Interrupted;
 

@@ -16,8 +16,8 @@ const MAX_SIZE: u64 = 4 << 20;
 /// The maximum time that a request waits until a file is read.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the content of a file. When the caller drops the content, its memory is wiped. Returns an error if the file
-/// is not a regular file. For example, a pipe cannot be read twice and may have no writer. A device may have no end.
+/// Returns the content of a file. The memory of the content is wiped when the caller drops the content. Returns an error if the file is not
+/// a regular file. For example, a pipe cannot be read twice and may have no writer. A device may have no end.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     // Check the file type before opening the file, because opening a pipe blocks.
@@ -36,8 +36,8 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 
 /// Reads files in a background thread. Only one read is in progress at any time, and all callers share its result. The
 /// read continues even if a caller is cancelled. A network file system may block a read forever. Therefore, callers
-/// wait only for a limited time, and the shutdown of a tokio runtime does not wait for a read. If a read finishes after
-/// the timeout, the next caller gets its result.
+/// wait only for a limited time, and the shutdown of a tokio runtime does not wait for a read. If a read finishes after the timeout, the
+/// next caller gets the result of that read.
 pub struct FileReader<T> {
     /// A description of the files for log messages.
     what: &'static str,

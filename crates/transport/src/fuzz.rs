@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each
-//! function panics if the tested code violates a property for the given input.
+//! Entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the tests below call these functions. Each function panics if the
+//! tested code violates a property for the given input.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -91,7 +91,7 @@ pub fn http1_response(bytes: &[u8]) {
         let Ok((status, body, left)) = whole else { continue };
         assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
         assert!(!is_head || body.is_empty());
-        // The response is complete, so other data after it does not change it.
+        // The response is complete, so data after the response does not change the response.
         if left > 0 {
             let end = bytes.len() - left;
             assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));

@@ -186,7 +186,7 @@ impl Http1 {
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                // If the socket has failed, the next read returns what the server has sent, or the end.
+                // If the socket has failed, the next read returns the data that the server has sent, or reports the end of the data.
                 Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
                 Poll::Pending => {
                     return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
@@ -241,7 +241,7 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// Reads a response that arrives in pieces of `step` bytes. Returns its status, its body, and the number of bytes after
+/// Reads a response that arrives in pieces of `step` bytes. Returns the status and the body of the response, and the number of bytes after
 /// the response. The server closes the connection after the last piece.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn http1_read(

@@ -5,13 +5,13 @@
 //! - [`Transport`] sends a request over a pooled connection and returns the response. [`TransportConfig`] describes the
 //!   server, its certificates and its proxy.
 //! - [`RequestBody`] and [`ResponseBody`] are the bodies. A response body owns its connection until the body ends.
-//! - [`ExchangeOptions`] selects the connection of a request. [`Failure`] states what happened if there is no response.
+//! - [`ExchangeOptions`] contains the options for sending one request. [`Failure`] states why a request got no response.
 //! - [`Upgraded`] is a connection that changed its protocol.
-//! - [`Timers`] limits the time of short futures at a low cost.
+//! - [`Timers`] adds a time limit to a short future, and is cheaper than a new tokio timer for each future.
 //! - [`authorization`] makes `Authorization` headers. [`files`] reads files whose content changes.
 //!
-//! The crate knows no resource and no verb. It retries nothing, except that it replaces a reused connection on which no
-//! byte was sent. Start with `transport.rs`.
+//! The crate contains no code for particular resources or verbs. It retries a request only if a reused connection fails before any byte of
+//! the request was sent. Start with `transport.rs`.
 //!
 //! ```
 //! # use std::time::Duration;

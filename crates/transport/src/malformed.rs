@@ -24,7 +24,8 @@ pub(crate) enum Malformed {
     Chunk(&'static str),
 }
 
-/// Returns whether one of the causes is a response that is not valid HTTP. Such a response is not a lost response.
+/// Returns whether one of the error's causes is a response that is not valid HTTP. Such a response was received, so it does not count as
+/// lost.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());
     matches!(

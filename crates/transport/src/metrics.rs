@@ -17,7 +17,7 @@ static RESOLVED: Metric = Metric {
 pub(crate) struct LookUps {
     provider: Arc<dyn Provider>,
     host: String,
-    /// The instrument. The first lookup creates it, so that an IP address has no instrument.
+    /// The histogram for the lookups. The first lookup creates the histogram. An IP address needs no lookup, so it gets no histogram.
     resolved: OnceLock<Box<dyn Histogram>>,
 }
 
@@ -42,8 +42,8 @@ impl Drop for LookUp<'_> {
     fn drop(&mut self) {
         let LookUps { provider, host, resolved } = self.all;
         if resolved.get().is_none() {
-            // Call the provider while no other thread waits for the cell. If another thread sets the cell first, its
-            // instrument is used.
+            // Call the provider while no other thread waits for the cell. If another thread sets the cell first, the histogram of that
+            // thread is used.
             let made = provider.histogram(&RESOLVED, &[host]);
             drop(resolved.set(made));
         }

@@ -1,5 +1,5 @@
 //! The connection pool. The pool assigns connections to requests, and decides when to dial and which connections to
-//! close. The pool does no I/O, does not read a clock and takes no lock.
+//! close. The pool does not do I/O, read a clock or take locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -80,8 +80,8 @@ pub(super) enum Acquired {
 /// The time after which the pool closes an idle connection, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The maximum number of idle HTTP/1 connections. With Go's limit of 25, the client would have to dial again for each
-/// burst of more than 25 requests. The pool reuses the most recently used connection first. As a result, connections
-/// that later bursts do not need close after [`IDLE_TIMEOUT`].
+/// burst of more than 25 requests. The pool reuses the most recently used connection first. So if a later burst is smaller, the connections
+/// that it does not need become idle and are closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
 /// The maximum number of streams on one connection, even if the server allows more streams. The flow-control windows of
 /// all these streams fit into the largest window of a connection (`CONNECTION_WINDOW` in connection_group.rs).

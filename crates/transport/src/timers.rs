@@ -1,4 +1,4 @@
-//! Timers for the deadlines of requests. Requests use the timers one after another.
+//! Timers for the deadlines of requests. When a request no longer needs its timer, another request reuses the timer.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -10,11 +10,12 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The timers of the requests of one group of connections.
+/// Reusable timers for the deadlines of requests. All requests of a `Transport` share these timers.
 ///
 /// Starting and cancelling a timer of tokio takes a lock of the runtime, and can wake another thread. Most requests end
-/// long before their deadline. So the group keeps a timer that a request does not need any more. The timer stays started
-/// with the deadline of an earlier request, and the next request moves the deadline only when the timer fires.
+/// long before their deadline. So `Timers` keeps a timer that a request no longer needs. The timer keeps running with the deadline of that
+/// request. The next request reuses the timer. If the timer's deadline is early enough, this request moves the deadline only when the timer
+/// fires.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 

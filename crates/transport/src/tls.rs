@@ -42,11 +42,12 @@ impl TlsSettings {
 /// The name of HTTP/1.1 in the TLS protocol negotiation.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The certificates and keys of a configuration. The configuration contains them as text or names files that contain them.
+/// The certificates and keys of a configuration. The configuration contains the certificates and keys as text, or contains the names of
+/// files with the text.
 ///
-/// The files are checked when a request is sent, but at most once every 10 s. New content is used only if all files are valid and fit
-/// together. As a result, a certificate is never combined with the wrong key, and a file that is only partly written has no effect. If a CA
-/// bundle is only partly written, its complete certificates are used until the next check.
+/// The files are checked when a request is sent, but at most once every 10 s. New content is used only if all files are valid and match
+/// each other. As a result, a certificate is never combined with the wrong key, and a file that is only partly written has no effect. If a
+/// CA bundle is only partly written, its complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -54,7 +55,7 @@ pub(super) struct TlsSource {
     /// `None` without files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The number of the credential plugin run that returned the current certificate.
+    /// The current certificate comes from the run of the credential plugin with this number.
     run: AtomicU64,
     state: Mutex<State>,
 }
@@ -62,7 +63,7 @@ pub(super) struct TlsSource {
 struct State {
     /// The configured certificates and keys. If a certificate or key is in a file, this is the content that the file had at the last check.
     configured: Arc<Material>,
-    /// The client certificate from a credential plugin. If set, it is used instead of the configured certificate.
+    /// The client certificate from a credential plugin. If this certificate is set, it is used instead of the configured certificate.
     pair: Option<ClientPair>,
 }
 
@@ -256,7 +257,7 @@ const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// Returns the PEM text of the CA certificates that the field `tls.ca` names or contains.
+/// Returns the PEM text of the CA certificates. The field `tls.ca` contains either this text or the path of a file with this text.
 ///
 /// # Errors
 ///
@@ -278,8 +279,8 @@ fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, Co
     }
 }
 
-/// Returns an error message that contains no text of the file. The parser's own message quotes lines of the file, and a
-/// private key without line breaks is a single line.
+/// Returns an error message that contains no text of the file. The parser's own message quotes lines of the file. If a private key has no
+/// line breaks, such a line contains the whole key.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
 /// Checks whether a PEM text is valid as certificates and as keys, and returns the errors.

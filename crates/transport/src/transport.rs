@@ -41,8 +41,8 @@ pub struct TransportConfig {
     pub http2: Http2Config,
     /// Whether cancelling a request also drops its connection.
     pub drop_connection_on_cancel: bool,
-    /// The provider of the metric `rest_client_dns_resolution_duration_seconds`. Destructors use the provider, so it
-    /// must not panic.
+    /// The provider of the metric `rest_client_dns_resolution_duration_seconds`. Destructors call the provider, so the provider must not
+    /// panic.
     pub metrics: Option<Arc<dyn Provider>>,
 }
 

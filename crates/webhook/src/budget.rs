@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum memory of all request bodies in flight together. A request whose body would exceed this limit waits.
+/// The maximum memory of all request bodies in flight together. If another body would exceed this limit, its request waits.
 const BYTES: usize = 256 << 20;
-/// The number of bytes for which one permit of the semaphore stands.
+/// The number of bytes that one permit of the semaphore represents.
 const PERMIT: usize = 64 << 10;
 /// A body that takes longer than this time to arrive is dropped if other bodies need its memory. API servers send a body without pauses.
 const SLOW: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! Logs failed conversions without one line for each of them.
+//! Logs failed conversions, and combines equal failures into one log line per period.
 //!
-//! If an object cannot be converted, the API server repeats the conversion for each list and watch, without an end.
+//! If an object cannot be converted, the API server repeats the conversion forever, for each list and watch.
 
 use std::collections::HashMap;
 use std::mem::take;
@@ -42,7 +42,7 @@ impl FailureLog {
         }
     }
 
-    /// Records a failure. If it should be logged, returns the number of failures since the last line.
+    /// Records a failure. If the failure should be logged, returns the number of failures since the last log line.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
         // The code under the lock does not panic.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The crate `crates/fuzz/` and the tests below use them. Each function panics if its
-//! property does not hold.
+//! Entry points for fuzzing. The crate `crates/fuzz/` and the tests below use these functions. Each function checks a property and panics
+//! if the property does not hold.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 

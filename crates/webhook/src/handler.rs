@@ -1,4 +1,5 @@
-//! Handlers without their types. A handler turns the request of a review into its answer.
+//! Converts typed handlers to functions whose type does not depend on the object type. Such a function gets the request of a review and
+//! returns the answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use crate::change;
 use crate::decode::decode;
 use crate::review::AdmissionRequest;
 
-/// The answer of a handler. It consists of an optional JSON patch, the warnings and the audit annotations.
+/// The answer of a handler. The answer consists of an optional JSON patch, the warnings and the audit annotations.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-/// A handler as a function whose type does not depend on the object type.
+/// A function that calls a handler. The type of the function does not depend on the object type.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle

@@ -31,8 +31,8 @@ const TURN: usize = 32;
 /// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an annotation, or reject
 /// objects with this field in a validating webhook.
 ///
-/// A failed conversion is logged once a minute for each version and problem, together with the number of failures since
-/// the last line.
+/// A failed conversion is logged once a minute for each version and problem. The log line contains the number of failures since the last
+/// log line.
 ///
 /// A conversion may change labels and annotations. All other metadata is copied from the object that the API server sent, because the API
 /// server ignores or rejects other changes of the metadata.
@@ -190,7 +190,7 @@ fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
 }
 
-/// The members of the metadata that all objects have.
+/// The members that objects of all kinds have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -232,7 +232,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A conversion webhook as a type that does not depend on the object types.
+/// The conversion webhook of one kind. This type does not depend on the object types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,

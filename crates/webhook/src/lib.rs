@@ -55,7 +55,8 @@
 //!
 //! # Main types
 //!
-//! - A [`Webhook`] has a validating or a mutating handler, and the rules for which the API server calls it.
+//! - A [`Webhook`] has a validating or a mutating handler, and the rules that determine for which requests the API server calls the
+//!   webhook.
 //! - A [`Hub`] converts objects between the versions of a kind.
 //! - [`Webhooks`] contains all webhooks and hubs of a program. [`Webhooks`] is the `tower` service, and creates the
 //!   objects that register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the
@@ -67,7 +68,7 @@
 //!
 //! - If a handler panics, fails or exceeds its time limit, only its own request is denied.
 //! - A patch contains only the changes of the handler. Fields that the Rust type lacks keep their values.
-//! - A conversion changes no metadata except labels and annotations.
+//! - A conversion can change only the labels and annotations in the metadata.
 //! - All request bodies in flight together use at most 256 MiB. A request body that is too large, invalid or late is
 //!   rejected.
 //! - No `Debug` output, log or error contains an object or the private key.

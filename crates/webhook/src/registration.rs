@@ -49,8 +49,7 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Creates the objects that register the webhooks. If no [endpoint](Webhooks::endpoint) is set, these methods return no
-/// objects.
+/// Creates the objects that register the webhooks. If no [endpoint](Webhooks::endpoint) is set, the following methods return no objects.
 impl Webhooks {
     /// Returns whether the webhooks have an [endpoint](Webhooks::endpoint).
     pub fn has_endpoint(&self) -> bool {

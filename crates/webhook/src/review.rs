@@ -36,10 +36,10 @@ pub struct AdmissionReview {
 pub struct AdmissionRequest {
     /// The uid of this call to the webhook. The response must have the same uid.
     pub uid: String,
-    /// The kind of the object. Its version is the version that the webhook's rule names.
+    /// The kind of the object. The version of the kind is the version that the webhook's rule names.
     #[serde(with = "kind")]
     pub kind: GroupVersionKind,
-    /// The resource. Its version is the version that the webhook's rule names.
+    /// The resource. The version of the resource is the version that the webhook's rule names.
     #[serde(with = "resource")]
     pub resource: GroupVersionResource,
     /// The subresource, such as `status`. The string is empty if the request is for the object itself.
@@ -190,7 +190,7 @@ pub struct ConversionResponse {
     pub uid: String,
     /// The status of the whole review: `Success` or a failure.
     pub result: Status,
-    /// The objects in the desired version. They have the same order as in the request. The list is empty after a failure.
+    /// The objects in the desired version. The objects have the same order as in the request. The list is empty after a failure.
     #[serde(default, deserialize_with = "or_default")]
     pub converted_objects: Vec<Box<RawValue>>,
 }

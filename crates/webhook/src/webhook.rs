@@ -1,4 +1,4 @@
-//! An admission webhook: a handler and the rules for which the API server calls it.
+//! An admission webhook: a handler, and the rules that determine for which requests the API server calls the webhook.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::answer::{Allowed, Denial};
 use crate::handler::{self, Handle};
 use crate::review::Operation;
 
-/// An admission webhook: an async function, and the rules for which the API server calls it.
+/// An admission webhook: an async function, and the rules that determine for which requests the API server calls the webhook.
 ///
 /// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls the webhook for
 /// creations and updates. The default time limit is 10 s, and a failing webhook rejects the request.
@@ -210,7 +210,7 @@ impl Webhook {
     }
 
     /// Makes the API server call a mutating webhook again if a later webhook changes the object. If the handler then receives an object
-    /// that it has already changed, it must return this object unchanged.
+    /// that it has already changed, the handler must return this object unchanged.
     ///
     /// # Panics
     ///

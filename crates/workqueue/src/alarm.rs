@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates the alarm's sleeps. `None` means that the queue's clock creates them, on any thread.
+/// The timer that creates the alarm's sleeps. `None` means that the queue's clock creates the sleeps, which works on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
 /// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task has not been polled in time.
@@ -28,7 +28,7 @@ pub(crate) struct Alarm {
     sleep: Option<Sleep>,
     /// Whether the timer called the waker before the new sleep was stored.
     has_rung: bool,
-    /// Executors that are no longer needed. Their timers must be dropped outside the lock.
+    /// Executors that are no longer needed. The timers of these executors must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 

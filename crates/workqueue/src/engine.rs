@@ -1,5 +1,4 @@
-//! The state machine of the queue. The state machine takes no locks, spawns no tasks and never waits. Callers pass the
-//! current time.
+//! The state machine of the queue. The state machine does not take locks, spawn tasks or wait. Callers pass the current time.
 
 mod add;
 mod handout;
@@ -97,7 +96,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns whether an operation in the inbox must contain the time at which it was called.
+    /// Returns whether an operation in the inbox must contain the time of the call.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }

@@ -91,7 +91,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// How many polls of `get` in a row have returned a key without waiting, on this thread.
+    /// The number of consecutive polls of `get` on this thread that have returned a key without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 

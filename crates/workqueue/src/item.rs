@@ -88,7 +88,7 @@ impl<K, C: Clock> WorkItem<K, C> {
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success, and resets the key's failure count. Also adds the key again with the same priority, after the
+    /// Marks the key as done after success, and resets the key's failure count. Then adds the key again with the same priority, after the
     /// delay `after`.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;

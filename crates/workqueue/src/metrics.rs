@@ -29,9 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. They include each key whose delay has ended, even if no worker has called the queue since
-/// then. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The panic
-/// propagates from the queue method that called the provider, unless the method returns a key.
+/// Gauges are computed when they are scraped. The gauges include each key whose delay has ended, even if no worker has called the queue
+/// since then. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The
+/// panic propagates from the queue method that called the provider, unless the method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -147,7 +147,7 @@ impl Metrics {
     }
 }
 
-/// A value that keeps a gauge registered until it is dropped.
+/// A value that keeps a gauge registered until the value is dropped.
 pub(crate) type Pull = Box<dyn Any + Send + Sync>;
 
 /// A function that computes the value of a gauge at a given time.
@@ -160,8 +160,8 @@ pub(crate) struct Gauges {
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the metric `depth`. Its gauge counts the dirty keys of one priority, or the dirty keys of all priorities that have no
-/// separate series.
+/// A series of the metric `depth`. The gauge of the series counts the dirty keys of one priority, or the dirty keys of all priorities that
+/// have no separate series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 

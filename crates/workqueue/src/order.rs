@@ -29,7 +29,7 @@ pub struct Queued<'a, K> {
     pub priority: i32,
     /// The time at which the key was added, or at which its delay ended. The unit is nanoseconds since the creation of the queue. The value
     /// is always 0 if [`Order::needs_time`] returns `false`. If the queue notices late that the key's delay has ended, this time can be
-    /// earlier than the `now` of a key that was pushed before.
+    /// earlier than the `now` of a key that was pushed earlier.
     pub now: u64,
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Calls `call`, and returns the panic if it panics. The function can also be called while the thread is panicking.
+/// Calls `call`. If `call` panics, returns the panic. The function can also be called while the thread is panicking.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }

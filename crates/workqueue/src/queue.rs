@@ -72,7 +72,7 @@ use crate::wait::Wait;
 /// - The tokio runtime whose timer the queue uses may have no idle thread. If the runtime has no idle thread, the
 ///   latency is not bounded, even if another runtime is idle. If several runtimes share a queue, the queue can use
 ///   [`StdClock`] instead.
-/// - After a burst of keys, the queue frees its memory only when it is empty. So a single delayed key keeps this memory allocated.
+/// - After a burst of keys, the queue frees its memory only when the queue is empty. So a single delayed key keeps this memory allocated.
 /// - If the lock is contended, a thread spins for a few microseconds before it blocks.
 /// - If a queued key is added with a delay and a higher priority, the priority of the queued key is raised immediately.
 /// - [`replace_after`](Self::replace_after) with a delay of zero queues the key, regardless of the
@@ -149,8 +149,8 @@ impl<K, C: Clock> WorkQueue<K, C> {
         self.shared.is_empty()
     }
 
-    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended. It releases the lock after
-    /// every few keys.
+    /// Returns the number of keys in each state. This method first queues all keys whose delays have ended. The method releases the lock
+    /// after every few keys.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -231,8 +231,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
 
     /// Counts a failure of `key`, and adds the key after the limiter's delay, as a [retry](DelayKind::Retry).
     ///
-    /// By default, if the key already has a retry that is due at the same time or earlier, the call has no effect and counts no failure.
-    /// [`RetryAccounting`](crate::RetryAccounting) changes this rule.
+    /// By default, if the key already has a retry that is due at the same time or earlier, the call has no effect. The call then does not
+    /// count a failure. [`RetryAccounting`](crate::RetryAccounting) changes this rule.
     pub fn add_rate_limited(&self, key: K) -> Added {
         self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
     }
@@ -361,8 +361,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Begins a shutdown. If a shutdown has already begun, the stricter of the two modes applies. The returned
     /// [`Drain`] waits until the shutdown has ended. If you do not want to wait, drop the `Drain`.
     ///
-    /// After this call, the queue rejects all adds. Before the shutdown begins, it queues the keys whose delay has already ended, in small
-    /// batches, so that the lock is never held for long. All other delayed keys are never queued.
+    /// After this call, the queue rejects all adds. Before the shutdown begins, this method queues the keys whose delay has already ended.
+    /// The method does this in small batches, so that the lock is never held for long. All other delayed keys are never queued.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

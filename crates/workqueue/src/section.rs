@@ -63,7 +63,7 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. `Some(true)` also opens the inbox, and `Some(false)` closes it.
+    /// Applies the operations in the inbox. If `open` is `Some(true)`, opens the inbox. If `open` is `Some(false)`, closes the inbox.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -183,7 +183,7 @@ impl<'a, K> Section<'a, K> {
     }
 
     /// Registers a waiter that found no key. Returns the ID of the waiter, and a timer that the caller must drop outside the lock. For a
-    /// thread, also returns the time until which it may park.
+    /// thread, the result contains the time until which the thread may park.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {

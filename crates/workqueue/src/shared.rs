@@ -31,7 +31,7 @@ pub(crate) struct Shared<K, C> {
     /// The state of the queue. A thread holds the lock for one operation, and never while it wakes waiters, waits, or drops a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether an operation in the inbox must contain the time at which it was called.
+    /// Whether an operation in the inbox must contain the time of the call.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,

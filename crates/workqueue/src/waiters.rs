@@ -13,9 +13,9 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///
 /// # Why no wake-up is lost
 ///
-/// When a poll finds no key, its waiter becomes *listed*. The waiter stays listed until the queue notifies it. After
-/// the notification, the waiter is *notified* until its next poll or its drop. [`settle`](Waiters::settle) runs at the
-/// end of each critical section in which a waiter is listed. `settle` restores three invariants:
+/// When a poll finds no key, its waiter becomes *listed*. The waiter stays listed until the queue notifies it. After the notification, the
+/// waiter is *notified* until it is polled or dropped. [`settle`](Waiters::settle) runs at the end of each critical section in which a
+/// waiter is listed. `settle` restores three invariants:
 ///
 /// 1. As many waiters are notified as there are available keys, but at most as many as there are processors. If fewer waiters are notified,
 ///    there are no listed waiters.
@@ -174,8 +174,8 @@ impl Waiters {
         None
     }
 
-    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from the list of notified waiters. Returns whether one of them is
-    /// a task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from the list of notified waiters. Returns whether one of these
+    /// waiters is a task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -203,8 +203,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes what this module still stores about a waiter after its waker was removed. If the waiter is a task, the alarm no longer
-    /// counts it for its executor. If the waiter is a thread, it is removed from `threads` and is no longer the timekeeper.
+    /// Removes the remaining data about a waiter whose waker was already removed. If the waiter is a task, the alarm no longer counts it
+    /// for its executor. If the waiter is a thread, it is removed from `threads` and is no longer the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);

@@ -263,7 +263,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. The first one is woken but never polled, and the second one is polled. `act` makes a key available, either immediately
+/// Two tasks wait. The first task is woken but never polled, and the second task is polled. `act` makes a key available, either immediately
 /// or when the clock advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();

@@ -1,5 +1,5 @@
-//! Tests of how much memory a queue uses, and that an empty queue frees its memory. The file has only one test, because its allocator
-//! counts the memory of the whole process.
+//! Tests that a queue uses a limited amount of memory, and that an empty queue frees its memory. The file has only one test, because its
+//! allocator counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -74,7 +74,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
         // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. In the second case, each
-        // key is removed 0, 1 or 200 adds after its own add.
+        // key is removed immediately, or after 1 or 200 other keys were added.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

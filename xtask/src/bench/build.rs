@@ -40,8 +40,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. They share code with tests, and this code enables features of our crates. In all other programs, these
-    // features must be disabled.
+    // Build the examples separately. The examples share code with tests, and this code enables features of our crates. In all other
+    // programs, these features must be disabled.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()

@@ -1,5 +1,5 @@
 //! Creates a bar chart of the rows that have a goal, as an SVG file. Each row is shown as a group of bars. In each group, the bar of the
-//! worst value has the full length, and the other bars are in proportion to it.
+//! worst value has the full length. The lengths of the other bars are proportional to their values.
 
 use std::fmt::Write as _;
 

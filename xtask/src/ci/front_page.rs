@@ -1,5 +1,4 @@
-//! Builds the program in the README like a new user: in a separate project, with the dependencies that the README
-//! names.
+//! Builds the program in the README as a new user would: in a separate project, with the dependencies that the README names.
 
 use std::fs;
 

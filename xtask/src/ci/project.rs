@@ -1,4 +1,4 @@
-//! Like a user, creates an operator with `cargo xtask new-operator`, and runs the operator's tests and its program.
+//! Creates an operator with `cargo xtask new-operator`, as a user would, and runs the tests and the program of the operator.
 
 use std::fs;
 

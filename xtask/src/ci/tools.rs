@@ -1,4 +1,4 @@
-//! Installs the tools that the checks need in addition to cargo, each in a fixed version, if they are missing.
+//! The checks need some tools in addition to cargo. This module installs each missing tool in a fixed version.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

@@ -48,8 +48,8 @@ fn module(file: &Path) -> Module {
     names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
 }
 
-/// Returns the items that the modules import, by the path under which each module knows them. The value is the path in
-/// the import.
+/// Returns all items that the modules import. The map key is the path of the importing module, followed by the name of the item. The value
+/// is the path in the import.
 fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
@@ -63,7 +63,7 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
     known_as
 }
 
-/// Reports the files that import an item through the root of their crate although a module defines it.
+/// Reports the files that import an item through the root of their crate although the item is defined in a module.
 fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut findings = Vec::new();
@@ -72,7 +72,7 @@ fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Find
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // The paths of a macro are used by other crates, to which the modules are private.
+        // Ignore paths in macros, because other crates use these paths and cannot access the private modules.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);

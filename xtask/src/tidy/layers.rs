@@ -128,7 +128,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
         SERVER,
     ),
     ("pintle-schema", &["pintle-json", "pintle-meta", "pintle-testing"], SERVER),
-    // Knows HTTP and no object, so that it can be reviewed alone.
+    // This crate handles HTTP but no Kubernetes objects, so that it can be reviewed alone.
     ("pintle-serving", &["pintle-json"], SERVER),
     ("pintle-storage", &["pintle-apimachinery", "pintle-json", "pintle-meta", "pintle-store"], SERVER),
     ("pintle-store", &["pintle-json"], SERVER),

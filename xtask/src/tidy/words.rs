@@ -19,8 +19,8 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The internal crates of the API server and of the client. User programs do not import these crates, so the names of their types need not
-/// be unique.
+/// The internal crates of the API server and of the client. User programs do not import these crates directly, so their types may have the
+/// same names as types in other crates.
 const INTERNAL: &[&str] = &[
     "admission",
     "apiextensions",

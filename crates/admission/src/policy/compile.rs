@@ -11,7 +11,7 @@ use super::environment::{self, Optional};
 /// Compiles the expressions of one policy. An expression can use those variables of the policy that were compiled before the expression.
 #[derive(Debug)]
 pub struct Expressions {
-    /// The CEL environment for match conditions, which does not contain the policy's variables.
+    /// The CEL environment for match conditions. This environment does not contain the policy's variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
@@ -61,8 +61,8 @@ impl Expressions {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation. If `is_patch` is true, the result of the mutation is a list of `JSONPatch`. Otherwise, the
-    /// result is an apply configuration of the type `Object`.
+    /// Compiles a mutation. If `is_patch` is true, the expression must return a list of `JSONPatch` objects. Otherwise,
+    /// the expression must return an apply configuration of the type `Object`.
     pub fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -76,7 +76,7 @@ impl Expressions {
     }
 }
 
-/// If an expression contains a constant that cannot be evaluated, the error text starts with this text.
+/// The start of the error text for an expression that contains a constant that cannot be evaluated.
 pub const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 
 /// Compiles an expression whose result must have one of these types. If `types` is empty, the result can have any type.
@@ -129,7 +129,7 @@ pub(super) struct Variable {
 /// A mutation.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// Whether the result of the mutation's expression is a JSON patch. If the result is not a JSON patch, it is an apply configuration.
+    /// Whether the expression of the mutation returns a JSON patch. Otherwise, the expression returns an apply configuration.
     pub(super) is_patch: bool,
     pub(super) expression: Expression,
 }
@@ -203,8 +203,8 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns whether the policy is evaluated a second time after later changes of the object. The field `reinvocationPolicy` of the
-    /// policy determines this.
+    /// Returns whether the policy is evaluated a second time if the object changes after the first evaluation. The field
+    /// `reinvocationPolicy` of the policy determines this.
     pub fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }

@@ -29,8 +29,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the CEL environment for the type check of a policy. In this environment, objects and parameters have types. If a type is `None`,
-/// it is not known. As in kube-controller-manager, this environment does not contain `authorizer.requestResource`.
+/// Returns the CEL environment for the type check of a policy. In this environment, objects and parameters have types. A type that is
+/// `None` is unknown. As in kube-controller-manager, this environment does not contain `authorizer.requestResource`.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
@@ -64,7 +64,7 @@ pub(super) fn with_variables(environment: Environment) -> Environment {
 }
 
 /// Declares one variable that the policy defines. As in kube-apiserver, the declared type of the variable keeps only scalars, lists and
-/// maps. All other parts of the type become dynamic.
+/// maps. All other parts of the type become `dyn`.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)

@@ -20,7 +20,7 @@ pub(super) const OUT_OF_BUDGET: &str =
 const MAX_MESSAGE: usize = 5 * 1024;
 /// The value of an audit annotation may have at most this length in bytes.
 const MAX_ANNOTATION: usize = 10 * 1024;
-/// The maximum depth of the chain in which variables refer to other variables. kube-apiserver has no such limit.
+/// Variables can refer to other variables. A chain of such references can have at most this length. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 64;
 
 /// The values of the variables that expressions can use.
@@ -33,7 +33,7 @@ pub struct Inputs<'a> {
     /// The namespace of the object. The field is `None` for a cluster-scoped object.
     pub namespace: Option<&'a Json>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// The question to the authorizer about the resource of the request. The verb of the question is not set.
+    /// A question for the authorizer about the resource of the request. The question has no verb.
     pub resource: Question,
 }
 
@@ -59,7 +59,7 @@ pub struct Verdict {
     /// The failed validations. The actions of the binding determine whether failed validations deny the request, and whether failed
     /// validations cause warnings.
     pub denials: Vec<Denial>,
-    /// The failed audit annotations. A failed audit annotation always denies the request.
+    /// The audit annotations whose expressions failed. Each of these failures denies the request.
     pub annotation_denials: Vec<Denial>,
     /// The audit annotations. The keys of the annotations do not contain the name of the policy.
     pub annotations: Vec<(String, String)>,
@@ -147,7 +147,7 @@ impl CompiledPolicy {
 /// The error that is returned when the cost budget is exhausted.
 pub(super) struct Stop;
 
-/// The state for evaluating expressions that share variables and a budget.
+/// The state of the evaluation of several expressions. The expressions share variables and a cost budget.
 pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,

@@ -4,7 +4,7 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 
-/// The attributes of a request in one of the groups and versions in which the resource is served.
+/// A resource can be served in several groups and versions. A candidate contains the attributes of a request for one group and version.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub group: &'a str,
@@ -20,19 +20,19 @@ pub struct Candidate<'a> {
     pub is_namespaced: bool,
 }
 
-/// The objects whose labels must match the `objectSelector` and the `namespaceSelector`.
+/// The selectors `objectSelector` and `namespaceSelector` are matched against the labels of these objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
-    /// The namespace object to which the object belongs. If the object is a Namespace, the field contains the object itself. The field is
-    /// `None` for other cluster-scoped objects.
+    /// The Namespace that contains the object. If the object is a Namespace, the field contains the object itself. The field is `None` for
+    /// other cluster-scoped objects.
     pub namespace: Option<&'a Json>,
 }
 
 /// Returns the index of the first candidate that matches, or `None` if no candidate matches. The first candidate describes the request in
-/// its own version. The other candidates describe the request in the other versions of the resource. If the match policy is `Exact`, the
-/// other candidates are ignored.
+/// the version that the client requested. The other candidates describe the request in the other versions of the resource. If the match
+/// policy is `Exact`, the other candidates are ignored.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -50,7 +50,7 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // The version of the request takes precedence. Among the other versions, the first matching rule decides.
+    // The version of the request takes precedence. Among the other versions, the first matching rule determines the version.
     let position = |rules: &str| {
         let of = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
@@ -84,14 +84,14 @@ fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
         && names()
 }
 
-/// The patterns `*` and `pods` match no subresources.
+/// The patterns `*` and `pods` do not match subresources.
 fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
     let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
     (resource == "*" || resource == candidate.resource)
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the object name that messages contain. The server may not have generated the name yet.
+/// Returns the name of the object for use in messages. If the object has no name yet, returns the value of `generateName` or `Unknown`.
 pub fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

@@ -12,7 +12,7 @@ use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 /// The result of an expression is searched for objects up to this nesting depth.
 const MAX_DEPTH: usize = 256;
 
-/// The reason why a mutation has no result.
+/// The reason why a mutation did not return an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutationError {
     /// The mutation failed. The failure policy determines whether the request is denied.
@@ -66,7 +66,7 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    // The conversion must be the first step, because it bounds the size of the value.
+    // The conversion must be the first step, because the conversion limits the size of the value.
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
@@ -142,7 +142,7 @@ fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<()
     }
 }
 
-/// Fails if a value in the result has no JSON type, such as a duration. In JSON Patches, kube-apiserver converts such values to JSON.
+/// Fails if a value in the result, such as a duration, has no JSON type. In JSON Patches, kube-apiserver converts such values to JSON.
 fn check_scalars(value: &Value<'_>, path: &mut String, depth: usize) -> Result<(), String> {
     let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deep".into()) };
     let length = path.len();

@@ -45,8 +45,8 @@ impl<'a> TypeCheck<'a> {
         Self { spec, fields, warnings: BTreeMap::new(), left: MAX_CHECKS, warned_bytes: 0 }
     }
 
-    /// Returns an environment for objects of one kind. The environment contains the variables of the policy. If the outer option in
-    /// `params` is `None`, there are no parameters. If the inner option is `None`, the parameters can have any type.
+    /// Returns the CEL environment for objects of one kind. The environment contains the variables of the policy. If `params` is `None`,
+    /// the policy has no parameters. If `params` is `Some(None)`, the parameters can have any type.
     ///
     /// Returns `None` if the number of compiled expressions would exceed the limit of the check.
     pub fn environment(&mut self, objects: &Arc<Schema>, params: Option<Option<&Arc<Schema>>>) -> Option<Environment> {
@@ -54,20 +54,20 @@ impl<'a> TypeCheck<'a> {
         for variable in self.spec.list("/variables") {
             self.left = self.left.checked_sub(1)?;
             let program = environment.compile(variable.text("/expression"));
-            // As in kube-controller-manager, a variable with an error can have any type and causes no warning.
+            // As in kube-controller-manager, a variable with an error can have any type and does not cause a warning.
             let declared = program.map_or(Type::Dyn, |program| program.result_type().clone());
             environment = environment::with_variable(environment, variable.text("/name"), &declared);
         }
         Some(environment)
     }
 
-    /// Returns the number of fields with expressions, which must be checked for each kind.
+    /// Returns the number of fields with expressions. The caller must check each of these fields for each kind.
     pub fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// Checks one field for objects of one kind. Returns false if the check has reached a limit. After the limit has been reached, further
-    /// checks have no effect.
+    /// Checks the expression in the field with the index `at` for objects of one kind. Returns false if the check has reached a limit.
+    /// After the limit has been reached, further checks have no effect.
     pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;

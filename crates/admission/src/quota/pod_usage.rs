@@ -11,10 +11,10 @@ use pintle_schema::quantity::Quantity;
 use crate::amounts::Amounts;
 use crate::pods::{self, ContainerType};
 
-/// The resources whose requests and limits a quota can restrict. If a quota uses the resource name without a prefix, the quota limits the
-/// requests.
+/// A quota can restrict the requests and limits of these resources. If a quota uses the resource name without a prefix, the quota limits
+/// the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
-/// The resources that each container must specify if a quota limits them.
+/// If a quota limits these resources, each container must specify them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
@@ -61,7 +61,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// Returns true if the pod has finished. Also returns true if the pod is being deleted and its grace period has ended.
+/// Returns true if the pod has finished. The result is also true if the pod is being deleted and its grace period has ended.
 fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
@@ -96,7 +96,8 @@ fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
-/// Returns whether this is the name of an extended resource. The domain of an extended resource is outside of Kubernetes.
+/// Returns whether this is the name of an extended resource. The name of an extended resource has a domain that does not belong to
+/// Kubernetes.
 fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
@@ -122,7 +123,7 @@ fn own(pod: &Json, side: &str) -> Amounts {
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The resources of a pod's containers that the status of the pod reports.
+/// The container resources that the status of a pod reports.
 struct ContainerStatuses<'a> {
     /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first
     /// status.

@@ -8,12 +8,12 @@ use super::pod_usage;
 use crate::Attempt;
 use crate::amounts::Amounts;
 
-/// The core resources that a quota can count under their plain names, such as `pods`. For other resources, the name in
-/// the quota needs the prefix `count/`.
+/// A quota can count these core resources under their plain names, such as `pods`. For other resources, the name in the
+/// quota needs the prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// This text separates the name of the storage class from the name of the resource, in a resource name of a quota.
+/// In the resource name of a quota, this text separates the name of the storage class from the name of the resource.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The annotation that contains the storage class. Older versions of Kubernetes used this annotation instead of the
 /// field.

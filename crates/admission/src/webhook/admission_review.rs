@@ -15,7 +15,7 @@ pub struct AdmissionVerdict {
     pub is_allowed: bool,
     /// The reason for a denial.
     pub status: Option<Status>,
-    /// The type and the bytes of the patch. `None` if the webhook returned no patch.
+    /// The type and the bytes of the patch. The field is `None` if the webhook did not return a patch.
     pub patch: Option<(String, Vec<u8>)>,
     pub warnings: Vec<String>,
     pub audit_annotations: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub fn admission_review(version: ReviewVersion, request: &Json) -> String {
     review_body::write("AdmissionReview", &api_version, request)
 }
 
-/// Reads the response of a webhook to a review with this uid. Returns the reason why the response is invalid.
+/// Reads the response of a webhook to the AdmissionReview with this uid. If the response is invalid, returns the reason as an error.
 pub fn read_admission_response(
     version: ReviewVersion,
     uid: &str,
@@ -67,7 +67,7 @@ pub fn read_admission_response(
     })
 }
 
-/// Returns the reason that precedes each error of the call itself.
+/// Returns the error text for a call that failed.
 fn call_failed(why: &str) -> String {
     format!("failed to call webhook: {why}")
 }
@@ -86,7 +86,7 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
         return Err("webhook response was absent".into());
     }
     if version == ReviewVersion::V1beta1 {
-        // As in kube-apiserver, reviews of this version need no uid and no patch type.
+        // As in kube-apiserver, reviews of this version can omit the uid and the patch type.
         return Ok(());
     }
     let found = response.text("/uid");

@@ -12,14 +12,15 @@ fn version(webhook: &ConversionWebhook) -> ReviewVersion {
     if webhook.is_v1 { ReviewVersion::V1 } else { ReviewVersion::V1beta1 }
 }
 
-/// Returns the review as JSON. It asks the webhook to convert the objects to the version `to`.
+/// Returns the review as JSON. The review asks the webhook to convert the objects to the version `to`.
 pub fn conversion_review<'a>(webhook: &ConversionWebhook, to: &str, objects: impl Iterator<Item = &'a Json>) -> String {
     let objects: Vec<Json> = objects.cloned().collect();
     let api_version = format!("{GROUP}/{}", version(webhook).name());
     review_body::write("ConversionReview", &api_version, &json!({"desiredAPIVersion": to, "objects": objects}))
 }
 
-/// Reads the converted objects from the response of a webhook. `sent` has the objects in the review, which have the version `from`.
+/// Reads the converted objects from the response of a webhook. `sent` contains the objects that the server has sent in the review. These
+/// objects have the version `from`.
 pub fn read_conversion_response(
     webhook: &ConversionWebhook,
     uid: &str,

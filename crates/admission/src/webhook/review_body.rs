@@ -1,16 +1,16 @@
-//! The bodies of reviews and of their responses.
+//! Writes the bodies of reviews, and reads the bodies of their responses.
 
 use pintle_json::{Json, json};
 use pintle_schema as schema;
 
 use super::ReviewVersion;
 
-/// A placeholder for the uid of a review. The uid replaces it when the review is sent.
+/// A placeholder for the uid of a review. The uid replaces the placeholder when the review is sent.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Returns a review as JSON. `request` is an object without a uid.
 pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
-    // The uid precedes all texts of the request, so that `with_uid` replaces no other text.
+    // The uid precedes all texts of the request, so `with_uid` cannot replace a text of the request.
     let request = request.to_string();
     let members = request.strip_prefix('{').unwrap_or(&request);
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")

@@ -13,7 +13,7 @@ pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
 }
 
 /// Reports the errors in all branches. The types of an int-or-string are allowed in only two parts of a schema. The first part is the
-/// `anyOf` of the schema. The second part is the `anyOf` of the first item of its `allOf`.
+/// `anyOf` of the schema. The second part is the `anyOf` of the first item of the schema's `allOf`.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {

@@ -8,8 +8,8 @@ use crate::rules::{DefaultBudget, RuleTree};
 use crate::structural::Structural;
 use crate::{embedded, prune, validator};
 
-/// Reports each default that violates the schema of its field, or the validation rules of this schema. The validation of all defaults takes
-/// at most `steps` steps. The rules for all defaults together have the cost budget of a single object.
+/// Reports each default that violates the schema of its field, or the validation rules of this schema. Validating all defaults takes at
+/// most `steps` validation steps. The rules for all defaults together have the cost budget of a single object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -39,7 +39,7 @@ pub(super) fn all(
     }
 }
 
-/// Returns whether a schema or a nested schema has a default that is checked.
+/// Returns whether a schema or a nested schema has a default that the validation checks.
 fn has_default(schema: &Json) -> bool {
     schema.has("/default")
         || schema.members("/properties").any(|(_, property)| has_default(property))
@@ -57,7 +57,7 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
     }
 }
 
-/// The same schema in three forms: as JSON, as a structural schema, and as a tree of rules.
+/// A schema in three forms: as JSON, as a structural schema, and as a tree of rules.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Json,
@@ -126,7 +126,7 @@ impl Check<'_> {
     }
 }
 
-/// A path that leads from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside these members.
+/// A path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside of these members.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,
@@ -134,8 +134,8 @@ struct Within<'a> {
     step: Option<&'a str>,
 }
 
-/// Returns the errors of a default inside metadata. The default is placed into an otherwise empty object, and this
-/// object is validated.
+/// Returns the errors of a default for a field inside of metadata. The default is placed into an otherwise empty
+/// object, and this object is validated.
 fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
@@ -179,7 +179,7 @@ fn unknown_fields(default: &Json, structural: &Structural, path: FieldPath<'_>) 
     (pruned != *default).then(|| FieldError::invalid(path, default, "must not have unknown fields"))
 }
 
-/// Returns the errors of the embedded objects in a default outside metadata.
+/// Returns the errors of the embedded objects in a default for a field outside of metadata.
 fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     match embedded::malformed(structural, default, path) {
@@ -201,7 +201,7 @@ fn placed<'a, E: IntoIterator<Item = FieldError>>(
     })
 }
 
-/// Joins a path and the path of a field below it. kube-apiserver puts a dot before an index, too.
+/// Joins a path and the path of a nested field. kube-apiserver puts a dot before an index, too.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
         // If an error is about the whole value, its field path is empty.
@@ -210,7 +210,7 @@ fn joined(path: FieldPath<'_>, field: &str) -> String {
     }
 }
 
-/// Joins a path and the path of a field, an item or a key below it.
+/// Joins a path and the path of a nested field, item or key.
 fn below(path: FieldPath<'_>, field: &str) -> String {
     if field.starts_with('[') { format!("{path}{field}") } else { joined(path, field) }
 }

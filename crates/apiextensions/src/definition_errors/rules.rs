@@ -98,7 +98,7 @@ pub struct RuleCost {
 }
 
 impl RuleCost {
-    /// The maximum cost of one expression. kube-apiserver rejects a definition if one of its expressions is more expensive.
+    /// The maximum cost of one expression. If one expression is more expensive, kube-apiserver rejects the definition.
     pub const LIMIT: u64 = RULE_LIMIT;
 }
 
@@ -121,7 +121,8 @@ struct Place {
     /// The maximum number of values with this schema that one object can contain. The field is `None` if an enclosing list or map has no
     /// size limit.
     cardinality: Option<u64>,
-    /// The path of the outermost enclosing list whose new items cannot be matched with the old items in an update.
+    /// In an update, the new items of some lists cannot be matched with the old items. This field contains the path of the outermost such
+    /// list that encloses the schema.
     uncorrelated: Option<String>,
 }
 
@@ -153,7 +154,7 @@ fn max_elements(schema: &Json) -> Option<u64> {
 #[derive(Default)]
 struct Check {
     errors: FieldErrors,
-    /// The paths of the fields for which other checks have reported errors.
+    /// Other checks have reported errors for the fields with these paths.
     faulty: Vec<String>,
     total: u64,
     costs: Vec<RuleCost>,

@@ -18,7 +18,7 @@ const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "de
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
-/// Returns the errors of the schema of a version. The validation of all defaults in a definition takes at most `steps` steps.
+/// Returns the errors of the schema of a version. Validating all defaults in a definition takes at most `steps` validation steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();

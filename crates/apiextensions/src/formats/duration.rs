@@ -12,7 +12,7 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// The prefixes of units. In such a text, a word that begins with one of these texts is a unit.
+/// The prefixes of units. In a text with a number and a unit, a word that begins with one of these prefixes is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
@@ -38,7 +38,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Returns the first number converted to nanoseconds, and the text after its unit.
+/// Converts the first number and its unit to nanoseconds. Returns the result, and the text after the unit.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");

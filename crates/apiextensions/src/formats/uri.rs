@@ -20,7 +20,8 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// Splits the text into a scheme, which may be empty, and the text that follows the scheme. Returns `None` if the text begins with a colon.
+/// Splits the text into a scheme and the text that follows the scheme. The scheme may be empty. Returns `None` if the text begins with a
+/// colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let none = Some(("", text));
     for (at, c) in text.char_indices() {

@@ -42,7 +42,7 @@ impl<'a> RuleSource<'a> {
         text.trim().into()
     }
 
-    /// Formats the rule as the invalid value in an error. The format is Go's JSON encoding of `ValidationRule`.
+    /// Returns the text of the invalid value in errors about the rule. The text is Go's JSON encoding of `ValidationRule`.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -113,13 +113,12 @@ impl Compiled {
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message that reports a violation if the message expression returns no message.
+    /// The message for a violation if the message expression does not return a message.
     pub(super) message: String,
     /// The name of the rule in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The field path that errors about a violation of the rule contain. The path is relative to the validated value and has no leading
-    /// dot.
+    /// The field path in errors about violations of the rule. The path is relative to the validated value and has no leading dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,

@@ -76,7 +76,7 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// Joins the values of the map keys in an item into one string.
+/// Joins the values of an item's list map keys into one string.
 fn key(keys: &[String], item: &Json) -> String {
     keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
 }

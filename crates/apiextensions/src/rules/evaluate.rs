@@ -10,7 +10,7 @@ use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::field_path::FieldPath;
 use crate::structural::Structural;
 
-/// The maximum length in bytes of a message that a message expression returns. Kubernetes calls this limit
+/// A message expression may return a message of at most this length in bytes. Kubernetes calls this limit
 /// `MaxEvaluatedMessageExpressionSizeBytes`.
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
@@ -27,7 +27,7 @@ pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: 
     run.errors
 }
 
-/// The remaining cost budget for evaluating the rules for all defaults in a schema. The value is `None` after the budget was exceeded.
+/// The remaining cost budget for the rules that check the defaults in a schema. The value is `None` after the budget was exceeded.
 #[derive(Debug)]
 pub(crate) struct DefaultBudget(Option<u64>);
 
@@ -60,7 +60,7 @@ impl DefaultBudget {
     }
 }
 
-/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), this type needs no memory on the heap.
+/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on the heap.
 struct RuleVariables<'a> {
     value: Result<Value<'a>, Failure>,
     old: Option<Result<Value<'a>, Failure>>,
@@ -92,7 +92,7 @@ struct Run {
     budget: u64,
     is_over: bool,
     /// Whether the evaluated value is a default in a definition that is being validated. If the value is not such a default, the definition
-    /// has already been validated. A rule of an older definition may still fail to compile. Such a rule is skipped.
+    /// has already been validated. However, a rule of an older definition may fail to compile. Such a rule is skipped.
     is_default: bool,
 }
 

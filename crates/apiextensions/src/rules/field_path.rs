@@ -1,5 +1,5 @@
-//! Parses the `fieldPath` of a rule. The path leads from the value to a nested value. The path consists of fields and map keys, for example
-//! `.spec.labels['example.com/tier']`.
+//! Parses the `fieldPath` of a rule. The path leads from the validated value to a nested value. The path consists of fields and map keys,
+//! for example `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
 
@@ -8,8 +8,8 @@ pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }
 
-/// Returns the path in the format of error messages, which has no leading dot. An example is `spec.labels[example.com/tier]`. Returns
-/// `None` if the path does not refer to a field of the schema.
+/// Returns the path in the format of error messages. In this format, the path has no leading dot. An example is
+/// `spec.labels[example.com/tier]`. Returns `None` if the path does not refer to a field of the schema.
 pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     let (mut left, mut schema, mut written) = (path, schema, String::new());
     while !left.is_empty() {

@@ -62,8 +62,8 @@ pub fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warning about the duplicates. `is_patch` selects the text of the warning. The text is
-/// different for patches, because kube-apiserver checks patches after mutating admission.
+/// Removes duplicate owner references and returns the warning about the duplicates. `is_patch` selects the text of the warning.
+/// kube-apiserver uses a different text for patches, because it checks patches after mutating admission.
 pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {

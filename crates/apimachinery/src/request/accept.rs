@@ -37,7 +37,7 @@ pub struct Clause {
     quality: f64,
 }
 
-/// The parameters `as`, `g` and `v` of a clause. These parameters request a transformation of the response.
+/// The parameters `as`, `g` and `v` of a clause of the `Accept` header. These parameters request a transformation of the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedTransform {
     pub name: String,

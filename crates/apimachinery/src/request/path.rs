@@ -9,7 +9,7 @@ pub enum Target {
     Resource(ResourcePath),
     /// Any other path. The segments are decoded.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`, which does not name a resource.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`. Such a path does not name a resource.
     Undeterminable,
 }
 

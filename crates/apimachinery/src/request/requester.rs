@@ -21,7 +21,8 @@ pub struct Requester {
     pub user: User,
     /// The deadline of the request, if it has one.
     pub deadline: Option<Instant>,
-    /// The webhook calls of the request. `None` if the request calls no webhooks. Writes by the server itself call no webhooks.
+    /// The webhook calls of the request. The field is `None` if the request does not call webhooks. Writes by the server itself do not call
+    /// webhooks.
     pub webhooks: Option<WebhookCalls>,
     notes: Arc<Mutex<Notes>>,
 }
@@ -44,18 +45,19 @@ impl Requester {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns an error if the deadline has passed. Because of this error, a request no longer writes after it has timed out. Therefore, a
-    /// retry by the client rarely conflicts with the first attempt.
+    /// Returns an error if the deadline has passed. This error prevents writes by a request that has already timed out. Therefore, a retry
+    /// by the client rarely conflicts with the first attempt.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Returns the warnings and annotations before an attempt that a webhook can interrupt.
+    /// Returns a copy of the current warnings and annotations, or `None` if the request does not call webhooks. Call this method before an
+    /// attempt that a webhook call can interrupt.
     pub fn notes_before_attempt(&self) -> Option<Notes> {
         self.webhooks.as_ref().map(|_| self.notes().clone())
     }
 
-    /// Removes the warnings and annotations of an attempt that was interrupted.
+    /// Removes the warnings and annotations that an interrupted attempt has added.
     pub fn restore_notes(&self, before: Option<Notes>) {
         if let Some(before) = before {
             *self.notes() = before;
@@ -88,7 +90,7 @@ impl Requester {
         }
     }
 
-    /// Returns the name that the server has generated for the `at`-th time. If the request calls webhooks, all attempts use the same names.
+    /// Returns the generated name with the index `at`. If the request calls webhooks, all attempts get the same name for the same index.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),

@@ -62,7 +62,7 @@ impl User {
     }
 }
 
-/// The groups of a user in their original order. The set makes lookups fast even if a user has many groups.
+/// The groups of a user in their original order. Lookups are fast even if a user has many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups(Arc<GroupSet>);
 
@@ -128,8 +128,8 @@ impl<'a> ServiceAccountName<'a> {
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// Returns two groups. The first group contains all service accounts, and the second group contains all service
-    /// accounts in this namespace.
+    /// Returns two groups. The first group contains all service accounts. The second group contains all service
+    /// accounts in the namespace of this service account.
     pub fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }

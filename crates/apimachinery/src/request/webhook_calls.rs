@@ -16,10 +16,10 @@ use pintle_json::Json;
 /// A call to a webhook. This type does not implement `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
-    /// Identifies the webhook and the run of admission. Two webhooks can have the same URL.
+    /// Identifies the webhook and the run of admission. The URL does not identify the webhook, because two webhooks can have the same URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
-    /// The review as JSON. Its uid is empty, because the server generates the uid when it performs the call.
+    /// The review as JSON. The uid in the review is empty, because the server generates the uid when it performs the call.
     pub review: String,
 }
 
@@ -28,7 +28,7 @@ pub struct WebhookCall {
 pub struct WebhookClient {
     /// The URL without a query.
     pub url: String,
-    /// The Service in the form `namespace/name:port`. Empty if the configuration contains a URL.
+    /// The Service in the form `namespace/name:port`. The text is empty if the configuration contains a URL instead.
     pub service: String,
     /// The certificates of the trusted authorities, in PEM. If there are none, the authorities of the system are trusted.
     pub ca_bundle: Vec<u8>,
@@ -74,7 +74,7 @@ pub struct WantedConversion {
     pub webhook: Arc<ConversionWebhook>,
     pub from: String,
     pub to: String,
-    /// The object, with its `apiVersion` and `kind` and without its resourceVersion. As in kube-apiserver, a webhook does not see the
+    /// The object contains its `apiVersion` and `kind`, but not its resourceVersion. As in kube-apiserver, a webhook does not see the
     /// resourceVersion of a stored object.
     pub object: Arc<Json>,
 }
@@ -88,7 +88,7 @@ pub struct WebhookAnswer {
     pub body: Result<Arc<str>, String>,
 }
 
-/// The answers that webhooks have given to one request, and the calls that the last attempt was missing.
+/// The answers of webhooks for one request, and the calls whose answers the last attempt needed but did not have.
 #[derive(Clone, Default)]
 pub struct WebhookCalls(Arc<Mutex<Calls>>);
 
@@ -99,7 +99,7 @@ struct Calls {
     /// The results of conversions, or the reasons why they failed. The keys are the requested version and the JSON of the object.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     wanted: Vec<WantedConversion>,
-    /// The reason why the first conversion has failed that an attempt needed.
+    /// The reason for the first failed conversion. Only conversions that an attempt needed are considered.
     failed: Option<String>,
     uid: Option<String>,
     now: Option<Timestamp>,
@@ -117,7 +117,7 @@ impl WebhookCalls {
         None
     }
 
-    /// Returns the calls that the last attempt was missing.
+    /// Removes and returns the calls whose answers the last attempt needed but did not have.
     pub fn take_missing(&self) -> Vec<WebhookCall> {
         std::mem::take(&mut self.calls().missing)
     }
@@ -126,8 +126,8 @@ impl WebhookCalls {
         self.calls().answers.insert(call, answer);
     }
 
-    /// Returns an object in the version `to`. Its metadata are not restored yet. Returns `None` if the webhook has not converted the object
-    /// yet, or if the conversion has failed. In both cases, the attempt must not write.
+    /// Returns the object in the version `to`, as the webhook has converted it. Its metadata are not restored yet. Returns `None` if the
+    /// webhook has not converted the object yet, or if the conversion has failed. In both cases, the attempt must not write.
     pub fn converted(
         &self,
         webhook: &Arc<ConversionWebhook>,
@@ -157,7 +157,7 @@ impl WebhookCalls {
         }
     }
 
-    /// Returns the conversions that the last attempt was missing.
+    /// Removes and returns the conversions that the last attempt needed but did not have.
     pub fn take_wanted(&self) -> Vec<WantedConversion> {
         std::mem::take(&mut self.calls().wanted)
     }
@@ -166,18 +166,18 @@ impl WebhookCalls {
         self.calls().conversions.insert((wanted.to.clone(), wanted.object.to_string()), result);
     }
 
-    /// Returns whether the last attempt was missing an answer or a conversion.
+    /// Returns whether the last attempt needed an answer or a conversion that it did not have.
     pub fn is_missing(&self) -> bool {
         let calls = self.calls();
         !calls.missing.is_empty() || !calls.wanted.is_empty()
     }
 
-    /// Returns the reason why a conversion that the last attempt needed has failed.
+    /// Returns the reason for the failure of a conversion that the last attempt needed.
     pub fn take_failed(&self) -> Option<String> {
         self.calls().failed.take()
     }
 
-    /// Forgets all conversions. A watch forgets them after each event.
+    /// Forgets all conversions. A watch calls this method after each event.
     pub fn forget_conversions(&self) {
         let mut calls = self.calls();
         (calls.conversions, calls.wanted, calls.failed) = Default::default();
@@ -193,7 +193,7 @@ impl WebhookCalls {
         *self.calls().now.get_or_insert_with(read)
     }
 
-    /// Returns the name that the server has generated for the `at`-th time.
+    /// Returns the generated name with the index `at`.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         let mut calls = self.calls();
         if calls.generated_names.len() <= at {
@@ -207,7 +207,7 @@ impl WebhookCalls {
     }
 }
 
-/// Shows no review, because a review can contain a Secret.
+/// The debug output contains no review, because a review can contain a Secret.
 impl fmt::Debug for WebhookCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookCalls").finish_non_exhaustive()

@@ -131,7 +131,8 @@ pub struct FieldErrors {
     all: Vec<FieldError>,
     /// The total size of all errors and warnings in bytes.
     size: usize,
-    /// The messages of violated rules that do not cause the rejection of the object. The client receives these messages as warnings.
+    /// Some violated rules do not cause the rejection of the object. This field contains the messages of such rules. The client receives
+    /// these messages as warnings.
     warnings: Vec<String>,
 }
 

@@ -31,8 +31,8 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// Returns all rules that a text violates, as messages. If the text is valid, the list is empty. If `prefix` is true, the text is the
-/// prefix of a generated name, which may end with `-`.
+/// Returns a message for each rule that the text violates. If the text is valid, the list is empty. If `prefix` is true, the text is the
+/// prefix of a generated name. Such a prefix may end with `-`.
 pub fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
     // A dash at the end is valid, because the generated suffix follows it. The check also skips the byte before the dash, because

@@ -39,7 +39,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// The fields of an audit record that all requests of one client for one resource have in common.
+/// All requests of one client for one resource have these fields of an audit record in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -82,8 +82,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the value in the set of shared values that is equal to `common`. If the set already contained this value before the call,
-    /// also returns `common`. The caller must drop `common` after it releases the lock.
+    /// Returns the shared value that equals `common`. If the shared value existed before the call, the result also contains `common`. The
+    /// caller must release the lock before it drops `common`.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {

@@ -22,7 +22,7 @@ use super::{Controller, all, options};
 use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// While a deleted definition still has objects, the controller checks at this interval whether they are gone.
+/// While a deleted definition still has objects, the controller checks at this interval whether the objects still exist.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The names that definitions have reserved.
     taken: Taken,
-    /// The definitions that wait for a name that another definition has reserved. When the other definition is deleted, the waiting
+    /// These definitions wait for a name that another definition has reserved. When the other definition is deleted, the waiting
     /// definitions can get the name.
     waiting: BTreeSet<Key>,
 }
@@ -139,8 +139,8 @@ impl Definitions {
         }
     }
 
-    /// Returns the changed definitions. Also returns the definitions in the same groups that wait for a name. The result is sorted by
-    /// creation time.
+    /// Returns the changed definitions. The result also contains the definitions in the same groups that wait for a name. The result is
+    /// sorted by creation time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// With so many definitions, the test fails if the controller processes each definition.
+    /// The number of definitions in the test. The test fails if the controller processes each of these definitions.
     const MANY: usize = 1000;
 
     /// The two controllers that observe definitions. The test runs these controllers step by step.

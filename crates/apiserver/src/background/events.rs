@@ -15,7 +15,7 @@ const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Events that expire within this time are deleted together.
+/// Events that expire within the same interval of this length are deleted together.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
 /// Deletes expired events.

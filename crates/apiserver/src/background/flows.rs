@@ -1,4 +1,4 @@
-//! Maintains the condition `Dangling` of FlowSchemas, which reports a missing PriorityLevelConfiguration.
+//! Maintains the condition `Dangling` of FlowSchemas. The condition reports a missing PriorityLevelConfiguration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //! dependents are deleted before their owner. The orphan policy removes the owner references from the dependents instead of deleting the
 //! dependents.
 //!
-//! The collector tracks only dependents. The dependents are indexed by the UIDs of their owners. The collector reads owners from the store,
-//! so objects without owner references take no memory in the collector. The store can contain changes that the collector has not observed
-//! yet. If an owner has changes that the collector has not observed, there can be dependents of the owner that are not tracked yet.
-//! Therefore, the collector processes such an owner later.
+//! The collector tracks only dependents. The dependents are indexed by the UIDs of their owners. The collector reads owners from the store.
+//! Therefore, it does not need memory for objects without owner references. The store can contain changes that the collector has not
+//! observed yet. If an owner has changes that the collector has not observed, there can be dependents of the owner that are not tracked
+//! yet. Therefore, the collector processes such an owner later.
 
 mod owners;
 mod release;
@@ -42,11 +42,12 @@ type Location = (ResourceKey, Key);
 pub(super) struct Collector {
     /// Maps the UID of each owner to its dependents.
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// For each waiting owner, one dependent that blocks the deletion of this owner. The key of the map is the owner's UID.
+    /// Maps each waiting owner to one dependent that blocks the deletion of the owner. The key of the map is the owner's UID.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
-    /// The dependents with new owner references for which the collector has not checked the namespaces yet.
+    /// Dependents with new owner references. The collector has not checked yet whether the owners are in the namespaces of these
+    /// dependents.
     unchecked: HashSet<Location>,
     /// Objects whose processing failed.
     failed: HashSet<Location>,
@@ -174,8 +175,8 @@ impl Collector {
         }
     }
 
-    /// Enqueues the owners of an object, which are identified by kind and name. The collector does not track under which resource and key
-    /// these owners are stored. [`resolve`] finds the resource and the key later.
+    /// Enqueues the owners of an object. Each entry in the queue contains the kind and the name of an owner. The collector does not track
+    /// under which resource and key these owners are stored. [`resolve`] finds the resource and the key later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -190,7 +191,7 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // In a plan, the upstream cluster's own garbage collector handles the objects that were deleted there.
+        // In a plan, the upstream cluster's own garbage collector handles objects that were deleted in the upstream cluster.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
             return Ok(Processed::Done);
         }
@@ -236,8 +237,8 @@ impl Collector {
     }
 
     /// Removes the finalizer of an owner if no dependent blocks the owner. The first call enqueues and checks all dependents. Each deletion
-    /// of a dependent causes another call. Each such call continues the search at the dependent that blocked the owner in the previous
-    /// call.
+    /// of a dependent causes another call of this method. Each such call continues the search at the dependent that blocked the owner in
+    /// the previous call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -326,8 +327,8 @@ impl Collector {
     }
 }
 
-/// Returns the kind of the object to which an entry of the queue refers. Also returns the object's resource and key in the store. The entry
-/// contains either the resource and the key, or a reference to an owner.
+/// Returns the kind, the resource and the key of the object to which an entry of the queue refers. The resource and the key identify the
+/// object in the store. The entry contains either the resource and the key, or a reference to an owner.
 fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));

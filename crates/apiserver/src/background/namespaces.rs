@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
-/// A deleted namespace stays unchanged for this time, so that clients can observe its terminating state.
+/// A deleted namespace stays unchanged for this duration, so that clients can observe its terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a deleted namespace that still has contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ const MANAGER: &str = "kube-controller-manager";
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// The namespaces that still exist, although they were processed at least once.
+    /// These namespaces still exist, although they were processed at least once.
     stuck: HashSet<String>,
 }
 
@@ -66,7 +66,7 @@ impl Controller for Cleaner {
 
     /// Deletes the contents of the namespaces that are due. Returns the time at which the next namespace is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the upstream cluster itself deletes the contents of the namespaces that were deleted there.
+        // In a plan, the upstream cluster itself deletes the contents of namespaces that were deleted in the upstream cluster.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
@@ -222,8 +222,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a subresource of a terminating namespace as the namespace controller. Writes nothing if the change has no effect. Admission may
-/// reject the write.
+/// Writes a subresource of a terminating namespace as the namespace controller. Does not write anything if the change has no effect.
+/// Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };

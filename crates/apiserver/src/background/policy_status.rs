@@ -29,7 +29,7 @@ const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 /// kube-controller-manager uses this field manager when it writes the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
-/// After it has checked this number of expressions, the controller yields to other tasks.
+/// The controller yields to other tasks after it has checked this number of expressions.
 const BATCH: usize = 64;
 /// The maximum number of cached schemas. The next type check can use the cached schemas again. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
@@ -158,7 +158,7 @@ impl Policy {
 struct Checks<'k> {
     kinds: &'k Kinds,
     matched: MatchedKinds<'k>,
-    /// The schemas of kinds, by the names of the types in CEL.
+    /// Maps the names of CEL types to the schemas of kinds.
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 

@@ -40,7 +40,8 @@ impl Controller for Aggregator {
     }
 }
 
-/// A cluster role. The rules of a role are decoded only when they are needed, because rules take much memory and few roles are aggregated.
+/// A cluster role. The rules of a role are decoded only when they are needed, because rules take a lot of memory and few roles are
+/// aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
     /// The name, the labels, the resourceVersion and the aggregation rule of a cluster role.
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 
-    /// Returns an aggregated role with these selectors. Also returns `others` other roles with this number of rules each.
+    /// Returns an aggregated role with these selectors. The result also contains `others` other roles with `rules` rules each.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});

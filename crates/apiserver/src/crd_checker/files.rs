@@ -20,8 +20,8 @@ pub struct CheckedManifest {
     pub document: usize,
     /// The kind and the name of the object, as one text for reports.
     pub object: String,
-    /// The estimated cost of each validation rule, if the object is a definition. The list is empty for a rejected definition, and for
-    /// objects that are not definitions.
+    /// If the object is a definition, the list contains the estimated cost of each validation rule. The list is empty for a rejected
+    /// definition, and for objects that are not definitions.
     pub rules: Vec<RuleCost>,
     /// The warnings that the server would send for this object.
     pub warnings: Vec<String>,

@@ -209,7 +209,7 @@ impl Offline {
         let (resource, key) = (target.resource_key(), target.key());
         let stored = self.registry.db.get(&resource, &key);
         let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        // A create drops the status. Therefore, the old status is written separately, because transition rules need it.
+        // A create drops the status. Transition rules need the old status, so the old status is written separately.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
             object.set("status", status);
@@ -289,8 +289,8 @@ impl Offline {
         })
     }
 
-    /// Adds a namespace. If the namespace of the object did not exist before, returns the name of the namespace. An object without a
-    /// namespace needs no namespace.
+    /// Adds a namespace. If the namespace of the object did not exist before, returns the name of the namespace. Does nothing if the object
+    /// has no namespace.
     fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };

@@ -184,9 +184,9 @@ pub struct Rule {
     /// The rule expires after this duration. The duration starts when the rule is added, and it is measured with tokio's clock. `None`
     /// means that the rule never expires.
     pub until: Option<Duration>,
-    /// The probability with which the rule fires for a matching request. It is a number from 0 to 1. The random choices depend only on the
-    /// server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs with the same
-    /// requests make the same random choices.
+    /// The probability with which the rule fires for a matching request. The probability is a number from 0 to 1. The random choices depend
+    /// only on the server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs
+    /// with the same requests make the same random choices.
     pub probability: f64,
 }
 

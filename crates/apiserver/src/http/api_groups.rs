@@ -73,8 +73,8 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// Returns a discovery document that describes all API groups. Also returns the ETag of this document. The cached document is in the most
-/// common format, which is JSON. For other formats, the document is encoded again for each request.
+/// Returns a discovery document that describes all API groups. The result also contains the ETag of this document. The cached document is
+/// in JSON, because JSON is the most common format. For other formats, the document is encoded again for each request.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,

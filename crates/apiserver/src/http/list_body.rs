@@ -21,7 +21,7 @@ use pintle_storage::{Neighbours, Stored};
 
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 
-/// The approximate size in bytes of each segment of a compressed body, measured before compression.
+/// Each segment of a compressed body has approximately this size in bytes before compression.
 const GZIP_PART: usize = 16 * 1024;
 
 /// An encoder that writes the body of a list in segments. The segments contain the encoded objects from the store.
@@ -248,8 +248,8 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object and processing this number of bytes. If the cost since the last yield is already too high, this
-    /// method yields first.
+    /// Adds the cost of checking one object, and the cost of processing this number of bytes. If the cost since the last yield is already
+    /// too high, this method yields first.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();

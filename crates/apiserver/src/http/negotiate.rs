@@ -130,8 +130,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the media type of an error response. Also returns whether the response is indented. The media type is negotiated, but
-/// transformations such as tables are not supported. If no media type is acceptable, the error is sent as JSON.
+/// Returns the media type of an error response, and whether the response is indented. The media type is negotiated, but transformations
+/// such as tables are not supported. If no media type is acceptable, the error is sent as JSON.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

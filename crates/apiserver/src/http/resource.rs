@@ -31,7 +31,7 @@ pub(super) async fn serve(
     let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
-    // A WebSocket connection starts with a GET request, but webhooks are asked as for a POST request.
+    // A WebSocket connection starts with a GET request, but the server calls webhooks as for a POST request.
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
@@ -91,9 +91,9 @@ pub(super) async fn serve(
     }
 }
 
-/// Binds the kind to this request, if a webhook converts its objects.
+/// If a webhook converts the objects of the kind, returns a target whose kind records these conversions in `call`.
 fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
-    // A plan calls no webhooks, because the webhooks belong to the live cluster.
+    // A plan does not call webhooks, because the webhooks belong to the live cluster.
     if registry.db.is_mirror() {
         return target;
     }

@@ -23,7 +23,7 @@ use crate::registry::{Registry, Written};
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails to process bodies with these media types, and sends no response unless fieldValidation
+        // kube-apiserver fails to process bodies with these media types, and sends a response only if fieldValidation
         // is Ignore. This server sends status 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(

@@ -32,7 +32,7 @@ use crate::watch::{Frame, Watcher};
 /// The maximum length of a message that a client may send, in bytes. The server reads and ignores all messages from the
 /// client.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// The server waits for the client's close frame for at most this time.
+/// The server waits for the client's close frame for at most this duration.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A watch whose connection has not been upgraded yet.

@@ -16,7 +16,7 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::Incoming;
 
-/// The request headers that are forwarded to the upstream cluster, in addition to the impersonation headers. The upstream client adds its
+/// The server forwards these request headers and the impersonation headers to the upstream cluster. The upstream client adds its
 /// credentials to the request.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];

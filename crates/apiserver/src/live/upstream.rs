@@ -23,7 +23,7 @@ use crate::http::Incoming;
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// The maximum size in bytes of a response, which is one page of a list or one object.
+/// A response may have at most this size in bytes. A response is one page of a list or one object.
 const LARGEST_RESPONSE: usize = 1 << 30;
 
 /// A client that sends requests to the upstream cluster.

@@ -15,8 +15,8 @@ const IGNORED: [&str; 6] = [
 ];
 /// The fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The names of the members that can identify the items of a list. For a list, the first member is used that exists in all items and has
-/// unique values in the list.
+/// The names of the members that can identify the items of a list. For each list, the comparison uses the first of these members that
+/// exists in all items and has unique values in the list.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
 /// A field that would change. For a Secret, the values in its data are hidden.

@@ -27,7 +27,7 @@ pub enum PlanAction {
 pub struct PlannedChange {
     /// The planned action.
     pub action: PlanAction,
-    /// The API version that the last write of the object used.
+    /// The API version in which the object was last written.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
@@ -94,8 +94,8 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to one object. Returns `None` if the writes together have no effect, or if the object is a
-    /// report such as an Event.
+    /// Returns the combined effect of all writes to one object. Returns `None` if the writes together have no effect, or if the object only
+    /// reports information, such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());

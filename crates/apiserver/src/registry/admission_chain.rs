@@ -1,4 +1,4 @@
-//! The chain of admission plugins, which can change or reject a request.
+//! The chain of admission plugins. Each plugin can change or reject a request.
 //!
 //! Each [`Plugin`] is called twice. In the first call, a plugin can change the object. In the second call, a plugin
 //! validates the result. Plugins are called for every create, update and delete. Plugins are also called for writes by
@@ -56,7 +56,7 @@ pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> 
     admitted.inspect_err(|refused| log_refusal(request, refused))
 }
 
-/// The policies and the webhooks that the runs of mutating admission have invoked.
+/// The policies and the webhooks that were invoked in the runs of mutating admission.
 #[derive(Default)]
 struct Runs {
     policies: Reinvocation,
@@ -89,8 +89,8 @@ fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
 }
 
 impl Registry {
-    /// Runs admission for a request that connects to a subresource of an object. For a connect request, the admitted
-    /// object contains the options of the request.
+    /// Runs admission for a request that connects to a subresource of an object. For a connect request, the object that
+    /// admission processes contains the options of the request.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
@@ -98,8 +98,8 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs mutating admission and then validating admission. This method is for requests that need no other phase
-    /// between mutating and validating admission.
+    /// Runs mutating admission and then validating admission. This method is for requests without other phases between
+    /// mutating and validating admission.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)

@@ -15,7 +15,7 @@ use super::Registry;
 /// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// A create request, or a POST that stores no object, such as a binding or an eviction.
+    /// A create request, or a POST that does not store an object, such as a binding or an eviction.
     Create,
     Update,
     Delete,
@@ -35,15 +35,15 @@ pub(crate) enum AdmissionOptions<'a> {
 /// The admission attributes of a request. This type does not implement `Debug`, because an object can contain a
 /// Secret.
 ///
-/// If the subresource has a type of its own, `old` and `new` have this type. For example, Scale, Eviction and the
-/// options of `exec` are such types.
+/// If the subresource has its own type, `old` and `new` have this type. For example, Scale, Eviction and the options of
+/// `exec` are such types.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
     /// The target to which the path of the request refers. For a create or a `deletecollection`, the target has no name.
     pub(crate) target: &'a RequestTarget,
     /// The existing object. The old object is `None` for a create request and for a connect request.
     pub(crate) old: Option<&'a Json>,
-    /// The new object. For a POST that stores no object, `new` is the body. `None` for a delete.
+    /// The new object. For a POST that does not store an object, `new` is the body. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,

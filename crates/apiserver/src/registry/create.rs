@@ -22,7 +22,7 @@ const CREATE_TRIES: usize = 8;
 /// The maximum number of retries of a create. A create is retried if other writes have changed data that the create has read.
 const CHECK_TRIES: usize = 64;
 
-/// An object for which the first phases of a create have run. These phases do not depend on the object's name.
+/// The first phases of a create have run for this object. These phases do not depend on the object's name.
 #[derive(Clone)]
 struct Received {
     object: Json,

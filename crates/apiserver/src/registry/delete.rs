@@ -16,7 +16,7 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::served::{Served, typed};
 
-/// The finalizers that delay the removal of an owner until its dependents are orphaned or deleted.
+/// These finalizers delay the removal of an owner until its dependents are orphaned or deleted.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
@@ -58,7 +58,8 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // A policy or a webhook can need a further conversion. Its verdict is then not valid.
+            // A policy or a webhook can need a conversion that has not been performed yet. In this case, the verdict of the policy or the
+            // webhook is not valid.
             by.check_conversions()
         })
     }
@@ -216,7 +217,7 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 /// Returns the finalizers of the object after the delete options have been applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // The propagation policy is ignored for reports such as events, because reports have no dependents.
+    // The propagation policy is ignored for objects that only report information, such as events. Such objects have no dependents.
     if kind.strategy.is_report() {
         return present;
     }

@@ -1,4 +1,4 @@
-//! Defines stale views of the store. Fault rules use them to serve outdated data.
+//! Defines stale views of the store. Fault rules use stale views to serve outdated data.
 
 use std::time::Duration;
 

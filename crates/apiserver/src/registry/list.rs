@@ -18,7 +18,7 @@ use crate::faults::View;
 /// The number of objects that a scan examines before it yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;
 
-/// The collection of a list or a watch, and its selectors.
+/// The collection and the selectors of a list or a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: Arc<Kind>,
@@ -212,7 +212,7 @@ impl Registry {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects of a resource in the state that a stale view shows. Also returns the revision of this state.
+    /// Returns the objects of a resource in the state that a stale view shows, and the revision of this state.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);

@@ -1,8 +1,8 @@
 //! Implements the phases of a write. The phases convert the object in the request to the object that is stored.
 //!
-//! All writes go through the phases [`Registry::receive`] and [`Registry::complete`]. Before `receive` and after
-//! `complete`, creates and updates differ. A create needs an unused name, so it can try several generated names. An
-//! update compares versions, and computes the new object again after a conflict.
+//! All writes go through the phases [`Registry::receive`] and [`Registry::complete`]. The work before `receive` and
+//! after `complete` differs between creates and updates. A create needs an unused name, so it can try several generated
+//! names. An update compares versions, and computes the new object again after a conflict.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;

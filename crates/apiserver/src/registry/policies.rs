@@ -18,8 +18,8 @@ pub(super) use webhooks::{ValidatingWebhooks, WebhookKey, call_mutating};
 
 use super::Registry;
 
-/// Returns whether admission policies never apply to the kind. If policies applied to these kinds, they could block their own deletion, or
-/// all authentication and authorization.
+/// Returns whether admission policies never apply to the kind. Otherwise, a policy could prevent its own deletion, or block all
+/// authentication and authorization.
 fn is_exempt(kind: &Kind) -> bool {
     const REVIEWS: [&str; 6] = [
         "localsubjectaccessreviews",

@@ -19,7 +19,7 @@ use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::object_write::Write;
 use crate::registry::UpdateSource;
 
-/// The maximum number of times that the server tries to perform the action of a POST request. Each conflict with another write causes a new
+/// The server makes at most this number of attempts to perform the action of a POST request. Each conflict with another write causes a new
 /// attempt.
 const POST_TRIES: usize = 64;
 
@@ -197,8 +197,8 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// A handler for tests. It changes the pod after the wrapped handler has computed its task. The change causes a conflict when the task
-    /// runs.
+    /// A handler for tests. This handler changes the pod after the wrapped handler has computed its task. The change causes a conflict when
+    /// the task runs.
     struct ConflictingPostHandler<'a> {
         post_handler: &'a dyn PostHandler,
         registry: &'a Registry,

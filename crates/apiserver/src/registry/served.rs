@@ -1,4 +1,4 @@
-//! API objects in the form that responses contain.
+//! API objects in the form that the server sends in responses.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use pintle_schema::{self as schema, Schema, Type};
 use pintle_serving::offload;
 use pintle_storage::{Encoding, Order, Stored};
 
-/// An object in the version that the response must have. The object has no `apiVersion` and `kind`, because the encoder
-/// adds these members.
+/// An object in the API version of the response. The object has no `apiVersion` and `kind`, because the encoder adds
+/// these members.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
@@ -99,7 +99,7 @@ impl Served {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// Appends the object as JSON. The caller decides whether `apiVersion` and `kind` are included.
+    /// Appends the object as JSON. If `types` is true, the result includes `apiVersion` and `kind`.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();
         if types {

@@ -1,5 +1,5 @@
-//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object and computes the new object. It commits the new
-//! object only if the stored object and the other inputs of the computation have not changed.
+//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object and computes the new object. The update commits the
+//! new object only if the stored object and the other inputs of the computation have not changed.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 
-/// The maximum number of attempts when the server itself writes an object. If all attempts fail, the controller tries again when it
-/// observes the write that caused the last conflict.
+/// When the server itself writes an object, it makes at most this number of attempts. If all attempts fail, the controller tries again when
+/// it observes the write that caused the last conflict.
 const TRIES: usize = 64;
 
 /// A function that computes the new object from the stored object. The argument of the function is the stored object with `apiVersion` and
@@ -234,8 +234,8 @@ impl Registry {
     }
 }
 
-/// Returns whether a custom resource is stored in another version than the current storage version. Each update then stores the object,
-/// even if the update changes nothing. Migrations of the storage version rely on this.
+/// Returns whether a custom resource is stored in a version other than the current storage version. Each update then stores the object,
+/// even if the update does not change anything. Migrations of the storage version rely on this.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())

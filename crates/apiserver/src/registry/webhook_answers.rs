@@ -20,16 +20,17 @@ use pintle_apimachinery::request::webhook_calls::{
     WantedConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
 };
 
-/// The maximum number of attempts that need the answer of a further webhook.
+/// At most this number of attempts may need the answer of a further webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// The size in bytes of the objects that one review asks a webhook to convert. A review has more if a single object is larger.
+/// The maximum total size in bytes of the objects in one conversion review. A review exceeds this size only if it contains a single object
+/// that is larger.
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
     /// Returns whether a webhook configuration is stored.
     pub(crate) fn has_webhooks(&self) -> bool {
-        // A plan calls no webhooks, because the webhooks belong to the live cluster.
+        // A plan does not call webhooks, because the webhooks belong to the live cluster.
         !self.db.is_mirror()
             && (!self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty())
     }
@@ -40,7 +41,8 @@ impl Registry {
         (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)
     }
 
-    /// Calls `attempt` until it needs no further answer of a webhook. Calls the missing webhooks between two attempts.
+    /// Calls `attempt` repeatedly, until the attempt needs no further answer of a webhook. Between two attempts, calls the webhooks whose
+    /// answers are missing.
     ///
     /// # Cancel safety
     ///
@@ -55,13 +57,15 @@ impl Registry {
             if !self.settle(by).await? {
                 return Err(failure);
             }
-            // The next attempt adds the warnings again. This attempt may have seen objects that were not converted yet.
+            // The warnings are removed, because the next attempt adds them again. This attempt may have processed objects that were not
+            // converted yet.
             by.restore_notes(notes);
         }
         Err(too_many_rounds())
     }
 
-    /// Calls `read`, which writes nothing, until it needs no further conversion by a webhook. Calls the webhooks between two attempts.
+    /// Calls `read` repeatedly, until `read` needs no further conversion by a webhook. `read` writes nothing. Calls the webhooks between
+    /// two attempts.
     ///
     /// # Cancel safety
     ///
@@ -88,7 +92,7 @@ impl Registry {
         }
     }
 
-    /// Converts the objects of a list, if a webhook converts the kind. Encoding the list then needs no webhook.
+    /// Converts the objects of a list, if a webhook converts the kind. Afterwards, the server can encode the list without a webhook.
     pub(crate) async fn settle_list(&self, kind: &Kind, list: &ListReply, by: &Requester) -> Outcome<()> {
         if by.webhooks.is_none() || kind.strategy.conversion().is_none() {
             return Ok(());
@@ -106,7 +110,7 @@ impl Registry {
             }
         }
         self.settle(by).await?;
-        // The results are known now, and they may be failures.
+        // Now the results of the conversions are known. Some conversions may have failed.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
@@ -117,8 +121,8 @@ impl Registry {
         by.check_conversions()
     }
 
-    /// Calls the webhooks that the last attempt was missing. Returns whether any webhook was missing. Returns an error if a conversion that
-    /// the attempt needed has failed.
+    /// Calls the webhooks whose answers the last attempt needed but did not have. Returns whether any answer was missing. Returns an error
+    /// if a conversion that the attempt needed has failed.
     pub(crate) async fn settle(&self, by: &Requester) -> Outcome<bool> {
         match by.check_conversions() {
             Ok(()) => Ok(false),
@@ -127,14 +131,14 @@ impl Registry {
         }
     }
 
-    /// Calls the webhooks that the last attempt was missing.
+    /// Calls the webhooks whose answers the last attempt needed but did not have.
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
         let Some(calls) = &by.webhooks else { return Ok(()) };
         by.check_time()?;
         let wanted = calls.take_wanted();
         if !wanted.is_empty() {
-            // The attempt has passed objects to the other webhooks that have not been converted yet. The next attempt makes the right
-            // calls.
+            // This attempt has passed unconverted objects to the other webhooks. The next attempt calls these webhooks with converted
+            // objects.
             drop(calls.take_missing());
             self.convert(calls, wanted).await;
             offload::work_on(offload::ALWAYS).await;
@@ -145,7 +149,7 @@ impl Registry {
         for (call, answer) in join_all(answers).await {
             calls.add(call, answer);
         }
-        // The next attempt is as long as the first one.
+        // The next attempt takes as long as the first attempt.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }
@@ -163,7 +167,7 @@ impl Registry {
             let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
             let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
             let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
-            // As in kube-apiserver, the time of a conversion does not depend on the request.
+            // As in kube-apiserver, the time limit of a conversion does not depend on the time limit of the request.
             let answer = self.call(call, None).await;
             let versions = (first.from.as_str(), first.to.as_str());
             match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
@@ -178,7 +182,7 @@ impl Registry {
 
     async fn call(&self, call: WebhookCall, deadline: Option<Instant>) -> WebhookAnswer {
         let own = Duration::from_secs(call.client.timeout_seconds.into());
-        // As in kube-apiserver, the rest of the request's time is rounded up to whole seconds.
+        // As in kube-apiserver, the remaining time of the request is rounded up to whole seconds.
         let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let rest = rest.map(|rest| Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)));
         let rest = rest.map(|rest| Duration::from_secs(rest.as_secs() + u64::from(rest.subsec_nanos() > 0)));

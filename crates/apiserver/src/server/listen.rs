@@ -29,7 +29,7 @@ const MAX_STREAMS: u32 = 100;
 const MAX_HEAD_BYTES: u32 = 1 << 20;
 /// The maximum number of headers in an HTTP/1 request. kube-apiserver limits the size of the headers instead.
 const MAX_HEADERS: usize = 1_000;
-/// The interval between HTTP/2 pings. The client must respond to a ping within the same duration.
+/// The interval between HTTP/2 pings. The next constant is the maximum time until the client responds to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
 /// The idle time before TCP keep-alive sends its first probe. The next two constants are the interval between probes, and the number of
@@ -40,7 +40,7 @@ const PROBES: u32 = 4;
 /// The maximum time for closing a connection gracefully.
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The pause after an attempt to accept a connection has failed. For example, accepting a connection fails if no file descriptors are left.
+/// The pause after a failed attempt to accept a connection. For example, accepting a connection fails if no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Returns the maximum number of concurrent connections. The result is `wanted`, or half of the number of files that this process can open,
@@ -148,7 +148,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         }
     });
     let mut builder = auto::Builder::new(streams);
-    // hyper needs no time limits of its own, because `Activity` enforces the time limits.
+    // hyper does not need its own time limits, because `Activity` enforces the time limits.
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -83,7 +83,7 @@ impl ServerSnapshot {
         Self { objects: objects.map(|(at, kept)| (at.clone(), kept.clone())).collect(), ..self.clone() }
     }
 
-    /// Returns the text form of the snapshot, which can be written to a file.
+    /// Returns the text form of the snapshot. The caller can write the text to a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
         let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();

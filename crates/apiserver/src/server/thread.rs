@@ -55,7 +55,7 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The maximum number of body frames that the server's thread has sent and the caller's thread has not received yet.
+/// The server's thread can send at most this number of body frames that the caller's thread has not received yet.
 const READY: usize = 16;
 
 impl OwnRuntime {

@@ -14,9 +14,9 @@ pub(crate) struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// Returns the event for a change, or `None` if the watch sends no event for the change. If the object now matches
-    /// the selectors and did not match before, the event is ADDED. If the object no longer matches, the event is
-    /// DELETED. The DELETED event contains the previous content with the new revision.
+    /// Returns the event for a change, or `None` if the watch does not send an event for the change. If the object now
+    /// matches the selectors and did not match before, the event is ADDED. If the object no longer matches, the event
+    /// is DELETED. The DELETED event contains the previous content with the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;

@@ -1,4 +1,4 @@
-//! Tests of timeouts for idle and slow clients. The tokio clock is paused, so waiting takes no real time.
+//! Tests of timeouts for idle and slow clients. The tokio clock is paused, so waiting does not take real time.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -326,8 +326,8 @@ async fn unread_http2_response_is_reset_and_other_streams_continue() {
     assert_eq!(other.status(), 200);
 }
 
-/// Starts a server that contains much data. The response to a list request for this data is larger than all buffers between the server and
-/// a client.
+/// Starts a server that contains a large amount of data. The response to a list request for this data is larger than all buffers between
+/// the server and a client.
 async fn full_server() -> ApiServer {
     let server = server().await;
     for number in 0..OBJECTS {

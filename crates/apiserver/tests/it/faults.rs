@@ -58,8 +58,8 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the name of the object in the next event that is not a bookmark. Also returns the resourceVersion of the last bookmark before
-/// that event, as the second result.
+/// Returns the name of the object in the next event that is not a bookmark. The second value of the result is the resourceVersion of the
+/// last bookmark before that event.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {

@@ -27,8 +27,8 @@ type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The delay before the head of the response, and the delay between the head and the line in the body. The body
-    /// never ends.
+    /// The cluster waits for the first duration before the head of the response, and for the second duration before the
+    /// line in the body. The body never ends.
     head: Duration,
     line: Duration,
 }

@@ -175,11 +175,12 @@ impl Oracle<'_> {
     }
 }
 
-/// The messages of invalid requests to which kube-apiserver responds with 500.
+/// kube-apiserver responds with 500 to the invalid requests that cause these messages.
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // kube-apiserver sends the following messages if a value in an apply patch or a strategic patch has another type than in the object.
+    // kube-apiserver sends the following messages if the type of a value in an apply patch or a strategic patch differs from the type in
+    // the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",

@@ -51,8 +51,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Limits each step by which the paused clock advances to one second. Without this limit, the clock could advance further while the server
-/// and its client wait for each other.
+/// Makes the paused clock advance by at most one second per step. Without this limit, the clock could advance further while the server and
+/// its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -115,7 +115,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. After 32 KiB of a block have arrived, the server counts the block as 2 MiB.
+    // The limit is 64 MiB. After 32 KiB of a block have arrived, the server counts 2 MiB for the block.
     const KEPT: usize = 32;
     const MORE: usize = 8;
     // The test must finish within 32 seconds, because the server then closes all connections with incomplete blocks.

@@ -40,9 +40,9 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that the server, which runs on this thread, processes a request on other threads. The assertion compares the CPU time that this
-/// thread uses between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load or the speed
-/// of the machine.
+/// Asserts that the server processes a request on other threads. The server itself runs on this thread. The assertion compares the CPU time
+/// that this thread uses between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load or
+/// the speed of the machine.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,

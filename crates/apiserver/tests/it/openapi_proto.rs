@@ -38,7 +38,7 @@ fn varint(message: &mut &[u8]) -> u64 {
     digits.iter().rev().fold(0, |value, digit| value << 7 | u64::from(digit & 0x7f))
 }
 
-/// Returns the values of all fields that the path `path` of field numbers leads to.
+/// Returns the values of all fields at a path of field numbers.
 fn at<'a>(message: &'a [u8], path: &[u32]) -> Vec<&'a [u8]> {
     path.iter().fold(vec![message], |messages, number| {
         let fields = messages.into_iter().flat_map(fields);

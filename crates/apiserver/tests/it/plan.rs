@@ -1,5 +1,5 @@
-//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second embedded server is used as the
-//! cluster. The audit of the second server proves that it receives no writes.
+//! Tests of a `Plan`, the dry run of a controller against a live cluster. The tests use a second embedded server as the
+//! cluster. The audit of the second server proves that the second server does not receive writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -301,7 +301,7 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// A text. A request whose request line contains this text receives no response.
+    /// A text. A request whose request line contains this text does not get a response.
     lost: &'static str,
 }
 

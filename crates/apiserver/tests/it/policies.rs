@@ -28,7 +28,7 @@ pub(crate) fn rules(resources: &[&str], operations: &[&str]) -> Json {
     }]})
 }
 
-/// Creates a validating policy for requests that create or update ConfigMaps. Also creates a binding for this policy.
+/// Creates a validating policy for requests that create or update ConfigMaps. The function also creates a binding for this policy.
 pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");

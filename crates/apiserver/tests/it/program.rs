@@ -74,7 +74,7 @@ fn stderr_at_start(arguments: &[&str]) -> String {
 
 #[test]
 fn tokens_without_tls_cause_a_warning() {
-    // Go clients send no tokens over plain HTTP.
+    // Go clients do not send tokens over plain HTTP.
     let stderr = stderr_at_start(&["--token-auth-file"]);
     assert_eq!(stderr.matches("WARN").count(), 1, "{stderr}");
     assert_eq!(stderr.matches("--tls").count(), 1, "it names the flag to use: {stderr}");

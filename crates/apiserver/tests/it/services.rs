@@ -220,7 +220,8 @@ async fn external_name_service_may_repeat_a_node_port() {
     let external = json!({"type": "ExternalName", "externalName": "a.example", "ports": ports});
     let repeated = create(&server, "b", external).await;
     assert_eq!(node_ports(&repeated), [31000]);
-    // An ExternalName Service does not own a port. Therefore, deleting it does not free the port that the other Service owns.
+    // An ExternalName Service does not own a port. Therefore, deleting the ExternalName Service does not free the port that the other
+    // Service owns.
     assert_eq!(call(&server, Method::DELETE, &format!("{SERVICES}/b"), Json::Null).await.code, 200);
     let service = json!({"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": ports}});
     assert_eq!(call(&server, Method::POST, SERVICES, service).await.code, 422);

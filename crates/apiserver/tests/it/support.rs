@@ -1,5 +1,5 @@
-//! Contains a small HTTP client for tests. Unlike a client library, the client keeps no state that could affect the
-//! tests. It opens a new connection for each request.
+//! Contains a small HTTP client for tests. Unlike a client library, the client does not keep state that could affect
+//! the tests. The client opens a new connection for each request.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The timeout of tests. A test fails if an operation takes longer than this time.
+/// The timeout of tests. A test fails if an operation takes longer than this duration.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the time of a CPU clock.

@@ -33,7 +33,7 @@ async fn token(server: &ApiServer, spec: Json) -> String {
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// Sends a token review for these audiences and returns its status.
+/// Sends a token review for these audiences and returns the status of the review.
 async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     let body = json!({"spec": {"token": token, "audiences": audiences}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";

@@ -17,8 +17,8 @@ const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is bu
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the features that the warnings in the response mention. The result contains their names from the conformance
-/// page.
+/// Creates an object. Returns the features that the warnings in the response mention. The result contains the names that the conformance
+/// page uses for these features.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);

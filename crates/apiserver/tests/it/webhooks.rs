@@ -1,5 +1,5 @@
-//! Tests of admission webhooks and conversion webhooks. `crates/conformance` replays the recorded cases. These tests cover what the cases
-//! cannot: Services, clocks, cancelled requests and concurrent writes.
+//! Tests of admission webhooks and conversion webhooks. `crates/conformance` replays the recorded cases. The tests in this file cover
+//! subjects that the recorded cases cannot cover: Services, clocks, cancelled requests and concurrent writes.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -194,7 +194,7 @@ async fn post_in_process(service: &pintle_apiserver::InProcess, path: &str, obje
     service.clone().call(request).await.expect("an answer").status().as_u16()
 }
 
-/// Another client changes the object while the webhook works. The server must ask the webhook again, about the new object.
+/// Another client changes the object while the webhook works. The server must call the webhook again with the new object.
 #[tokio::test]
 async fn concurrent_change_is_reviewed_again() {
     let gate = Arc::new(Semaphore::new(0));
@@ -220,7 +220,8 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
-/// Both reviews of a create have the uid with which the object is stored, although the object is computed again after each answer.
+/// The uid is the same in both reviews of a create and in the stored object, although the server computes the object again after each
+/// answer.
 #[tokio::test]
 async fn object_has_one_uid_in_all_reviews() {
     let add = json!([{"op": "add", "path": "/data/by", "value": "webhook"}]);
@@ -395,7 +396,8 @@ async fn status_write_keeps_the_spec_of_a_moved_version() {
     }
 }
 
-/// A failed conversion must not let a policy judge an object without its fields.
+/// If the conversion of an object fails, the server must not evaluate a policy for the object, because fields of the object would be
+/// missing. Therefore, the deletion fails.
 #[tokio::test]
 async fn failed_conversion_prevents_the_deletion() {
     let webhook =

@@ -8,7 +8,7 @@ use crate::support::*;
 
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Returns YAML texts of a few hundred kilobytes. Simple parsers need much time for these YAML texts.
+/// Returns YAML texts of a few hundred kilobytes. Simple parsers take a long time to parse these YAML texts.
 fn bombs() -> Vec<(&'static str, String)> {
     let laughs: String =
         (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();

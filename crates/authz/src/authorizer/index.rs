@@ -74,7 +74,7 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The description of the subject in an authorization reason, in the format of kube-apiserver.
+    /// The reason for an authorization decision contains this text, which describes the subject in the same way as in kube-apiserver.
     display: Box<str>,
 }
 
@@ -86,14 +86,14 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, keyed by namespace and name. The value of each entry also contains the index of the first subject in
-/// the binding that matches.
+/// The bindings of one user or group, keyed by namespace and name. The value of each entry also contains the index of the first matching
+/// subject in the binding.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
 /// The index of roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
-    /// The roles, keyed by the keys under which they are stored. For a cluster role, the namespace in the key is empty.
+    /// The roles, with the same keys as in the store. For a cluster role, the namespace in the key is empty.
     roles: HashMap<Box<str>, Arc<IndexedRole>>,
     bindings: HashMap<Box<str>, Arc<IndexedBinding>>,
     users: HashMap<Box<str>, BindingsOfSubject>,
@@ -269,7 +269,7 @@ impl Subject {
         let matcher = match (kind, if of.is_empty() { namespace } else { of }) {
             ("User", _) => SubjectMatcher::User(name.into()),
             ("Group", _) => SubjectMatcher::Group(name.into()),
-            // A service account without a namespace matches no user.
+            // A service account without a namespace does not match any user.
             ("ServiceAccount", of) if !of.is_empty() => {
                 SubjectMatcher::User(format!("system:serviceaccount:{of}:{name}").into())
             }

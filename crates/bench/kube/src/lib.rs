@@ -65,7 +65,7 @@ struct Setting {
     quick: bool,
 }
 
-/// The counts of updates and lists. The task that polls the reflector increments them.
+/// The counts of updates and lists. The task that polls the reflector increments these counts.
 #[derive(Default)]
 struct Counts {
     updates: AtomicUsize,
@@ -129,8 +129,8 @@ impl Setting {
         self.round(runtime, 200_000, &[counts])
     }
 
-    /// Each handler subscribes to a shared reflector. A task must poll the stream of the reflector, but it drops the items. Handlers
-    /// cannot subscribe after the reflector has started. Therefore, the workload has no first round with only one handler.
+    /// Each handler subscribes to a shared reflector. A task polls the stream of the reflector and drops the items. Handlers cannot
+    /// subscribe after the reflector has started. Therefore, the workload has no first round with only one handler.
     fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
         let in_runtime = runtime.enter();
         let (store, writer) = reflector::store_shared::<Pod>(1024);
@@ -202,7 +202,7 @@ impl Setting {
     }
 }
 
-/// Runs a reflector in a task of its own. The task counts the events.
+/// Runs a reflector in its own task. The task counts the events.
 fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
     let (store, writer) = reflector::store();
     let counts = Arc::new(Counts::default());

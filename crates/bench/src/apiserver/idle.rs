@@ -10,8 +10,8 @@ use crate::meter::{Sample, Tally, measure};
 /// The number of watches that share a connection.
 const SHARED: usize = 50;
 
-/// Sends writes one after another while there are 0, 100 and 1,000 watchers. Each watcher watches a namespace of its
-/// own, in which nothing changes.
+/// Sends writes one after another while there are 0, 100 and 1,000 watchers. Each watcher watches its own namespace, in
+/// which nothing changes.
 pub(super) fn idle(setting: &Setting) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());

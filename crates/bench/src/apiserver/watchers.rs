@@ -15,7 +15,7 @@ const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
 /// First, the server sends 1,000 changes to 1,000 watchers, and each watcher must receive all of them. Then, 100 more watchers connect.
-/// They read nothing while the workload makes another 1,000 changes.
+/// These 100 watchers read nothing while the workload makes another 1,000 changes.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -60,8 +60,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the memory that the server needs for each watcher that reads nothing, in bytes. Each watched object has 1 KB, so the
-/// changes do not fit into the socket buffers.
+/// Returns the memory in bytes that the server needs for each watcher that does not read. Each watched object has 1 KB, so the changes do
+/// not fit into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;

@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The fields of a pod that a program needs if it only has to know which pods exist.
+/// A program needs these fields of a pod if it only has to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -132,8 +132,8 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures how long a task has to wait for the thread although the task is always ready. The measurement uses the CPU time of the
-/// thread, because other programs may run on the same machine.
+/// Measures how long a task has to wait for the thread. The task is always ready to run. The measurement uses the CPU time of the thread,
+/// because other programs may run on the same machine.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -233,7 +233,7 @@ fn at_version(pod: &Bytes, version: usize) -> Bytes {
     pod.into()
 }
 
-/// A stream whose items are all ready as soon as `gate` has received a message.
+/// A stream whose items all become ready when `gate` has received a message.
 struct Each<I> {
     items: Box<dyn Iterator<Item = I> + Send>,
     gate: Option<tokio::sync::oneshot::Receiver<()>>,

@@ -1,4 +1,4 @@
-//! Measures the time that updates need from a watch to the handlers.
+//! Measures how long updates take from the watch to the handlers.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::meter::{Sample, Tally, measure};
 
 /// Requests 200,000 updates from the load server, and measures the time from this request until every handler has received all updates. By
 /// default, Pintle's subscriptions merge several updates of an object if a handler is slow. In this workload, the subscriptions deliver
-/// every event, because the other libraries in the comparison do so, too. One of the results is the fraction of the sent events that the
-/// slowest handler received.
+/// every event, like the other libraries in the comparison. One of the results is the fraction of the sent events that the slowest handler
+/// received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -42,7 +42,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The second round needs other resource versions than the first round.
+    // The resource versions in the second round must differ from the versions in the first round.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

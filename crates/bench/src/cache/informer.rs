@@ -35,7 +35,7 @@ impl Kept {
     }
 }
 
-/// A type of object with which the cache workloads can run.
+/// A type of objects that the cache workloads can use.
 pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}

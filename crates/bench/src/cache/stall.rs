@@ -11,7 +11,7 @@ use crate::meter::{Sample, Tally, measure, thread_cpu};
 
 /// Runs the first list of an informer on a runtime with a single thread. The run ends when a handler has received all objects. At the
 /// same time, another task yields in a loop and measures the longest time that it had to wait. The wait is measured both as wall time
-/// and as CPU time. CPU time does not include periods in which the thread had no processor.
+/// and as CPU time. CPU time does not include periods in which the thread did not run on a processor.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

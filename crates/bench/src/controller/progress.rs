@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The name of an annotation. Its value names the last benchmark run in which a controller wrote the object.
+/// The name of an annotation. The value of this annotation names the last benchmark run in which a controller wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
-/// Counts the reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
+/// Counts how often the objects `bench-0`, `bench-1` and so on are reconciled. Other objects do not count.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time from which no object needed a further reconciliation.
+    /// The time after the start at which the work for all objects was complete.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Records that the object with this name needs no further reconciliation.
+    /// Records that the object with this name does not need another reconciliation.
     pub(crate) fn settle(&self, name: &str) {
         let Some(index) = self.index(name) else { return };
         if !self.is_settled[index].swap(true, Ordering::Relaxed) && self.unsettled.fetch_sub(1, Ordering::AcqRel) == 1 {

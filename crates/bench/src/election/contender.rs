@@ -1,4 +1,4 @@
-//! A contender for a lease. The contender has a client of its own, as if it were a separate process.
+//! A contender for a lease. The contender has its own client, as if it were a separate process.
 
 use std::time::{Duration, Instant};
 

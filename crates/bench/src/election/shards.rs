@@ -1,5 +1,4 @@
-//! Measures replicas that share shards. The results are the time for which a shard has no owner, and the number of shards that move between
-//! replicas.
+//! Measures replicas that share shards. The results show how long a shard has no owner, and how many shards move between replicas.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,8 +26,8 @@ struct Stretch {
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<Stretch>>>);
 
-/// Runs several fleets. Each fleet has three replicas and eight shards. In each fleet, a fourth replica joins first,
-/// and then the first replica dies.
+/// Runs several fleets. Each fleet has three replicas and eight shards. In each fleet, a fourth replica joins before
+/// the first replica dies.
 pub(super) fn shards(setting: &Setting) -> Sample {
     let runtime = runtime();
     let fleets: u64 = setting.of(12, 2);

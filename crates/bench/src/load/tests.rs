@@ -60,8 +60,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait here, because a second control request replaces the order of the first one if the watch has not read that order yet.
-    // The benchmarks never send a second control request before the first one was executed.
+    // Wait here until the watch has read the order of the first control request. A second control request would replace an unread order.
+    // The benchmarks never send a second control request before the first request was executed.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

@@ -97,7 +97,7 @@ impl Crew for Threads {
     }
 }
 
-/// Tokio tasks in the default runtime, which has one worker thread per available CPU.
+/// Tokio tasks in the default runtime. The default runtime has one worker thread per available CPU.
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {

@@ -16,9 +16,9 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// For 2 s, 16 producers together add `keys_per_second` keys per second. Every 5 ms, each producer adds its part of the keys. The
-/// producers start at different times. 16 workers wait for the keys. The measured time starts before a key is added, and ends when a
-/// worker has received the key. The program that starts this workload limits the CPU time of the workload.
+/// For 2 s, 16 producers together add `keys_per_second` keys per second. Every 5 ms, each producer adds its share of the keys. The
+/// producers start at different times. 16 workers wait for the keys. The measured time starts before a key is added, and ends when a worker
+/// has received the key. The program that starts this workload limits the CPU time of the workload.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);

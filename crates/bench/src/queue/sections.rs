@@ -1,9 +1,9 @@
 //! Measures how long a single call can hold the lock of the queue.
 //!
 //! A program cannot directly measure how long a lock of the queue is held. However, a call holds at most one lock at a time. Therefore, the
-//! CPU time of a call is an upper bound for the time for which the call holds a lock. The CPU clock of the thread is read once between one
-//! call and the next. Therefore, the measured bound is slightly too high. Some calls take the lock many times, but each time only briefly.
-//! For these calls, the workloads also measure the slowest `done` in another thread.
+//! CPU time of a call is an upper bound for the time that the call holds a lock. The CPU clock of the thread is read once between two
+//! calls. Therefore, the measured bound is slightly too high. Some calls take the lock many times, but each time only briefly. For these
+//! calls, the workloads also measure the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -72,7 +72,8 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. Before the measured calls begin, 1 M keys with different delays have become due without any call in between.
+/// Measures `calls`. Before the measured calls begin, 1 M keys with different delays become due. During this time, the queue receives no
+/// calls.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));

@@ -14,7 +14,7 @@ use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
-/// Each of 16 producers adds 100 k keys. The keys are random keys out of 100 k different ones. At the same time, 16 workers take the
+/// Each of 16 producers adds 100 k keys. The keys are chosen at random from 100 k different keys. At the same time, 16 workers take the
 /// keys. No thread pauses. The workload measures the time of each add and of each `done`.
 pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let each = setting.size(100_000);

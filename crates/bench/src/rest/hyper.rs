@@ -24,7 +24,7 @@ use super::get::{Getter, check, run};
 use super::{Protocol, Setting};
 use crate::meter::Sample;
 
-/// With HTTP/1.1, each of the `at_once` clients has a connection of its own. With HTTP/2, all of these clients share a
+/// With HTTP/1.1, each of the `at_once` clients has its own connection. With HTTP/2, all of these clients share a
 /// connection.
 pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let server = Server::new(setting, protocol);

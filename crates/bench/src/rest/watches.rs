@@ -15,8 +15,8 @@ use super::{Protocol, Setting};
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 
 /// For each watch, a task decodes the events. The watches use HTTP/2 if the client library supports HTTP/2. The workload measures the
-/// growth of resident memory and of the number of open sockets. This growth is counted from before the first watch until the end of the
-/// measurement.
+/// growth of resident memory and of the number of open sockets. The growth is the difference between the value at the end of the
+/// measurement and the value before the first watch.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
     let api: Api<ConfigMap> = Api::namespaced(setting.client(Protocol::Http2), "default");

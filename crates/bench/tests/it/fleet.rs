@@ -87,7 +87,7 @@ impl Fleet {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
         // After a pause, client-go's elector continues to act until one of its renewals fails. Therefore, a process with client-go's
-        // elector can act at the same time as another leader. This is a known property of client-go.
+        // elector can act at the same time as another leader. This behavior is a known property of client-go.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,

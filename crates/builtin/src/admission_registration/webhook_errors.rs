@@ -44,7 +44,7 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
 }
 
 fn condition_errors(webhook: &Json, path: &str) -> FieldErrors {
-    // The environment of the expressions is created only if it is needed, because that takes long.
+    // The environment of the expressions is created only if it is needed, because creating the environment takes a long time.
     match webhook.list("/matchConditions").next() {
         None => FieldErrors::default(),
         Some(_) => match_conditions(webhook, path, &Expressions::new(&Json::Null)),
@@ -73,7 +73,7 @@ pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// Reports an empty list. Also reports a list that contains `*` together with other items.
+/// Reports an empty list. The function also reports a list that contains `*` together with other items.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -18,7 +18,7 @@ const MAX_MANAGED_BY: usize = 63;
 /// The maximum number of parallel indexes. The same maximum applies to the number of failed indexes. [`MAX_WITH_MANY_COMPLETIONS`] applies
 /// instead if a Job has more completions than this number.
 const MAX_INDEXED: i64 = 100_000;
-/// The maximum number of parallel indexes for Jobs that have many completions and a back-off limit per index. The same maximum applies to
+/// A Job with many completions and a back-off limit per index may have at most this number of parallel indexes. The same maximum applies to
 /// the number of failed indexes.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 

@@ -51,7 +51,7 @@ fn check_client_groups(object: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&resource, metadata::name(object), &why))
 }
 
-/// Validates the name of a signer, which must consist of a domain and a path.
+/// Validates the name of a signer. The name must consist of a domain and a path.
 pub(super) fn errors(signer: &str) -> FieldErrors {
     const FIELD: &str = "spec.signerName";
     if signer.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn errors(signer: &str) -> FieldErrors {
         return FieldErrors::from([FieldError::invalid_text(FIELD, signer, why)]);
     };
     let mut errors = FieldErrors::default();
-    // If several labels are invalid, report only the first one.
+    // If several labels are invalid, report only the first invalid label.
     let wrong_label = |segment: &str, rule: NameRule| {
         let labels = segment.split('.').map(|label| (label, name_errors(rule, label, false)));
         let first = labels.into_iter().find(|(_, why)| !why.is_empty());

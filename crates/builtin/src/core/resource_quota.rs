@@ -60,10 +60,10 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// The resources for which a quota can limit the requests and the limits separately.
+/// A quota can limit the requests and the limits of these resources separately.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// Warns if a quota allows greater requests than limits for a resource.
+/// Warns if the quota for the requests of a resource is greater than the quota for its limits.
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();

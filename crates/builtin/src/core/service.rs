@@ -83,8 +83,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports. Also removes fields that the Service's type does not use. As in kube-apiserver, this method runs
-    /// before the validation of the Service. Therefore, if an allocation fails, the response contains no validation errors.
+    /// Allocates addresses and node ports. This method also removes fields that the Service's type does not use. As in kube-apiserver, this
+    /// method runs before the validation of the Service. Therefore, if an allocation fails, the response contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,

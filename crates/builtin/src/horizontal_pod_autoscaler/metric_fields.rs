@@ -1,6 +1,6 @@
 //! The field names of metrics and scaling rules in v1 and in v2.
 
-/// The type that a field of a metric has in v1. The type determines how v1 writes the field.
+/// The type that a field of a metric has in v1. The type determines what v1 contains if the field is absent in v2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
     /// A string. The string is written even if the field is absent in v2.

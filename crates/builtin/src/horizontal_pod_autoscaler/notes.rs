@@ -11,7 +11,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations of v1. Only older versions of Kubernetes wrote two of these annotations.
+/// All annotations of v1. Two of these annotations were written only by older versions of Kubernetes.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,

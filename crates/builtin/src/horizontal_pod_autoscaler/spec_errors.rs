@@ -20,7 +20,7 @@ const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "conta
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
 
-/// Validates the spec. If the write is an update, `old` is the stored object.
+/// Validates the spec. For an update, `old` is the stored object.
 pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let (least, most) = (object.integer("/spec/minReplicas"), object.integer("/spec/maxReplicas").unwrap_or(0));
     let was_zero = old.is_some_and(|old| old.integer("/spec/minReplicas") == Some(0));

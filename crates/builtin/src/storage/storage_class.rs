@@ -99,7 +99,7 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
 /// Validates the topology terms. The keys in one topology term must be unique. The topology terms must also be unique.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver creates a list that contains an empty term for each term of the class. kube-apiserver then
+    // kube-apiserver first creates a list with as many empty terms as the class has terms. Then, kube-apiserver
     // compares each term with all elements of this list. Therefore, kube-apiserver reports an empty term as a
     // duplicate.
     let count = object.list("/allowedTopologies").count();

@@ -31,7 +31,7 @@ pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // For a block of IPv4-mapped addresses, the warning contains the IPv4 form.
+    // For a block of IPv4 addresses that are mapped to IPv6, the warning contains the IPv4 form.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {

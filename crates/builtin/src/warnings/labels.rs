@@ -23,8 +23,8 @@ pub(crate) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// Warns about the keys of a node selector term. If `values` is true, also warns about deprecated values in the term. Callers pass true for
-/// a term whose values are not validated.
+/// Warns about the keys of a node selector term. If `values` is true, the function also warns about deprecated values in the term. Callers
+/// set `values` to true if the values of the term are not validated elsewhere.
 pub(crate) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (at, expression) in term.list("/matchExpressions").enumerate() {

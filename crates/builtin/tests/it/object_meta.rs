@@ -112,7 +112,7 @@ fn metadata_of_an_updated_object_is_validated_several_times() {
     }
 }
 
-/// A strategy for tests that has the same finalizer rule as custom resources.
+/// A test strategy with the finalizer rule of custom resources.
 struct Custom;
 
 impl Strategy for Custom {

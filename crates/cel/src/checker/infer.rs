@@ -13,8 +13,8 @@ const MAX_STEPS: u32 = 4_000_000;
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The previous types of the type parameters that the current attempt to unify two types has changed. If the attempt fails, the
-    /// inference restores these types.
+    /// The inferred types that the current attempt to unify two types has replaced. If the attempt fails, the inference restores the
+    /// replaced types.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
@@ -107,8 +107,8 @@ impl Inference {
         }
     }
 
-    /// Binds a type parameter to a type. Returns whether the parameter can be bound, and whether the inference had
-    /// already found a type for it.
+    /// Binds a type parameter to a type. The first result is whether the parameter can be bound. The second result is
+    /// whether the inference had already found a type for the parameter.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);

@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the item type of a list literal after one more item was added. A later check reports lists of mixed
+    /// Returns the new item type of a list literal when one more item is added. A later check reports lists of mixed
     /// types.
     fn join(&mut self, joined: Option<Type>, found: Type) -> Type {
         match joined {

@@ -144,8 +144,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the argument if a format clause such as `%d` does not accept the argument's type. If the clause accepts the argument but
-    /// does not accept an item in it, the method returns this item.
+    /// Returns the argument `arg` if the format clause, such as `%d`, does not accept the type of the argument. If the clause accepts the
+    /// argument but not one of the items in it, the method returns this item.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {

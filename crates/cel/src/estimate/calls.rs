@@ -87,7 +87,7 @@ impl Estimator<'_> {
         Estimate { cost: found.cost.plus(args), ..found }
     }
 
-    /// Estimates calls of functions that do not always evaluate all of their arguments.
+    /// Estimates the cost of calls that do not always evaluate all of their arguments, such as `||`.
     fn branches(&mut self, call: &Call<'_>, overload: &str) -> Option<Estimate> {
         match (overload, &*call.costs) {
             ("logical_or" | "logical_and", [left, right]) => {
@@ -117,7 +117,7 @@ impl Estimator<'_> {
             ("string_format", Some(target), _) => Estimate::of(self.text(target)),
             ("string_to_bytes", _, [arg]) => {
                 let size = self.size_or_unknown(*arg);
-                // The product wraps around on overflow, because cel-go does not check for overflow.
+                // The multiplication wraps around on overflow, as in cel-go, which does not check for overflow.
                 Estimate::sized(size.scaled(0.1), CostRange { max: size.max.wrapping_mul(4), ..size })
             }
             ("bytes_to_string", _, [arg]) => {

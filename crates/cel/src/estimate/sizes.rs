@@ -8,7 +8,7 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The place in the caller's data from which an expression reads its value.
+/// The part of the caller's data that contains the value of an expression.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
     /// The value is not a part of the caller's data.
@@ -21,7 +21,7 @@ pub(super) enum Place<'e> {
 }
 
 impl<'e> Place<'e> {
-    /// Returns the place that an expression reaches from this place with the step `step`, such as a field name. As in
+    /// Returns the place that is one step below this place. The step is, for example, a field name. As in
     /// kube-apiserver, the first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
@@ -96,7 +96,7 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Returns a comprehension variable that has the place and the size of an expression's value.
+    /// Returns a comprehension variable with the same place and size as the value of an expression.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }

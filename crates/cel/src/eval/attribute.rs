@@ -5,14 +5,14 @@ use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// The way in which an expression accesses a selected value.
+/// Determines how an expression accesses the value that it selects.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.
     Required,
     /// The value may be absent.
     IfPresent,
-    /// The expression only tests whether the selected value is present.
+    /// The expression only tests whether the value is present.
     Test,
 }
 
@@ -76,9 +76,9 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Returns the value at a path of field names in the caller's data, such as `object.spec.name`. The method creates
-    /// a value only for the last field of the path. Returns `None` if the attribute is not such a path, or if a field
-    /// is absent.
+    /// Returns the value that a path of field names, such as `object.spec.name`, selects from the caller's data. The
+    /// method creates a value only for the last field of the path. Returns `None` if the attribute is not such a path,
+    /// or if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
@@ -108,7 +108,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // In a branch of a conditional expression, reading a variable costs nothing.
+            // If the branch of a conditional expression is only a variable, reading the variable costs nothing.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
@@ -165,7 +165,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute in the case that a value before the last qualifier is absent. `has` then returns `false`.
+/// Returns the result of an attribute if a value before its last qualifier is absent. `has` then returns `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

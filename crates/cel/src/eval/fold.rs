@@ -25,8 +25,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the previous value and the previous initial value of the accumulator's slot. This comprehension may be part of the initial
-        // value of another comprehension, whose evaluation has not ended yet.
+        // Save the previous content of the accumulator's slot, and the previous initial value of this accumulator. Another comprehension
+        // may still use this slot, if this comprehension is part of the initial value of the other comprehension.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));

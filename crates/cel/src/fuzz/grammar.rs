@@ -7,11 +7,11 @@ use crate::types::Type;
 
 /// The maximum nesting.
 const DEPTH: usize = 5;
-/// The maximum length of a generated expression. A limit on the nesting depth alone would not bound the length.
+/// The maximum length of a generated expression. A limit on the nesting depth alone would allow very long expressions.
 const LENGTH: usize = 4_000;
 
-/// Returns the expression that the grammar generates from the bytes. Each byte selects one alternative. After the last byte, the first
-/// alternative is always selected.
+/// Generates an expression from the bytes. Each byte selects one alternative. When all bytes are used, the first alternative is always
+/// selected.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes a call of an operator: the symbols of the operator, with the arguments between them.
+    /// Writes a call of an operator: its symbols, such as `?` and `:`, with the arguments between them.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);

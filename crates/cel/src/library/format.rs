@@ -183,7 +183,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision. The meter counts the work of creating a text with this number of digits.
+/// Returns the precision. Counts the work of creating a text with this number of digits.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;
@@ -217,7 +217,7 @@ fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return not_finite(number).into();
     }
-    // The number has at most `MAX_DIGITS` digits after the decimal point, so all further digits are zeros.
+    // A floating-point number has at most `MAX_DIGITS` digits after the decimal point, so any further digits are zeros.
     let digits = precision.min(MAX_DIGITS);
     let text = format!("{number:.digits$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", &*text), |text| ("-", text));

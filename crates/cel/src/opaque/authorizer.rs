@@ -94,7 +94,7 @@ impl Authorization {
         }
     }
 
-    /// Returns the next step of the permission check.
+    /// Returns a copy of this permission check with the next step and a changed question.
     pub(crate) fn with(&self, step: Step, change: impl FnOnce(&mut Question)) -> Self {
         let mut next = Self { step, ..self.clone() };
         change(&mut next.question);

@@ -10,8 +10,8 @@ pub struct NamedFormat {
     pub(crate) name: &'static str,
     /// The name in expressions.
     pub(crate) key: &'static str,
-    /// The length of the regular expression that kube-apiserver uses for this format. The length determines the cost of a validation with
-    /// this format.
+    /// The length of the regular expression that kube-apiserver uses for this format. The cost of a validation with this format depends on
+    /// this length.
     pub(crate) regex_size: u64,
     pub(crate) validate: fn(&str) -> Vec<String>,
 }
@@ -76,8 +76,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces the last character of a name prefix, so that the prefix can be validated like a name. A name prefix is a
-/// text to which Kubernetes appends a generated suffix.
+/// Replaces the `-` at the end of a name prefix, together with the character before it, so that the result can be
+/// validated like a name. A name prefix is a text to which Kubernetes appends a generated suffix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {

@@ -199,7 +199,8 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // The first 30 digits determine the result. Any further digits can only round the result up.
+            // If there are more than 30 digits, the amount is computed from the first 30 digits. Any further digits can only round the
+            // result up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;

@@ -88,7 +88,7 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// The parts of a comprehension: the initial value of the accumulator, the loop condition, the loop step and the result.
+/// The parts of a comprehension, except the range over which it iterates.
 struct Loop {
     init: Id,
     condition: Id,

@@ -52,7 +52,7 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// The operands that were parsed, and the operators between them that are not yet converted to calls.
+/// The parsed operands, and the operators between them that the parser has not yet converted to calls.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,
@@ -105,7 +105,7 @@ impl Parser<'_> {
         self.balanced(operator::OR, &mut or)
     }
 
-    /// Applies the pending operators whose precedence is at least `binds`.
+    /// Converts the pending operators whose precedence is at least `binds` to calls.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
             // This pattern always matches, because each operator was pushed between two operands.

@@ -34,7 +34,7 @@ pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of all comprehensions that enclose the current expression, and the slots of these variables.
+    /// The variables of all comprehensions that enclose the current expression, each with its slot.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
     /// The number of slots.
@@ -177,7 +177,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // No budget is needed, because converting a constant takes no longer than reading it.
+                // The evaluation has no cost limit, because converting a constant takes no longer than reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -304,8 +304,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The initial value of the accumulator is evaluated when the accumulator is first read. Therefore, the initial value must not use
-        // slots that the loop condition, the loop step or the result uses.
+        // The accumulator's initial value is not computed until the accumulator is first read. At that time, the slots of the loop are in
+        // use. Therefore, the initial value must not use slots that the loop condition, the loop step or the result uses.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

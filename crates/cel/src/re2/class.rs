@@ -63,7 +63,7 @@ impl<'p> Scanner<'p> {
         Ok(())
     }
 
-    /// Writes a range of code points without its surrogates, which do not occur in texts.
+    /// Writes a range of code points. The surrogates in the range are left out, because they do not occur in texts.
     fn range(&mut self, low: u32, high: u32) {
         let first = char::from_u32(low).unwrap_or('\u{e000}');
         let last = char::from_u32(high).unwrap_or('\u{d7ff}');
@@ -142,7 +142,7 @@ fn is_known(name: &str) -> bool {
     is_name && !has_prefix && (is_kind("gc") || is_kind("sc") && !is_script_code(name) && !is_lost())
 }
 
-/// Compares two names of classes. Case, underscores, hyphens and spaces do not count.
+/// Compares two names of classes. The comparison ignores case, underscores, hyphens and spaces.
 fn are_equal(name: &str, other: &str) -> bool {
     let letters = |name: &str| -> Vec<u8> {
         let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-' | b' '));

@@ -1,6 +1,7 @@
-//! A matcher for patterns whose automaton would be too large. Like Go's matcher, it steps through the text with a list of active states.
-//! It needs little memory even for large repeated classes: a repetition copies the instructions of the repeated part, but all copies share
-//! the class. Its time is proportional to the length of the pattern multiplied by the length of the text.
+//! A matcher for patterns whose automaton would be too large. Like Go's matcher, this matcher steps through the text with a list of active
+//! states. The matcher needs little memory even for large classes in repetitions: a repetition copies the instructions of the repeated
+//! part, but all copies share the class. The time of a search is proportional to the length of the pattern multiplied by the length of the
+//! text.
 
 use std::collections::HashMap;
 
@@ -70,8 +71,8 @@ impl Machine {
         Some(Search { is_match: false, steps })
     }
 
-    /// Follows the instructions that consume no character, and adds the reached instructions to the active ones. Returns whether a match is
-    /// reached.
+    /// Follows the instructions that do not consume a character, and adds the instructions that it reaches to the active instructions.
+    /// Returns whether a match is reached.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {
@@ -168,7 +169,7 @@ impl Compiler {
     fn class(&mut self, class: &Class) -> Option<()> {
         let class = match class {
             Class::Unicode(class) => class,
-            // The parser makes a class of bytes from a class without characters.
+            // If a class contains no characters, the parser of the crate `regex` returns it as a class of bytes.
             Class::Bytes(class) => {
                 self.classes.push(class.to_unicode_class()?);
                 self.instructions.push(Instruction::Class(self.classes.len() - 1));
@@ -229,8 +230,8 @@ impl Compiler {
         Some(())
     }
 
-    /// Adds a split whose first target is the next instruction. A later call of [`leave`](Self::leave) sets the second
-    /// target.
+    /// Adds an instruction that continues at two targets. The first target is the next instruction. A later call of
+    /// [`leave`](Self::leave) sets the second target.
     fn split(&mut self) -> usize {
         let at = self.instructions.len();
         self.instructions.push(Instruction::Split(at + 1, at + 1));
@@ -241,7 +242,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// Sets the second target of a split to the next instruction that will be added.
+    /// Sets the second target of such an instruction to the next instruction that will be added.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }

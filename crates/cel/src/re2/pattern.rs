@@ -13,12 +13,12 @@ const MAX_NESTING: u32 = 1_000;
 /// The maximum nesting depth of a pattern for which an automaton is built. To build an automaton, the crate `regex` needs much stack for
 /// each level of nesting.
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
-/// The approximate number of ranges in a class of Unicode characters. For such a class, an automaton needs about as many states.
+/// The approximate number of ranges in a class of Unicode characters. An automaton needs about one state for each of these ranges.
 const UNICODE_CLASS: u64 = 300;
 /// If a pattern ignores case, the number of ranges in each class of Unicode characters is multiplied by this factor.
 const FOLDED: u64 = 8;
-/// The minimum number of bytes that an automaton needs for each state. If an automaton needs too much memory even with
-/// this minimum, the time to build it would be wasted.
+/// The minimum memory that an automaton needs for each state, in bytes. If this minimum already exceeds the limit,
+/// building the automaton would be a waste of time.
 const STATE_BYTES: u64 = 16;
 /// One step of a search with an automaton covers this number of bytes of the text.
 const BYTES_OF_STEP: usize = 4;
@@ -105,7 +105,7 @@ impl Pattern {
         if self.has_automaton() { self.size.states } else { self.size.instructions.saturating_add(self.size.ranges) }
     }
 
-    /// Returns how many states the automaton visits for each character in the worst case.
+    /// Returns the maximum number of states that the automaton visits for each character.
     pub(crate) fn states(&self) -> u64 {
         if self.has_automaton() { self.size.states } else { 0 }
     }
@@ -227,7 +227,7 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy of the repeated part can need one more instruction, which decides whether the repetition ends.
+                // Each copy of the repeated part can need an additional instruction, which decides whether to repeat again.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),

@@ -15,8 +15,8 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// This list has one entry for the current part, and one for each part that contains it. An entry is the largest product of the counts
-    /// of nested repetitions inside the part.
+    /// The list has one entry for the current part of the pattern, and one entry for each part that encloses it. An entry is the largest
+    /// product of the counts of nested repetitions inside its part.
     products: Vec<u64>,
     excessive: Option<Span>,
 }

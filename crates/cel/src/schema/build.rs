@@ -106,7 +106,7 @@ fn string(node: &dyn Node, blank: Schema) -> Schema {
         _ => {
             let longest_value = || strings(node, "enum").map(|value| value.len() as u64).max().unwrap_or(0);
             let max = match max_length {
-                // The byte limit is divided by four, because a code point has up to four bytes.
+                // `maxLength` counts code points. It is multiplied by four, because a code point has up to four bytes.
                 Some(limit) => limit.saturating_mul(4),
                 None if node.field("enum").is_some_and(|values| !values.is_empty()) => longest_value(),
                 None => longest,

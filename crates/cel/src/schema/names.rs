@@ -82,7 +82,7 @@ pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     while let Some(start) = rest.find("__") {
         name.push_str(&rest[..start]);
         let after = &rest[start + 2..];
-        // Between the underscores of an escape sequence, there is at least one character other than `_`.
+        // An escape sequence has at least one character between its underscores.
         let length = after.find('_').unwrap_or(after.len());
         if length == 0 || !after[length..].starts_with("__") {
             name.push('_');

@@ -12,8 +12,8 @@ use crate::time;
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
 /// The maximum size of the JSON that a value can be converted to. This size is the sum of two numbers: the number of values, and the number
-/// of bytes in all texts. The limit is needed because an expression can refer to the same value many times. The JSON of such a value is
-/// much larger than the value in memory.
+/// of bytes in all texts. An expression can refer to the same value many times. This limit is needed because the JSON contains a copy of
+/// the value for each reference. Therefore, the JSON can be much larger than the value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
@@ -23,8 +23,8 @@ impl Value<'_> {
     /// # Errors
     ///
     /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string. The conversion
-    /// also fails if values are nested deeper than 256 levels, or if the JSON has more than about eight million values
-    /// and bytes of text.
+    /// also fails if values are nested deeper than 256 levels. It fails as well if the number of values in the JSON
+    /// plus the number of bytes in its texts exceeds about eight million.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)

@@ -15,8 +15,8 @@ pub struct List<'a>(Layout<'a>);
 enum Layout<'a> {
     /// A list in the caller's data, and the schema of the list.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If an expression created these values by adding items to a set or a keyed list, the variant also contains the schema of that
-    /// list.
+    /// Values. If an expression created this list by adding items to a set or a keyed list, the variant also contains the schema of that
+    /// set or keyed list.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
@@ -81,7 +81,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule by which this list is compared with another list.
+    /// Returns the rule by which `==` compares this list with another list.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
@@ -157,8 +157,8 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // If an expression appends short lists one after another, this code extends the last list, so that the tree of concatenated lists does
-    // not become deep.
+    // If an expression appends many short lists, this code adds the items to the last list of the tree, so that the tree does not become
+    // deep.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT

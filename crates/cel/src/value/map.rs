@@ -25,7 +25,7 @@ pub(crate) enum Key<'a> {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// The bits of a floating-point number that is a key.
+    /// A floating-point number as its bits.
     Double(u64),
     String(Text<'a>),
 }
@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the keys that have another number type but are equal to this key.
+    /// Returns the keys that are equal to this key but have a different number type.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],

@@ -63,8 +63,8 @@ impl Schema {
         Ok(Value::List(List::of(node, Some(self))))
     }
 
-    /// Returns the data and the schema of a field that is an object or a map. `name` is the name that expressions use
-    /// for the field.
+    /// Returns the data and the schema of a field if the field is an object or a map. `name` is the name that
+    /// expressions use for the field.
     pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.field(node, name) {
             Ok(Some(Value::Map(map))) => map.node(),

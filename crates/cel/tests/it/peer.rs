@@ -21,7 +21,7 @@ fn strings() -> impl Strategy<Value = String> {
 /// of nesting.
 ///
 /// The expressions contain no empty list literals, because the items of such literals have no type. As in cel-go, the
-/// first operator that is applied to an item would determine the type.
+/// type of an item would depend on the first operator that is applied to it.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));
@@ -62,7 +62,7 @@ fn expressions(depth: u32) -> [Text; 4] {
         operator(&["<", "<=", ">", ">=", "==", "!="], &int),
         operator(&["<", "<=", ">", ">=", "==", "!="], &string),
         operator(&["==", "!="], &list),
-        // As in cel-go, a search in an empty list literal is false even if the evaluation of the searched value fails.
+        // As in cel-go, a search in an empty list literal returns false, even if the searched value cannot be evaluated.
         (int.clone(), list.clone()).prop_map(|(int, list)| format!("({int} in ({list} + [0]))")),
         call(&["startsWith", "endsWith", "contains"], &string, &string),
         fold(&["all", "exists", "exists_one"], "x % 3 < @"),

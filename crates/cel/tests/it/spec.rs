@@ -25,7 +25,8 @@ enum Miss {
     Messages,
     /// The test expects a failure at run time, but the type checker rejects the expression.
     Refused,
-    /// The test expects a value from an expression without a type check, but the type checker rejects the expression.
+    /// The test evaluates an expression without a type check and expects a value, but the type checker of this crate rejects the
+    /// expression.
     Unchecked,
     /// Kubernetes rejects lists and maps of mixed types.
     Mixed,

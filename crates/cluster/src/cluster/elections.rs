@@ -249,8 +249,9 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // After a timeout, drop the connection, so that the next request uses a new connection. If the connection
-            // stayed, the next request would use it until the client detects that the connection is lost.
+            // After a timeout, drop the connection, so that the next request uses a new connection. Without this
+            // setting, the next request would use the same connection until the client detects that the connection is
+            // lost.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()

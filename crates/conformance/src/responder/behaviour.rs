@@ -22,13 +22,13 @@ use crate::json::Json;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Behaviour {
-    /// Members of the review's response. They replace the members that the responder sets.
+    /// Members of the review's response. These members replace the members with the same names that the responder sets.
     response: Option<Json>,
-    /// A JSON patch. The response contains it in base64, with the patch type `JSONPatch`.
+    /// A JSON patch. The response contains the patch in base64, with the patch type `JSONPatch`.
     patch: Option<Json>,
     /// The operations that convert an object, by the requested version without its group.
     convert: Option<BTreeMap<String, Vec<Operation>>>,
-    /// Members of the review in the response, such as `kind`.
+    /// Members that the responder adds to the returned review, such as `kind`.
     review: Option<Json>,
     /// The status code. The default is 200.
     status: Option<u16>,
@@ -149,7 +149,7 @@ mod tests {
         serde_json::from_str(text).expect("test JSON")
     }
 
-    /// Checks the review with which a behaviour answers.
+    /// Checks that a behaviour answers a review with the given review.
     #[track_caller]
     fn check(behaviour: &str, review: &str, answer: &str) {
         let behaviour: Behaviour = serde_json::from_str(behaviour).expect("a behaviour");

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use crate::json::Json;
 
-/// A step of a conversion. All places are JSON pointers. An operation has no effect if its source is absent, and creates the objects
-/// around its destination.
+/// A step of a conversion. All places are JSON pointers. An operation has no effect if its source is absent. An operation creates the
+/// missing objects on the path of its destination.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Operation {
@@ -17,9 +17,9 @@ pub(super) enum Operation {
     Set(String, Json),
     /// Removes the value at a place.
     Drop(String),
-    /// Moves strings from several places to the last place, joined by a separator.
+    /// Moves several strings to the last place and joins them with a separator.
     Join(Vec<String>, String, String),
-    /// Removes a string, splits it at each separator, and writes the parts to the places. Extra parts and extra places are ignored.
+    /// Removes a string, splits it at each separator, and writes each part to one of the places. Extra parts and extra places are ignored.
     Split(String, String, Vec<String>),
 }
 
@@ -47,7 +47,7 @@ impl Operation {
             Self::Set(to, value) => put(object, to, value.clone()),
             Self::Drop(from) => drop(take(object, from)),
             Self::Join(from, separator, to) => {
-                // The recorder removes the strings in front of the first absent string, too.
+                // The recorder of the cases also removes the strings before the first absent string.
                 let strings: Option<Vec<String>> =
                     from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
                 if let Some(strings) = strings {
@@ -64,7 +64,7 @@ impl Operation {
     }
 }
 
-/// Sets a value, and creates the objects around it. Has no effect if the place is inside a value that is not an object.
+/// Sets a value, and creates the missing objects on its path. Does nothing if a value on the path is not an object.
 fn put(value: &mut Json, pointer: &str, new: Json) {
     let mut place = value;
     for name in names(pointer) {

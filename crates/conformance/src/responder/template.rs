@@ -2,9 +2,9 @@
 
 use crate::json::Json;
 
-/// Replaces `{{POINTER}}` in all strings of a value by the part of the review at this JSON pointer. A string that consists of one
-/// template becomes the value itself, which need not be a string. In other strings, values that are not strings appear as JSON. A part
-/// that the review does not contain is `null`.
+/// Replaces `{{POINTER}}` in all strings of a value by the part of the review at this JSON pointer. If a string consists of a single
+/// template, it is replaced by the value itself, which need not be a string. Inside a longer string, a value that is not a string is
+/// written as JSON. If the review does not contain the part, its value is `null`.
 pub(super) fn fill(value: &Json, review: &Json) -> Json {
     match value {
         Json::Text(text) => fill_text(text, review),

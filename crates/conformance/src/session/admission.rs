@@ -1,4 +1,4 @@
-//! The steps about webhooks and policies: `READY` and `CALLS`.
+//! The steps for webhooks and policies: `READY` and `CALLS`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::responder::Responder;
 
 /// The maximum time until a real server activates a new admission object, or removes a deleted CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// A target with limited patience applies such changes at once, so a third of its patience is enough.
+/// If the patience of the target is limited, the target applies such changes at once. A third of the patience is then enough.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
@@ -30,9 +30,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Waits until all admission objects of a kind that were created before this call are active. To detect this, the method creates a
-    /// probe, waits until a dry run shows its effect, and deletes the probe. Admission objects become active in the order of their
-    /// creation.
+    /// Waits until all admission objects of a kind that exist at the time of this call are active. The method creates a probe, sends
+    /// dry-run requests until the probe has an effect, and deletes the probe. This works because admission objects become active in the
+    /// order of their creation.
     pub(super) async fn ready(&mut self, of: &str) -> anyhow::Result<()> {
         self.probes += 1;
         let probe = Probe::new(of, self.known.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
@@ -62,13 +62,14 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until the server has removed the CustomResourceDefinitions that the case created, for a limited time. Before that, a server
-    /// deletes the custom resources, and it calls the conversion webhook for this. Without the webhook, a real server could never finish.
+    /// Waits for a limited time until the server has removed the CustomResourceDefinitions that the case created. Before a server removes a
+    /// definition, it deletes the custom resources and calls the conversion webhook for this. So the webhook must still run, because a real
+    /// server could not finish without it.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // An error ends the wait, because the verdict does not depend on the deletion.
+            // If a request fails, stop waiting, because the verdict does not depend on the deletion.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }
@@ -125,7 +126,7 @@ mod tests {
         serde_json::from_str(text).expect("a step")
     }
 
-    /// Sends reviews of objects with these names to the webhooks at these paths, and returns the recorded form of the calls.
+    /// Sends reviews to webhooks, and returns the recorded form of the calls. Each review has a path and an object name.
     async fn calls(reviews: &[(&str, &str)], calls: &str) -> String {
         let unused = server("http://127.0.0.1:1");
         let mut session = Session::new(&unused, "abcdef");

@@ -7,7 +7,7 @@ use crate::case::Step;
 use crate::compare::{Difference, compare};
 use crate::json::Json;
 
-/// The cause of one or more differences. A cause does not name a particular document or request.
+/// The cause of one or more differences. The description of a cause does not name a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The API version and the kind of the document, such as `apps/v1/Deployment`.
@@ -15,9 +15,9 @@ pub struct Cause {
     /// The path of the value in the response. The path contains `*` instead of indexes, as in
     /// `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference between the responses. The embedded server's response does not contain the value (`missing`), contains a
-    /// value that the real server does not send (`added`), or contains a different `value`. If the status codes differ, the text contains
-    /// both codes and the real server's message.
+    /// The type of the difference between the responses. The value is `missing` if only the real server sends it, `added` if only the
+    /// embedded server sends it, and `value` if both servers send different values. If the status codes differ, `how` contains both codes
+    /// and the real server's message.
     pub how: String,
 }
 
@@ -113,7 +113,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Returns a generalized path. In the path, `*` replaces list indexes, and short forms replace the keys of managed fields.
+/// Returns a generalized path. In the path, `*` replaces list indexes, and `k:` or `v:` replaces a key of managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),

@@ -30,7 +30,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // If two definitions have the same name, the second one is sent only after the first one exists.
+        // If several definitions have the same name, the further definitions are sent after the first one exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -38,11 +38,11 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // All definitions have the same deadline. A difference counts as permanent if it still exists at this deadline.
+        // All definitions have the same deadline. A difference that still exists at this deadline is recorded.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // If one server has rejected a definition, the definition is not compared here, because the create request already shows a
+            // If one server has rejected a definition, do not compare the definition, because the create request already shows a
             // difference.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;

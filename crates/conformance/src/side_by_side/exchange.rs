@@ -124,7 +124,8 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to a namespace of its own. Escapes texts such as `${x}` in the document, because they are not variables.
+/// Moves the document to a namespace of its own. Texts such as `${x}` in the document are escaped, because they are not variables of the
+/// case.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -150,8 +151,8 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy of a JSON value in which the value at a path of member names is replaced. If a value on the path is not an object, it is
-/// replaced by an object.
+/// Returns a copy of a JSON value in which the value at a path is replaced. The path consists of member names. A value on the path that is
+/// not an object is replaced by an object.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

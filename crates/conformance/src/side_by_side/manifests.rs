@@ -43,7 +43,7 @@ impl Manifest {
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests. Each entry also contains the reason, which is either invalid YAML, or a
+    /// The documents that are not manifests. For each document, the text also contains the reason: invalid YAML, or a
     /// missing apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Replaces values that each server chooses, such as addresses, ports and ages, by placeholders. An earlier step has already replaced
-//! names, uids, times and resourceVersions.
+//! Replaces the values that each server chooses itself, such as addresses, ports and ages, by placeholders. An earlier step has already
+//! replaced names, uids, times and resourceVersions.
 
 use crate::case::Step;
 use crate::json::Json;
@@ -12,8 +12,8 @@ pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     }
 }
 
-/// Sorts the resources in discovery documents. The function also removes three parts from OpenAPI documents: the types that all definitions
-/// share, the descriptions of paths, and the ETag.
+/// Sorts the resources in discovery documents. In OpenAPI documents, the function removes the ETag, the descriptions of paths, and the
+/// types that all definitions share.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
@@ -53,7 +53,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
         Json::Object(members) => {
             let dropped = |name: &str| match name {
                 "message" => custom && json.at("/details/causes").is_some(),
-                // This member contains the API description of a table column.
+                // The description of a table column comes from the API documentation.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };

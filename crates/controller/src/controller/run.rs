@@ -30,14 +30,14 @@ pub(super) struct Run<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Queue<K>,
     order_panic: OrderPanic,
-    /// Each task returns the index of its source. If the source panicked, the task also returns the panic message.
+    /// Each task returns the index of its source and, if the source panicked, the panic message.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
     _running: Running<'a, K>,
 }
 
-/// Prevents a second concurrent run, and owns the last handle of the queue. Dropping this handle runs user code: the
-/// limiter, the order and the metrics of the queue.
+/// Owns the last handle of the queue. While this value exists, no other run can start. Dropping the handle runs code of
+/// the user: the limiter, the order and the metrics of the queue.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
@@ -159,7 +159,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // Use a separate block, so that a panic is caught even if it happens while the future is dropped.
+                // The inner block owns the future, so that a panic in the drop of the future is caught, too.
                 let run = async move {
                     run.await;
                 };
@@ -184,14 +184,14 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // If a worker has ended without a panic, the worker has noticed the end of the leadership term earlier than
-            // this task.
+            // If a worker has ended without a panic, the worker has seen the end of the leadership term before this
+            // task.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The existing workers, by index, and the concurrency limit. The metrics show this limit until this value is dropped.
+/// The existing workers, by index, and the concurrency limit. The metrics show this limit until the `Workers` value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,

@@ -195,9 +195,9 @@ impl ControllerStatus {
 
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
-    /// Returns `None` if no key has the text `key`. Each valid `ObjectKey` is accepted, even if no object has this key.
-    /// Keys of other types are found only if they are in the queue or have a history. The longer the queue, the longer
-    /// this search takes.
+    /// Returns `None` if `key` is not the text of a known key. The text of any valid `ObjectKey` is accepted, even if
+    /// no object has this key. Keys of other types are found only if they are in the queue or have a history. The
+    /// longer the queue, the longer this search takes.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }
@@ -212,8 +212,8 @@ impl ControllerStatus {
         self.0.slowest(limit)
     }
 
-    /// Returns up to `limit` keys. The keys with the most causes come first. A key that is added again and again may be
-    /// part of a loop.
+    /// Returns up to `limit` keys. The keys that were added most often come first. A key that is added again and again
+    /// may be part of a loop.
     pub fn most_active(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_active(limit)
     }

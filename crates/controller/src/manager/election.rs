@@ -148,11 +148,11 @@ async fn contend(
 /// The result of an election, or the reason why it failed.
 pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send>>;
 
-/// Returns a future that runs an election apart from the work.
+/// Returns a future that runs an election separately from the controllers.
 ///
-/// On a multi-threaded runtime, the election has its own thread and runtime. So leases are renewed, and lost leadership
-/// terms end in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on
-/// that runtime.
+/// On a multi-threaded runtime, the election has its own thread and runtime. So even if reconciliations block their
+/// threads, leases are renewed and lost leadership terms end in time. On a single-threaded runtime, the election runs
+/// on that runtime.
 pub(super) fn apart(
     name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
@@ -207,8 +207,8 @@ mod tests {
     use crate::stop::Stop;
     use crate::{Action, Controller, ReconcileRequest};
 
-    /// A call that blocks its thread stays a task of the controller after the controller has timed out. Here, a token
-    /// replaces the task, so that the clock of the test can be paused.
+    /// After the controller has timed out, a call that blocks its thread is still a task of the controller. In this
+    /// test, a token replaces the task, so that the test can use a paused clock.
     #[tokio::test(start_paused = true)]
     async fn lease_is_renewed_until_a_blocked_call_ends() {
         for (call_takes, fails) in [(100, false), (300, true)] {

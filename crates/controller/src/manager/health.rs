@@ -43,7 +43,7 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The controllers of shards, which do not run in the term of the manager.
+    /// The controllers of shards. Their leadership terms are the terms of the shards and not the term of the manager.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
     shards: Vec<ShardsStatus>,
@@ -192,7 +192,7 @@ pub struct Health {
 pub struct HealthCheck {
     /// The name of the checked part.
     pub name: String,
-    /// The problem of the part, if there is one.
+    /// The problem that the check found, or `None` if the check passed.
     pub problem: Option<String>,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct ShardGroup {
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 
-/// The controller of a shard. The lock is held by the term that runs the controller.
+/// The controller of a shard. A leadership term holds the lock while it runs the controller.
 struct Seat {
     controller: Arc<dyn AnyController>,
     turn: Mutex<()>,
@@ -64,7 +64,8 @@ struct Seat {
 
 impl ShardGroup {
     /// Runs the controller of each shard that this replica leads, until a stop is requested. If a controller or the
-    /// election of the shards fails, a stop is requested. The elections run [apart] from the controllers.
+    /// election of the shards fails, a stop is requested. The elections run on [another thread](apart) than the
+    /// controllers if the runtime has several threads.
     pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
         let (terms, mut begun) = mpsc::unbounded_channel();
         let mut contest = apart(NAME, self.sharding.contend(team.stop().token().clone(), terms)).fuse();

@@ -17,7 +17,7 @@ use crate::stop::Stop;
 /// How long a new leadership term waits for the calls of the previous term.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
-/// All controllers of a manager. All controllers run within one future, so no controller runs longer than that future.
+/// All controllers of a manager. All controllers run within one future, so they stop at the latest when this future is dropped.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,
@@ -77,8 +77,8 @@ impl Team {
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
-    /// the stop. In a leadership term, this method also waits for calls that block their threads, because the elector
-    /// releases the lease soon after this method has returned.
+    /// the stop. In a leadership term, this method also waits for calls that block their threads. The elector releases
+    /// the lease soon after this method has returned, so no such call may be running then.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
@@ -99,8 +99,8 @@ impl Team {
     }
 
     /// Waits until all calls of the controller have ended. If they block their threads for longer than the stop timeout,
-    /// the manager fails. The future is dropped when the term is lost, and when the manager stops to wait for the
-    /// election. In both cases, the lease is not released.
+    /// the manager fails. The manager drops this future when the term is lost, and when it no longer waits for the election at a stop. In
+    /// both cases, the lease is not released.
     async fn keep_term(&self, controller: &dyn AnyController) {
         self.settle(controller).await;
         controller.ended().await;

@@ -90,7 +90,7 @@ impl<T: Object> fmt::Debug for Kind<T> {
     }
 }
 
-/// How the objects of a source relate to the keys of the controller.
+/// The relation between the objects of a source and the keys of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// The key of an object is the key that the controller reconciles.
@@ -102,8 +102,8 @@ pub(crate) enum Relation {
 }
 
 impl Relation {
-    /// Returns the relation of a source that uses this handler. Objects with the same key and dependents are probably
-    /// written by the reconciler.
+    /// Returns the relation of a source that uses this handler. The reconciler probably writes the objects if the
+    /// handler returns their own keys or the keys of their owners.
     pub(crate) fn of<H: 'static>(handler: &H) -> Self {
         let handler: &dyn Any = handler;
         match handler.is::<EnqueueObject>() || handler.is::<EnqueueOwner>() {
@@ -135,8 +135,8 @@ struct Pump {
     task: AbortOnDropHandle<Result<(), String>>,
     ended: watch::Receiver<Option<Result<(), String>>>,
     sync: SyncHandle,
-    /// Whether the task has read an event from the subscription. If this flag is set, the event arrived before the
-    /// current run.
+    /// Whether the task has read an event from the subscription. If this flag is set when a run starts, the run needs a
+    /// new subscription, because it has missed events.
     has_read: Arc<AtomicBool>,
 }
 
@@ -153,7 +153,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> KindSource<T, K, H> {
     /// running.
     fn pump<R>(&self, with: impl FnOnce(&Pump) -> R) -> R {
         self.kind.informer.start();
-        // No user code runs under this lock.
+        // No code of the user runs under this lock.
         let mut pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
         pump.take_if(|pump| pump.task.is_finished());
         with(pump.get_or_insert_with(|| self.start_pump()))
@@ -292,8 +292,8 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Keeps keys that the next run cannot find through existing objects. These are keys of deleted objects, and keys
-    /// that the handler returned only for an object's state before its update.
+    /// Keeps those keys of an event that the next run cannot find through existing objects. These are keys of deleted
+    /// objects, and keys that the handler returned only for an object's state before its update.
     fn keep(&self, event: &ResourceEvent<T>) {
         let is_kept = match event {
             ResourceEvent::Added { .. } => false,
@@ -323,7 +323,7 @@ impl<T: Object, K: RequestKey, H: Handler<T, K>> Mapper<T, K, H> {
         });
     }
 
-    /// Returns the event as the reason for which `key` was added.
+    /// Returns a cause that says that the event added `key` to the queue.
     fn reason(&self, event: &ResourceEvent<T>, key: &K) -> CauseReason {
         let change = match event {
             ResourceEvent::Added { is_initial: true, .. } => EventChange::Listed,
@@ -390,7 +390,7 @@ mod tests {
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
 
-    /// Do not keep the key, because the next run derives the keys of existing objects from their newest state.
+    /// The next run derives the keys of existing objects from the newest state of these objects, so a standby need not keep them.
     #[test]
     fn standby_keeps_no_keys_of_existing_objects() {
         let by_group = EnqueueMapped::new(|object: &DynamicObject| {

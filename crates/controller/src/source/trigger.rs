@@ -58,8 +58,8 @@ struct State<K> {
     controllers: Vec<WeakRequests<K>>,
     /// Whether at least one of the controllers has run.
     has_run: bool,
-    /// Keys for controllers that are built later. These keys arrived before the first run, or when the trigger had no
-    /// controller.
+    /// Keys that controllers receive when they are built later. These keys arrived before the first run of any
+    /// controller, or when the trigger had no controller.
     waiting: Kept<K>,
 }
 

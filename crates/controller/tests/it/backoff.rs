@@ -20,7 +20,8 @@ fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'stat
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
         let number = tries.fetch_add(1, Ordering::Relaxed);
-        // Without a back-off, the paused clock would never advance.
+        // Stop writing after 1,000 calls. Otherwise, a reconciler without back-off would be called forever, and the paused clock would
+        // never advance.
         if number < 1_000 {
             written
                 .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));
@@ -65,7 +66,7 @@ async fn call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// The call receives the event of its own write while it is still running.
+/// In this test, a call is still running when it receives the event of its own write.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_waits_and_fails_backs_off() {
     let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(0.1), AtomicUsize::new(0));
@@ -87,13 +88,13 @@ async fn call_that_writes_waits_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// Returns the number of seconds between a change and the next reconciliation of a site with many failures.
+/// Returns the number of seconds between a change and the next reconciliation of a site whose key has failed many times.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).source(trigger.clone()).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // The delay before the next retry is very long: 5 ms times 2^16.
+    // After 330 s, the delay of the retry is very long: 5 ms times 2^16.
     pass(330.0).await;
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
@@ -156,7 +157,7 @@ async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
     }
 }
 
-/// The handler maps the object that the reconciler writes, so the controller cannot know that the event is its own.
+/// The reconciler writes objects that the handler maps to keys. So the controller cannot know that the events come from its own writes.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     for wait in [None, Some(Duration::from_secs(300))] {
@@ -181,7 +182,7 @@ async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     }
 }
 
-/// The change may have fixed the cause of the failure.
+/// The change may have fixed the cause of the failure, so the controller must not wait for the whole back-off.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
     // The change arrives during the call or after it.
@@ -197,7 +198,7 @@ async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
         });
         let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
         let _running = run(&controller).await;
-        // The delay after the next failure is longer than 300 s.
+        // After one more failure, the next delay is longer than 300 s.
         pass(450.0).await;
         while calls.running() == 0 {
             pass(0.1).await;

@@ -52,7 +52,7 @@ fn soon(metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { blocked_after: Duration::from_millis(20), ..metrics.config() }
 }
 
-/// Blocks the thread until other threads make the condition true.
+/// Blocks the current thread until other threads have made the condition true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -77,7 +77,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // The only thread of the runtime is blocked, so no task can detect the blocking call.
+    // The runtime has only one thread. The call blocks this thread, so a task could not detect the blocked call.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });
@@ -107,7 +107,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // The election renews the lease many more times than is possible within one lease duration.
+    // The lease could not be renewed this often within one lease duration, so renewals continue while the thread is blocked.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
@@ -232,7 +232,7 @@ fn block_forever() {
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // At the end of `main`, a runtime is dropped in the same way as here. This drop would wait for the blocked thread
-    // forever.
+    // At the end of `main`, a runtime is dropped in the same way as here. Without the exit of the process, this drop
+    // would wait for the blocked thread forever.
     drop(runtime);
 }

@@ -74,7 +74,7 @@ async fn reconciles_start_after_all_caches_have_synced() {
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
-    // After 10 s, and then once a minute.
+    // The controller logs a warning after 10 s, and then once a minute.
     assert_eq!(log.count("waits for its source \"Child\""), 5);
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
@@ -132,7 +132,7 @@ async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // The old child prevents the creation of the new child until the garbage collector has removed the old child.
+    // The reconciler cannot create the new child until the garbage collector has removed the old child.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);
@@ -219,7 +219,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(calls.most_running(), 1);
     let busiest_after = async |next: usize| {
         limit.set(next);
-        // First, the calls that started under the previous limit must end.
+        // Wait until the calls that started under the previous limit have ended.
         pass(1.5).await;
         calls.forget_most_running();
         names.iter().for_each(|name| touch(&sites, name));
@@ -361,7 +361,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // A controller that has stopped takes no keys away from other controllers.
+    // After a controller has stopped, it receives no more keys of the trigger, so the other controllers receive them.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));

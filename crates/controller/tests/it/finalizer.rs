@@ -35,7 +35,7 @@ impl Asked {
         Ok(Action::await_change())
     }
 
-    /// The cleanup is complete at the third call.
+    /// The first two calls of the cleanup ask for another call, and the third call completes the cleanup.
     async fn cleanup(&self) -> Result<Cleanup, ReconcileError> {
         match self.cleanups.fetch_add(1, Ordering::Relaxed) {
             0..2 => Ok(Cleanup::NotYet(Duration::from_secs(10))),
@@ -67,8 +67,8 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first call receives the object with the new finalizer. The second call is caused by the request that added
-    // the finalizer.
+    // The first call receives the object with the new finalizer. The request that added the finalizer causes the second
+    // call.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
     pass(5.0).await;

@@ -38,8 +38,8 @@ async fn standby_reconciles_deletions_from_before_its_term() {
     leader.abort();
     pass(0.1).await;
     assert!(sites.remove(&key("x")));
-    // One object is created and deleted while the standby watches. The deletion of another object is only visible in a
-    // list.
+    // The object `short-lived` is created and deleted while the standby watches. The object `z` is deleted while the
+    // watch is broken, so only a new list shows the deletion.
     sites.put(Site::named("short-lived"));
     pass(0.1).await;
     assert!(sites.remove(&key("short-lived")));
@@ -155,8 +155,7 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// When the source reads the event, there is no run. The handler is still running when the next run takes the kept
-/// keys.
+/// There is no run when the source reads the event. The handler of the source is still running when the next run takes the kept keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let owner = sites_named(&[]).put(Site::named("site"));
@@ -184,7 +183,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Without this wait, the unread addition and the deletion could cancel each other.
+    // Wait until the informer has read the addition. Otherwise, the addition and the deletion could cancel each other.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;
@@ -226,7 +225,7 @@ async fn standby_keeps_the_newest_added_keys() {
     assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
 }
 
-/// With quadratic time, the event would block the thread for many seconds.
+/// If the time were quadratic, handling the event would block the thread for many seconds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_many_keys_in_linear_time() {
     const KEYS: usize = 20_000;

@@ -16,8 +16,9 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// Records all events of this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // If the process has a single subscriber, tracing caches the interest of the first thread that reaches an
-        // event. If that thread has no subscriber, the event is disabled for all threads.
+        // With a single subscriber in the process, tracing asks only the first thread that reaches an event whether the
+        // event is enabled. If this thread has no subscriber, tracing disables the event for all threads. So the test
+        // creates a second subscriber.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -157,7 +157,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // If a run has panicked, dropping the run does not propagate the panic.
+    // The earlier run has panicked. Dropping a run again does not propagate its panic.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
@@ -244,13 +244,13 @@ async fn panic_dropping_a_panic_payload_retries_its_key() {
     assert_goes_on(&controller, &metrics, &sites, &calls).await;
 }
 
-/// A FIFO order that panics on request.
+/// A FIFO order whose methods panic if the test wants it.
 #[derive(Debug, Default)]
 struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// The ticket of a key that the next calls of `pop` return.
+    /// A ticket that further calls of `pop` return again.
     stale: Option<Ticket>,
     keep: bool,
     has_panicked: bool,
@@ -312,7 +312,7 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // The order returns one ticket twice. The queue panics, because the second ticket has no key.
+    // The order returns one ticket twice. The queue panics, because the key of the ticket is already gone.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -350,8 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // Add the key while it is in flight. So the queue pushes the key into the order again when the guard of the
-            // item is dropped, while the panic of the limiter unwinds.
+            // Add the key while it is in flight, so that the queue pushes the key into the order when the guard of the
+            // item is dropped. This happens while the panic of the limiter unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

@@ -78,7 +78,7 @@ impl Recorder {
         self.state.lock().unwrap().most_running
     }
 
-    /// Counts the calls from now on, including calls that are running.
+    /// Starts to count concurrent calls again. The calls that are running count.
     pub(crate) fn forget_most_running(&self) {
         let mut state = self.state.lock().unwrap();
         state.most_running = state.running.len();
@@ -169,7 +169,7 @@ impl TestMetrics {
         ControllerConfig { metrics: self.provider(), ..Default::default() }
     }
 
-    /// Returns the values of metrics, without the prefix `controller_runtime_`, summed over all labels.
+    /// Returns the value of each metric, summed over all labels. The names are given without the prefix `controller_runtime_`.
     pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }

@@ -57,7 +57,7 @@ fn start(manager: Manager) -> Replica {
     Replica { status, stop, task: tokio::spawn(async move { manager.run(&token).await }) }
 }
 
-/// Returns a manager whose calls are recorded, for the keys of `trigger`.
+/// Returns a manager for the keys of `trigger` that records its calls.
 fn recording(
     leases: &Collection<Lease>,
     election: LeaderElectionConfig,
@@ -101,7 +101,7 @@ fn blocking(
     (manager, called)
 }
 
-/// Waits on a thread on which the runtime does not depend.
+/// Waits on a thread for blocking code, so that the runtime does not depend on the wait.
 async fn on_a_thread(wait: impl FnOnce() + Send + 'static) {
     tokio::task::spawn_blocking(wait).await.unwrap();
 }
@@ -237,7 +237,7 @@ async fn unusable_shard_leases_make_the_replica_unready() {
     a.task.await.unwrap().unwrap();
 }
 
-/// A clock that a test moves ahead before any task of the election wakes up.
+/// A clock that a test can move ahead before any task of the election wakes up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 

@@ -55,8 +55,8 @@ pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
-/// Deletes a site while all watches are broken, and then makes their revision expire, so that only a new list shows the
-/// deletion.
+/// Deletes a site while all watches are broken. The watches cannot resume, because their revision has expired, so only
+/// a new list shows the deletion.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));
@@ -84,7 +84,7 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
     leases.object(&key("lock")).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Makes another replica the holder of the lease.
+/// Makes the replica `by` the holder of the lease.
 pub(crate) fn take_lease_over(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
 }

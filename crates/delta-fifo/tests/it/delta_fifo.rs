@@ -174,9 +174,10 @@ fn d17_d18_d19_d20_replacement_deletes_unlisted_objects() {
     };
     let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
 
-    // The key is known, and the list contains it. The deletion of the key was queued before the list.
+    // The deletion of the known key `baz` was queued before the list, so the list adds no tombstone for this key.
     check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "S foo5", "D T(bar6)"]);
-    // The tombstone has the queued state, because it is newer than the known state.
+    // A change of the known key `baz` was queued before the list. The tombstone has the queued state, because it is newer than the known
+    // state.
     check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10, D T(baz10)", "S foo5", "D T(bar6)"]);
     // The object was deleted and recreated.
     check(
@@ -281,8 +282,8 @@ fn popped_deltas_return_unless_newer_ones_exist() {
 fn emptied_long_queue_releases_its_memory() {
     let mut fifo = fifo();
     for round in 0..3 {
-        // With the first length, the queue has more records than those whose memory it keeps when it becomes empty. With the second length,
-        // it has fewer.
+        // A queue of the first length has so many records that it frees their memory when it becomes empty. A queue of the second length
+        // keeps this memory.
         for length in [5000, 10] {
             (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
             for number in 0..length {

@@ -1,4 +1,4 @@
-//! Tests of `Heap` (row S12 of `tests/ROWS.md`).
+//! Tests of `Heap`: order, updates, deletions, adding many objects at once, and closing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

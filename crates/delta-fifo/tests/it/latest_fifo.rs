@@ -1,4 +1,4 @@
-//! Tests of `LatestFifo` (row S1 of `tests/ROWS.md`).
+//! Tests of `LatestFifo`: the latest object of each key, lists, order, sync and closing.
 
 use pintle_delta_fifo::{LatestFifo, StoreError};
 
@@ -85,7 +85,7 @@ fn s1_queue_has_synced_once_first_list_is_processed() {
     check(|fifo| fifo.replace(things("a1 b2"), "0").unwrap(), 1, false);
     check(|fifo| fifo.replace(things("a1 b2"), "0").unwrap(), 2, true);
     check(|fifo| fifo.replace(things("a1 a2"), "0").unwrap(), 1, true);
-    // The sync does not wait for deleted objects or for objects of replaced lists.
+    // The queue can sync although objects were deleted or their list was replaced.
     let deleted = |fifo: &mut Fifo| {
         fifo.replace(things("a1 b2"), "0").unwrap();
         fifo.delete(thing("b", 2)).unwrap();

@@ -31,7 +31,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..80)
 }
 
-/// The number of items of the first list that, according to the model, are not processed yet. Popped items are included.
+/// The model's number of items of the first list that are not processed yet. Popped items are included.
 #[derive(Default)]
 struct Initial {
     left: Option<usize>,

@@ -129,7 +129,7 @@ fn apply(fifo: &mut DeltaFifo<String, Thing>, operation: &Operation, value: u32)
     }
 }
 
-/// Applies an operation to the objects of the source.
+/// Applies an operation to the map `truth`, which contains the objects of the producer.
 fn happen(truth: &mut BTreeMap<String, Thing>, operation: &Operation, value: u32) {
     match operation {
         Operation::Add(key) | Operation::Update(key) => _ = truth.insert(name(*key), thing(&name(*key), value)),
@@ -172,7 +172,7 @@ proptest! {
                 prop_assert_eq!(fifo.get_by_key(key).map(shorthands), Some(expected.join(", ")));
             }
             prop_assert_eq!(fifo.has_synced(), model.initial == Some(0));
-            // The model sorts its keys in the order of the queue.
+            // The queue determines the order of the keys, so the model adopts it.
             let order = fifo.list_keys();
             model.queue.sort_by_key(|(key, _)| order.iter().position(|other| other == key));
         }
@@ -234,8 +234,8 @@ proptest! {
 
     #[test]
     fn applying_all_listener_changes_yields_the_source_state(operations in operations(), delivery in deliveries()) {
-        // The identity of an object is its name and its value divided by 100. The value divided by 100 changes when
-        // the object is deleted and recreated.
+        // Two states belong to the same object if they have the same name and the same value after a division by 100.
+        // When an object is deleted and recreated, its value is in another hundred.
         let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut known) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;

@@ -38,7 +38,7 @@ fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
-/// Pops all batches. Returns one string for each batch, with `!` for initial batches.
+/// Pops all batches. Returns one string for each batch. A `!` marks the batches of the initial list.
 fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
     let batches = std::iter::from_fn(|| fifo.pop_batch(most));
     let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {

@@ -177,8 +177,8 @@ fn synced_means_processed() {
     on_popped.recv_timeout(PATIENCE).unwrap();
     go_on.send(()).unwrap();
     on_popped.recv_timeout(PATIENCE).unwrap();
-    // The last key was popped and is not processed yet. A thread that locks the queue now waits until the key is
-    // processed.
+    // The consumer has popped the last key, but it has not processed the key yet. So a thread that locks the queue must
+    // wait until the key is processed.
     let observer = thread::spawn(move || (fifo.lock().has_synced(), known.objects.lock().unwrap().len()));
     go_on.send(()).unwrap();
     assert_eq!(observer.join().unwrap(), (true, 2));
@@ -262,7 +262,7 @@ fn waiting_producer_gets_room() {
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         drop(fifo.take(RealFifo::pop).wait().unwrap());
         let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
-        // A task that awaits a future also drops it in this way.
+        // A task that awaits the future drops it in the same way, after the future is ready.
         drop(waiting);
         room.add(thing("b", 1)).unwrap();
     });
@@ -444,8 +444,8 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// A thread owns the lock only while it processes items. After that, the thread can wait for the lock like any other
-/// thread.
+/// In this queue, a thread owns the lock only while it processes items. After that, the same thread must be able to
+/// lock the queue again.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum total size of the cached documents, in bytes. If the limit is exceeded, the cache keeps only the ETags of some documents.
-/// The server creates these documents again when a client requests them. OpenAPI 2 documents do not count towards the limit and are never
-/// evicted, because they take longest to create.
+/// The maximum total size of the cached documents, in bytes. If the limit is exceeded, the cache drops the bytes of some documents and
+/// keeps only their ETags. The server creates these documents again when a client requests them. OpenAPI 2 documents do not count towards
+/// the limit and are never evicted, because they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache of documents. Lookups and insertions take the same time regardless of the number of documents.
+/// The cache of documents. A lookup or an insertion takes about the same time for any number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
@@ -22,14 +22,14 @@ pub(super) struct DocumentCache {
     bytes: usize,
     /// The number of times that cached documents have been used so far.
     uses: u64,
-    /// When the cache contains this number of documents, it removes all documents that describe outdated kinds.
+    /// When the cache reaches this number of documents, it removes all documents that describe outdated kinds.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that the document describes. When kinds change, the changed kinds are stored at a new address. The weak pointer does not
-    /// keep the kinds in memory. The weak pointer only ensures that other kinds do not get the same address.
+    /// The kinds that the document describes. Changed kinds have a new address. The weak pointer does not keep the kinds themselves in
+    /// memory. As long as the weak pointer exists, no other kinds can get this address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
@@ -81,7 +81,7 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents whose kinds no longer exist. Does nothing unless the number of documents has doubled since the last removal.
+    /// Removes the documents whose kinds no longer exist. Does nothing until the number of documents has doubled since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;
@@ -169,7 +169,7 @@ mod tests {
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
         assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // A document about changed kinds replaces the cached document that describes the kinds before the change.
+        // After the kinds have changed, their document replaces the cached document.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);

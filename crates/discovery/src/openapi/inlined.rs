@@ -10,8 +10,8 @@ use crate::schema_names::schema_name;
 /// The maximum number of nested schemas in a schema. The schemas of the largest built-in kinds have a few thousand nested schemas.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in the published schema of a kind. In these types, references are resolved, and descriptions and constraints are
-/// removed. As in kube-apiserver, the schema of a recursive type ends with an object that has no fields.
+/// Returns the types in the published OpenAPI schema of a kind. In these types, references are resolved, and descriptions and constraints
+/// are removed. As in kube-apiserver, the schema of a recursive type ends with an object that has no fields.
 ///
 /// Returns `None` if the kind has no schema, or if its schema is too large.
 pub fn inlined(kind: &Kind) -> Option<Json> {
@@ -82,8 +82,7 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// If a schema is a reference, returns the name of the schema to which it refers. If the reference has a description, the reference is
-/// inside an `allOf`.
+/// If a schema is a reference, returns the name of the schema to which it refers. A reference with a description is inside an `allOf`.
 fn reference(schema: &Json) -> Option<&str> {
     let direct = |schema: &'_ Json| schema.get("$ref").is_some();
     let referring = if direct(schema) { schema } else { schema.list("/allOf").find(|part| direct(part))? };
@@ -100,7 +99,7 @@ mod tests {
         let kinds = pintle_builtin::kinds();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // The kind JSONSchemaProps has a field with the name `$ref`, so only references with a text value are rejected.
+            // JSONSchemaProps has a field named `$ref`. So this test rejects only references whose value is a text.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

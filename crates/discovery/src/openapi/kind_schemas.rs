@@ -1,5 +1,5 @@
-//! Creates the schemas of kinds and of their lists. The module adds the fields that all objects have. The module also adds schemas for the
-//! `x-kubernetes-` extensions in a definition.
+//! Creates the schemas of kinds and of their lists. To the schemas of definitions, the module adds the fields that all objects have, and
+//! schemas for the `x-kubernetes-` extensions.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Kind;
@@ -54,8 +54,8 @@ fn add_object_fields(schema: &mut Json, metadata: Json) {
     }
 }
 
-/// Returns the schema of a definition in the form that clients receive. The result contains additional schemas for clients that ignore the
-/// `x-kubernetes-` extensions. The recursion is safe because stored objects have a nesting limit.
+/// Returns the schema of a definition in the form that clients receive. For clients that ignore the `x-kubernetes-` extensions, the result
+/// also contains ordinary schemas with the same meaning. The recursion is bounded, because the nesting depth of stored objects is limited.
 pub(super) fn declared(mut schema: Json) -> Json {
     expand_extensions(&mut schema);
     schema

@@ -6,8 +6,8 @@ use pintle_json::json;
 use super::*;
 use crate::{openapi, openapi_v2};
 
-/// Returns those members of a JSON object that the protobuf message cannot represent. A member cannot be represented if the message has no
-/// field for the member, or if the field has a different shape.
+/// Returns the members of a JSON object that the protobuf message cannot represent. This is the case if the message has no field for the
+/// member, or if the field has a different shape.
 fn unencoded_members(shape: ProtoShape, value: &Json, place: &str, found: &mut Vec<String>) {
     match (shape, value) {
         (ProtoShape::One(message), Json::Object(members)) => {

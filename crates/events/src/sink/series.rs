@@ -27,7 +27,7 @@ pub(crate) struct SeriesSink<A, B> {
     pub(crate) api_confirmed: bool,
 }
 
-/// The body of kube-apiserver's response to a path that it does not have. This response contains no `Status`.
+/// The body of kube-apiserver's response to a request for an unknown path. This response contains no `Status`.
 const NO_SUCH_PATH: &str = "404 page not found";
 
 /// The error of a write if the server does not have the API.
@@ -128,15 +128,16 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns whether the server would reject a retry, too. The error "already exists" is not a rejection, because an
-/// earlier attempt has created the event. The event can be patched.
+/// Returns whether the server has rejected the event, so that it would also reject a retry. If an earlier attempt has
+/// created the event, the error "already exists" is not a rejection. The event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns whether the error means that the server does not have the resource. A missing namespace causes a different
-/// error. So does a page of a proxy, unless its text is [`NO_SUCH_PATH`].
+/// Returns whether the error means that the server does not have the resource. If only the namespace is missing, the
+/// error is different. The error is also different for a page of a proxy, unless the text of the page is
+/// [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {

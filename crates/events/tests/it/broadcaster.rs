@@ -16,8 +16,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server. `fault` returns the result of the nth attempt to write each message. The number of the first
-/// attempt is 1.
+/// Creates a server. `fault` is called for each attempt to write an event. Its argument is the number of the attempt
+/// for this message, starting at 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -286,7 +286,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     assert_eq!(tries(&server)["hello"], 2);
 }
 
-/// The response to the first attempt was lost, but the server has created the event.
+/// In this test, the response to the first attempt is lost, but the server has created the event.
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();

@@ -62,7 +62,7 @@ fn similar(index: u32) -> Event {
     event("Pulled", &format!("message {index}"), "")
 }
 
-/// The expected result for the last event.
+/// The result that a test expects for its last event.
 #[derive(Debug, PartialEq)]
 enum Last {
     Created(i32),

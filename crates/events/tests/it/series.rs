@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and one server. The server stores the events of the two API groups separately, so that a test can
-/// check the group to which each event was written.
+/// A broadcaster and one server. The server has a separate collection for each of the two API groups. So a test can
+/// check to which group each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -103,7 +103,7 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// The patch request arrived when the event did not exist yet. The create request arrived after another client had
+/// First, the patch request arrives before the event exists. Then, the create request arrives after another client has
 /// created the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
@@ -129,7 +129,7 @@ async fn server_without_events_api_gets_v1_events() {
     assert_eq!((counts.created, counts.patched, counts.failed), (1, 2, 0));
 }
 
-/// Returns the error for a response with the code 404 and without a `Status`.
+/// Returns the error for a 404 response whose body is a text instead of a `Status`.
 fn page(text: &str) -> Outcome {
     let cause = StatusCause { reason: "UnexpectedServerResponse".into(), message: text.into(), ..<_>::default() };
     let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
@@ -153,7 +153,7 @@ async fn page_of_a_proxy_is_retried() {
     rig.record_event("again");
     pass(30).await;
     assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
-    // A patch is not replaced by a create, because the event exists.
+    // If a patch fails with this text, the sink does not create the event again, because the event exists.
     rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
     rig.record_event("again");
     pass(30).await;
@@ -170,7 +170,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // An error about a deleted namespace does not mean that the server lacks the API.
+    // An error about a deleted namespace does not mean that the server has no such API.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -229,7 +229,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
 
-/// The response to the first attempt was lost, but the server has created the event.
+/// In this test, the response to the first attempt is lost, but the server has created the event.
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();

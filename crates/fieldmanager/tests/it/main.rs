@@ -306,8 +306,8 @@ fn version_with_other_field_names_tracks_its_own_fields() {
 fn kubectl_takes_over_only_its_own_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
-    // The total size of these paths exceeds the limit for the conflicts in one error. In the set, they are sorted
-    // before the path that the other manager owns.
+    // The total size of these paths is larger than the limit for the conflicts in one error. In a sorted set, they
+    // precede the path that the other manager owns.
     let own =
         |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
     let mut sent = config_map(own("1").into());
@@ -327,7 +327,7 @@ fn kubectl_takes_over_only_its_own_fields() {
     assert_eq!(done.object.at("/data"), applied("1").at("/data"));
 }
 
-/// Creates a schema with a list whose items have many key fields. All of these key fields except one have a long
+/// Creates a schema that has a list whose items have many key fields. Each of these key fields, except one, has a long
 /// default value.
 fn many_keys() -> Schema {
     let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();

@@ -37,8 +37,8 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// Applies all writes as one atomic step if their keys are distinct. A repeated key starts another atomic step,
-    /// because the keys within a step must be distinct.
+    /// Applies all writes as one atomic step if their keys are distinct. If a key occurs again, a new atomic step
+    /// begins, because the keys of one step must be distinct.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());

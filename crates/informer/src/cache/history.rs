@@ -19,7 +19,7 @@ pub struct Remembered<T> {
     pub old: Option<Arc<T>>,
     /// The new object. `None` if the object was deleted.
     pub new: Option<Arc<T>>,
-    /// The revision of the cache after the change. All changes of one commit have the same revision.
+    /// The revision of the cache after the change. All changes that one write made at the same time have the same revision.
     pub resource_version: Arc<str>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Past<T> {
     old: Option<Stored<T>>,
     new: Option<Stored<T>>,
     resource_version: Arc<str>,
-    /// Whether the commit of this change left the revision of the cache unchanged.
+    /// Whether the commit of this change did not change the revision of the cache.
     is_at_rest: bool,
 }
 
@@ -45,8 +45,8 @@ pub(super) struct History<T> {
     changes: VecDeque<Past<T>>,
     /// The revision of the cache before the first recorded change.
     since: Arc<str>,
-    /// Whether the history has already dropped some of the changes that have the revision `since`. If some changes have
-    /// been dropped, a query must use a later revision.
+    /// Whether the history may have dropped some of the changes with the revision `since`. A query for changes must
+    /// then use a later revision than `since`.
     is_after: bool,
 }
 
@@ -59,7 +59,7 @@ impl<T> History<T> {
         self.bounds.push(bound);
     }
 
-    /// Removes a guard. Returns the changes that the history drops because no other guard requests them.
+    /// Removes a guard. Returns the changes that the history no longer keeps, because no guard requests them.
     fn remove(&mut self, bound: usize) -> VecDeque<Past<T>> {
         if let Some(at) = self.bounds.iter().position(|known| *known == bound) {
             self.bounds.swap_remove(at);
@@ -75,8 +75,8 @@ impl<T> History<T> {
         self.bound() > 0
     }
 
-    /// Adds the changes of one commit. Returns the changes that the history drops. `earlier` is the revision of the
-    /// cache before the commit.
+    /// Adds the changes of one commit. Returns the changes that the history no longer keeps. `earlier` is the revision
+    /// of the cache before the commit.
     pub(super) fn note(
         &mut self,
         changes: impl Iterator<Item = Step<T>>,
@@ -131,8 +131,8 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            // If the last dropped change did not advance the revision, the history may have dropped other changes with
-            // the same revision.
+            // Other dropped changes may have the same revision as the last dropped change, if this change did not
+            // advance the revision.
             (self.since, self.is_after) = (last.resource_version.clone(), last.is_at_rest);
         }
         forgotten

@@ -84,8 +84,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // After this point, each write also computes the values of the new index. The following code computes the
-        // values of existing objects.
+        // From now on, each write also computes the values of the new index. The following code computes the values of
+        // existing objects.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -113,9 +113,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list of indices by an equal list at another address, so that concurrent writers notice the
-        // change. Writers compare the addresses. A concurrent writer then prepares its write again if it began the
-        // preparation while the index could still fail.
+        // Replace the list by a new list at another address, so that concurrent writers notice the change. Writers
+        // compare the addresses. A write that was prepared while the index could still fail is then prepared again.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -164,7 +163,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Prepares a write without locks and commits it under the writer lock. If another thread has changed the indices
-    /// meanwhile, prepares the write again.
+    /// in the meantime, the function prepares the write again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
@@ -174,11 +173,11 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // If the cache was closed meanwhile, only the functions of its indices were removed, so the prepared values
-            // are still valid.
+            // If the cache was closed in the meantime, only the functions of its indices were removed, so the prepared
+            // values are still valid.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // `committed` contains the replaced objects, so it is dropped after the lock is released.
+                // The value `committed` contains the replaced objects, so the caller drops it after the lock is released.
                 drop(noting);
                 return committed;
             }
@@ -204,8 +203,8 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices. The caller must drop
-    /// the previous indices while it holds no lock.
+    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices. The caller must hold
+    /// no lock when it drops the previous indices.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))

@@ -8,8 +8,9 @@ use tokio::sync::futures::Notified;
 /// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
 ///
 /// A write without waiting tasks costs only one atomic load. No wake-up is lost. A waiting task increments the count of
-/// waiting tasks *before* it reads the store. A writer reads the count *after* its commit. Each of the two takes the
-/// same lock of the store between its two operations. So either the task sees the commit, or the writer sees the task.
+/// waiting tasks *before* it reads the store. A writer reads the count *after* its commit. Between these two
+/// operations, the task and the writer take the same lock of the store. So either the task sees the commit, or the
+/// writer sees the task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,

@@ -10,12 +10,13 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The number (stamp) of the last commit for which the history and the list of undecodable objects are complete. The
-/// history and the undecodable objects of a commit are recorded right after the commit becomes visible.
+/// The number of the last commit for which the history and the list of undecodable objects are complete. This number is
+/// called the stamp. First, a commit becomes visible, and right after that, its history and its undecodable objects are
+/// recorded.
 ///
-/// A write takes no lock if no reader waits for these records. No wake-up is lost. A waiting reader increments the
+/// A write takes no lock if no reader waits for these records. No wake-up is lost. A reader that waits increments the
 /// count of waiting readers *before* it reads the stamp of the last commit. A writer reads the count *after* it has
-/// changed this stamp. So at least one of the two threads sees the change of the other thread.
+/// changed this stamp. So either the reader sees the new stamp, or the writer sees the reader.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -24,9 +25,8 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The writer lock of the store. When this guard is dropped, even by a panic, the commits made under the lock are
-/// marked as recorded. The store drops the superseded versions later, because dropping them may take as long as the
-/// commits themselves.
+/// The writer lock of the store. When this guard is dropped, even by a panic, it marks the commits under the lock as
+/// recorded. The store drops superseded versions after that, because dropping them may take as long as the commits.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// After a writer has recorded its commit, it may still drop superseded versions or start the next commit. The
-    /// reader waits for neither of these.
+    /// When a writer has recorded its commit, the writer may still drop superseded versions or start the next commit.
+    /// The reader must not wait for this.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();

@@ -1,4 +1,4 @@
-//! The progress of each part of a store, for example of each followed namespace. Each part has its own list and watch.
+//! The progress of each part of a store. A part is, for example, a followed namespace. Each part has its own list and watch.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ use crate::version::{self, Revision};
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of times that the [`Namespaces`] had changed when the parts of the store were set. `None` if the
-    /// parts of the store are not set yet.
+    /// The number of changes of the [`Namespaces`] when the parts of the store were set. `None` if the parts of the
+    /// store are not set yet.
     choice: Option<u64>,
-    /// Whether the set of the store's parts was replaced by another set.
+    /// Whether the current parts of the store have replaced other parts.
     has_changed: bool,
-    /// The newest revision that any part of the store has had so far, including removed parts. This revision decreases
+    /// The newest revision that any part of the store has had so far, including removed parts. This revision goes back
     /// only if a list returns an older revision.
     newest: String,
     /// `None` for a cache without an informer.
@@ -40,7 +40,7 @@ struct Part {
     revision: String,
     /// The revision up to which the store contains all changes.
     reached: String,
-    /// The number of times that the selectors had changed when the last list began. `None` before the first list.
+    /// The number of changes of the selectors before the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts of the store. The caller has already deleted the objects of the removed parts from the store.
+    /// Sets the parts of the store. The caller must delete the objects of the removed parts from the store first.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -69,8 +69,8 @@ impl Parts {
         }
     }
 
-    /// Records the progress of the source of a part. Returns the revision that the store will have after the caller has
-    /// stored the list or change.
+    /// Records a list or a change that the source of a part has delivered. Returns the revision that the store will
+    /// have after the caller has stored the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -96,8 +96,8 @@ impl Parts {
         Revision { whole: self.least(), newest: newest.into() }
     }
 
-    /// Returns the newest revision that any part of the store has had so far. A new source must not start from an older
-    /// state. The result is empty until a source has delivered a list or a change.
+    /// Returns the newest revision that any part of the store has had so far. A new source must not start from a state
+    /// that is older than this revision. The result is empty until a source has delivered a list or a change.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
@@ -116,7 +116,7 @@ impl Parts {
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the lowest revision of all parts. The result is empty until all parts of the store have been listed, and
+    /// Returns the oldest revision of all parts. The result is empty until all parts of the store have been listed, and
     /// if the store has no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
@@ -124,7 +124,7 @@ impl Parts {
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the highest revision of all parts. The result is empty until a part of the store has been listed.
+    /// Returns the newest revision of all parts. The result is empty until a part of the store has been listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -133,7 +133,7 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Returns whether the revision of this part of the store is newer than `of`.
+    /// Returns whether the revision of a part of the store is newer than the revision `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
@@ -144,8 +144,8 @@ impl Parts {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a complete list of one of its parts. `choice` is the number of times that the
-    /// selectors had changed before the list began.
+    /// Records that the store contains a complete list of one of its parts. `choice` is the number of changes of the
+    /// selectors before the list began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {

@@ -11,11 +11,12 @@ use crate::undecodable::Undecodable;
 
 impl<T: Object> Cache<T> {
     /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
-    /// cache if it cannot be decoded, or if an index function failed on it. The result covers all commits that readers
-    /// can already see. So the call may wait until the undecodable objects of the last commit are recorded. An object
-    /// that is [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
+    /// cache if it cannot be decoded, or if an index function failed on it. The result takes all changes into account
+    /// that readers can already see. So the call may wait until the cache has recorded the undecodable objects of the
+    /// last write. An object that is [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is
+    /// first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        // An object that was found is either still current here, or the notes of the commit that replaced it contain it.
+        // An object in `found` is either still current below, or the record of the commit that replaced it contains it.
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {
@@ -33,8 +34,8 @@ impl<T: Object> Cache<T> {
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
-    /// Returns the entries of stored objects that a reader found to be undecodable and that the informer has not
-    /// handled yet.
+    /// Returns entries for stored objects that a reader could not decode and for which the informer has not added an
+    /// entry yet.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
         let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
         let is_current =
@@ -66,8 +67,7 @@ impl<T: Object> Cache<T> {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries of the keys in `mended`, and adds new entries. The objects with the keys in `mended` can be
-    /// decoded again.
+    /// Removes the entries of the keys in `mended`, whose objects can be decoded again, and adds new entries.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,

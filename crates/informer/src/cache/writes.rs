@@ -56,7 +56,7 @@ pub(super) fn take<T>(key: &ObjectKey) -> Write<Stored<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
-/// Keeps the last object of each key, in the order of the first occurrence of the keys.
+/// If several objects have the same key, keeps only the last one. The result has the order in which the keys first occur.
 pub(crate) fn last_of_each<T: Object>(objects: Vec<Stored<T>>) -> Vec<(ObjectKey, Stored<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
     let mut last: Vec<(ObjectKey, Stored<T>)> = Vec::with_capacity(objects.len());

@@ -2,9 +2,8 @@
 //! is hashed only once.
 //!
 //! Two additions make the compressor suitable for API objects. First, if two objects differ in one field, the value of
-//! that field usually has the same length in both. So the text before and the text after the field are copied from the
-//! same distance, and the second copy takes one byte. Second, two hexadecimal digits, as in uids and digests, take one
-//! byte.
+//! that field usually has the same length in both. So the text before and after the field is copied from the same
+//! distance, and the second copy takes one byte. Second, two hexadecimal digits, as in uids and digests, take one byte.
 //!
 //! The compressed form is a sequence of items. The first byte of an item determines its type and its length n:
 //!
@@ -15,8 +14,8 @@
 //! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If the first byte of a copy contains the largest n that the byte can represent, another number follows and is added
-//! to n. The following number has seven bits in each byte, the lowest bits first.
+//! If the length of a copy is at least the largest n of its first byte, another number follows, which is added to that
+//! n. The following number has seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -30,11 +29,11 @@ const MIN_COPY: usize = 5;
 /// The maximum distance between a copy and its source.
 const WINDOW: usize = u16::MAX as usize;
 
-/// Maps the hash of a short byte sequence to its last position. The hashed sequences are as long as the shortest
-/// possible copy.
+/// Maps the hash of a short byte sequence to the last position of such a sequence. These sequences have the minimum
+/// length of a copy.
 #[derive(Clone)]
 pub(super) struct Places {
-    /// The position plus one. 0 means that no position is recorded.
+    /// Each entry is a position plus one, or 0 if no position is recorded.
     places: Box<[u32]>,
     shift: u32,
 }
@@ -44,7 +43,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records a position, and returns an earlier position whose bytes may be the same.
+    /// Records a position. Returns the previous position with the same hash, whose bytes may be the same.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -62,8 +61,9 @@ impl Places {
     }
 }
 
-/// Compresses `text` from `begin` on. `text` starts with a dictionary of `dictionary` bytes. `known` contains the
-/// positions in the dictionary. The bytes between the dictionary and `begin` may be copied as well.
+/// Compresses the part of `text` that begins at `begin`. The first `dictionary` bytes of `text` are a dictionary.
+/// `known` contains the positions of the dictionary. The compressed data may also copy from the bytes between the
+/// dictionary and `begin`.
 pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
@@ -72,7 +72,7 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // If literal bytes precede the copy, they become a separate item, and this costs one byte.
+        // Bytes before the copy that are not copied become a separate item. The first byte of this item costs one byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -85,11 +85,11 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
             out.extend_from_slice(&(distance as u16).to_le_bytes());
             length
         } else {
-            // No copy was found. Search in larger and larger steps, because the data may have no matches.
+            // No copy was found. Search in larger and larger steps, because the remaining data may contain no copies.
             at += 1 + (at - done) / 32;
             continue;
         };
-        // Recording every third position is enough to find the copied text again.
+        // It is enough to record every third position, because a search still finds the copied text.
         (at..at + length).step_by(3).for_each(|at| _ = own.enter(text, at));
         at += length;
         done = at;
@@ -98,8 +98,8 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     out
 }
 
-/// Decompresses `data` to `length` bytes, and appends them to `text`. When this function is called, `text` must end
-/// with the bytes that preceded the original text. Returns `None` if `data` is invalid.
+/// Decompresses `data` to `length` bytes, and appends them to `text`. `text` must end with the same bytes that preceded
+/// the data when it was compressed. Returns `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;
@@ -140,7 +140,7 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
     (text.len() == end).then_some(())
 }
 
-/// Returns the longest copy that starts at one of these positions.
+/// Returns the length and the source of the longest copy from one of these positions.
 fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
     let in_reach = places.into_iter().flatten().filter(|from| at - from <= WINDOW);
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
@@ -263,7 +263,7 @@ mod tests {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
         assert_eq!(round_trip(known, "", known), 3);
         assert_eq!(round_trip("", known, known), 3);
-        // If only a date differs, the text costs the ten bytes of the date, and the first bytes of two more items.
+        // If only a date differs, the compressed text consists of a copy, the ten bytes of the date, and another copy.
         let other = known.replace("2026-08-05", "1999-12-31");
         assert_eq!(round_trip(known, "", &other), 3 + 1 + 10 + 1);
         assert_eq!(round_trip("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);

@@ -9,7 +9,7 @@ use std::hash::BuildHasher as _;
 use crate::sync::Mutex;
 
 /// Metadata that several objects share. The metadata is stored as JSON until it is first read. The compressor can also
-/// copy text from this JSON.
+/// use this JSON as the source of copies.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
@@ -44,8 +44,8 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Reserve space for as many new entries as there are entries left after the cleanup. So the time between
-            // two cleanups grows with the size of the table.
+            // Reserve space for as many new entries as the cleanup has kept. So the larger the table, the more time
+            // passes between two cleanups.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

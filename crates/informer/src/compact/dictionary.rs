@@ -19,8 +19,8 @@ pub(super) struct Dictionary {
     pub(super) recent: Recent,
 }
 
-/// A text that grows only at its end. Each compressed object records how long the dictionary was when the object was
-/// compressed. The object is decompressed with that prefix of the dictionary.
+/// A text that grows only at its end. Each compressed object records the length that the text had when the object was
+/// compressed. To decompress the object, only this prefix of the text is used.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
@@ -33,8 +33,9 @@ const MAX_LEN: usize = 32 << 10;
 /// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. An object that is compressed with a lower ratio is added to the dictionary. For
-/// pods, a ratio of 8 adds about one object of each kind of pod. With a ratio of 7, too few objects are added.
+/// The expected compression ratio. If the compression ratio of an object is lower than this ratio, the object is added
+/// to the dictionary. For pods, a ratio of 8 adds about one object of each kind of pod. With a ratio of 7, the
+/// dictionary would get too few objects.
 const RATIO: usize = 8;
 
 /// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` has no access to
@@ -62,8 +63,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses `json`. Returns the compressed object and the length of the dictionary that was used. The compressed
-    /// object may refer to bytes of `before`, so decompression needs the same text.
+    /// Compresses `json`. Returns the compressed object and the length that the dictionary had. The compressed object
+    /// may copy from the text `before`, so the same text is needed to decompress it.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -91,8 +92,8 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary meanwhile, since
-    /// that thread may have added a similar object.
+    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary in the meantime,
+    /// because that thread may have added a similar object.
     fn learn(&self, before: &Arc<GrowingText>, json: &str) {
         let mut learnt = GrowingText::clone(before);
         let begin = learnt.text.len();

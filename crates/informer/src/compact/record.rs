@@ -18,7 +18,7 @@ use super::dictionary::Dictionary;
 pub(super) struct Record {
     dictionary: Arc<Dictionary>,
     common: Arc<Common>,
-    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. These parts share one allocation,
+    /// The name, namespace, uid and resourceVersion, followed by the compressed JSON. All parts share one allocation,
     /// because allocators round up the size of each allocation.
     data: Box<[u8]>,
     /// The end positions of the name, namespace, uid and resourceVersion in `data`.
@@ -42,8 +42,8 @@ struct Skim {
     metadata: ObjectMeta,
 }
 
-/// The maximum size of an object. This limit ensures that all positions, including positions in the dictionary, fit
-/// into 32 bits.
+/// The maximum size of an object. Because of this limit, all positions, including positions in the dictionary, fit into
+/// 32 bits.
 const MAX_LEN: u32 = 1 << 30;
 
 impl Record {
@@ -82,7 +82,7 @@ impl Record {
         })
     }
 
-    /// Returns the JSON of the object. `None` is only possible if compression has a bug.
+    /// Returns the JSON of the object. `None` means that the compression has a bug.
     pub(super) fn json(&self) -> Option<String> {
         let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
         let before = [self.common.text().as_bytes(), head];

@@ -12,7 +12,7 @@ use super::offload::off_the_runtime;
 use crate::publisher::Publisher;
 use crate::stored::{Record, Source, Stored};
 
-/// An informer is idle if it has written nothing for this time.
+/// An informer is idle if it has not written to the cache for this time.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How long a check waits for the informer to become idle. After this time, the check also runs between writes, for at
@@ -22,7 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The number of objects that are checked in one batch. Checking one batch takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds stored objects that cannot be decoded. The function also handles undecodable objects that readers have found.
+/// Finds stored objects that cannot be decoded, and restores their last decodable states. The function also restores
+/// the last decodable states of undecodable objects that readers have found.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
@@ -81,7 +82,8 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
 
 /// Restores the last decodable states of the objects that were found to be undecodable.
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
-    // The objects stay listed as undecodable until they are handled. Only this task handles them.
+    // `source` keeps the list of these objects until `forget_found` removes them from it. Only this task calls
+    // `forget_found`.
     let found = source.found();
     let count = found.len();
     if count > 0 {

@@ -1,4 +1,4 @@
-//! Decodes raw objects off the runtime, in batches, and keeps their order.
+//! Decodes raw objects in batches on threads outside of the runtime, and keeps the order of the objects.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -50,8 +50,9 @@ const INLINE_ITEMS: usize = 16;
 /// faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
-/// The number of bytes that a source splits into items for one unit of tokio's cooperative budget. A task has 128 units
-/// each time it is polled. So in one poll, a driver reads at most half a megabyte, which takes less than a millisecond.
+/// The number of bytes that cost one unit of tokio's cooperative budget when the source splits them into items. A task
+/// has 128 units each time it is polled. So in one poll, a driver reads at most half a megabyte, which takes less than
+/// a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
 /// An item for which the number of bytes to decode is known.
@@ -101,8 +102,8 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down. It has cancelled the task that decodes the batch, and will drop this
-                // task as well.
+                // The runtime is shutting down. The runtime has cancelled the task that decodes the batch, and will
+                // also drop the task that polls this stream.
                 Err(_) => return Poll::Pending,
             }
         }
@@ -117,7 +118,8 @@ where
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
-            // Without the cooperative budget, a source that is always ready would be read up to four batches at a time.
+            // Without the cooperative budget, one poll would read up to four batches from a source that always has an
+            // item ready.
             let Poll::Ready(coop) = poll_proceed(context) else { return false };
             match Pin::new(source).poll_next(context) {
                 Poll::Pending => return false,
@@ -147,7 +149,7 @@ where
 
     fn hand_over(&mut self) {
         let (decode, batch) = (self.decode.clone(), self.take_gathered());
-        // Spawn a task, so that the batch progresses while another batch is awaited.
+        // Spawn a task, so that the batch is decoded while this stream waits for another batch.
         self.under_way.push_back(tokio::spawn(off_the_runtime(move || decode_all(&*decode, batch))));
     }
 
@@ -164,7 +166,7 @@ impl<S, I, O> Drop for Decoding<S, I, O> {
     }
 }
 
-/// Consumes units of the cooperative budget, as far as the task has them.
+/// Consumes `units` units of the task's cooperative budget, or all remaining units if the task has fewer.
 fn consume(units: usize, context: &mut Context<'_>) {
     for _ in 0..units {
         match poll_proceed(context) {

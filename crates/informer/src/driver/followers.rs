@@ -83,7 +83,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         for place in places {
             if !self.running.contains_key(&place) {
                 // Do not use the revision of the store here. The store's revision is the lowest revision of all
-                // namespaces, and a new driver needs the newest.
+                // namespaces, and a new driver needs the newest revision.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
@@ -100,7 +100,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down. It has dropped the driver's task, and will drop this task as well.
+            // The runtime is shutting down. The runtime has dropped the driver's task, and will also drop the current
+            // task.
             Err(_) => pending().await,
         }
     }

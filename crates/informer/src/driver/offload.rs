@@ -1,4 +1,4 @@
-//! Offloads long functions to threads that are not workers of the async runtime.
+//! Runs long functions on threads that are not workers of the async runtime.
 //!
 //! A function is first sent to tokio's pool of blocking threads. Other code may block that pool for an arbitrarily long
 //! time. So a function that does not start within [`PATIENCE`] gets a new thread.
@@ -58,7 +58,8 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down. It has dropped the offloaded function, and will drop this task as well.
+        // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
+        // task.
         Err(_) => pending().await,
     }
 }
@@ -73,7 +74,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that runs once, on the first thread that is free. Dropping this value cancels the function if the
+/// A function that runs once, on the first thread that is free. Dropping the `Queued` cancels the function if the
 /// function has not started.
 struct Queued(Job);
 
@@ -108,8 +109,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static FREED: Notify = Notify::const_new();
 
 impl Permit {
-    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Tasks that wait for a permit form no queue, so a task
-    /// that is never polled again does not block other tasks.
+    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Tasks that wait for a permit do not form a queue, so
+    /// a task that is never polled again does not block other tasks.
     async fn wait() -> Option<Self> {
         let wait = async {
             loop {
@@ -127,7 +128,7 @@ impl Permit {
         static PERMITS: OnceLock<usize> = OnceLock::new();
         let permits = *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
         let next = |taken: usize| (taken < permits).then(|| taken + 1);
-        // Create the permit only on success, because dropping a permit returns it.
+        // Create the permit only on success, because dropping a permit decreases the number of taken permits.
         TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(()))
     }
 }

@@ -28,12 +28,12 @@ pub(super) struct Requests<T, L: ListWatch> {
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// Whether the list in progress requests the newest state. After a restore from a backup, the server may use the
-    /// same versions for other states.
+    /// Whether the list in progress requests the newest state. After a restore from a backup, the server may assign the
+    /// same resourceVersions to other states of the objects.
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The permit of the list in progress, whether it is a paged list or a streaming list.
+    /// The permit of the paged list or streaming list that is in progress.
     permit: Option<OwnedSemaphorePermit>,
     /// The open watch.
     events: Option<Events<T, L>>,
@@ -42,7 +42,7 @@ pub(super) struct Requests<T, L: ListWatch> {
 /// The limits of a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// A request fails after this time without any data.
+    /// A request fails if no data arrives for this time.
     pub(crate) idle: Duration,
     /// The permits for lists. All drivers of an informer share these permits.
     pub(crate) lists: Arc<Semaphore>,

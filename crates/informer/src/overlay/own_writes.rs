@@ -6,18 +6,19 @@ use pintle_meta::{ApiError, DeleteOptions, Object, ObjectApi, ObjectKey, Patch, 
 
 use super::Overlay;
 
-/// An [`ObjectApi`] whose writes an [`Overlay`] shows immediately: see [`Overlay::api`].
+/// An [`ObjectApi`] that reports its writes to an [`Overlay`], which shows them immediately: see [`Overlay::api`].
 ///
 /// The overlay shows the response of the server, without the projection and the transform of the informer. A deletion
 /// may send up to two additional requests. If the cache lacks the object, a GET before the deletion fetches the
 /// object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If that GET
-/// fails, the overlay shows the object until the cache receives the deletion. The overlay also shows the object if
-/// another client has deleted and recreated it, and the cache has not received the new object yet.
+/// fails, the overlay shows the object until the cache receives the deletion. Another client may recreate the object
+/// right after the deletion. If the cache has not received the new object yet, the overlay shows the object that the
+/// second GET returned.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may or may not have executed a cancelled write. The overlay does
-/// not show a write whose future was dropped.
+/// Dropping a future cancels the request. The server may or may not have executed a cancelled write. If the future of a
+/// write was dropped, the overlay does not show the write.
 ///
 /// # Examples
 ///

@@ -21,11 +21,11 @@ use super::line::{Line, Record, Source};
 /// A source that replays a recording of a [`Recorder`](super::Recorder) to an informer in a test.
 ///
 /// The source answers requests in the order in which they were recorded, each after the recorded delay. If tokio's
-/// clock is paused, even the replay of a whole night takes almost no time. The source does not compare the options of
-/// requests. But if the informer requests a list where the recording contains a watch, or the reverse, the request
-/// fails. The informer's state then shows the error. After the last recorded answer, further requests stay pending. If
-/// the file was truncated, for example because the recording process was killed, all complete entries are replayed.
-/// Anything after a `FULL` or `LOST` entry is ignored.
+/// clock is paused, even the replay of a recording of many hours takes almost no time. The source does not compare the
+/// options of requests. But if the informer requests a list where the recording contains a watch, or the reverse, the
+/// request fails. The informer's state then shows the error. After the last recorded answer, further requests stay
+/// pending. If the file was truncated, for example because the recording process was killed, all complete entries are
+/// replayed. Anything after a `FULL` or `LOST` entry is ignored.
 ///
 /// The replay does not reproduce the delays between requests, because the informer chooses these delays. To get the
 /// same delays, use the same [`seed`](crate::InformerConfig::seed) as in the recorded process.
@@ -47,7 +47,8 @@ type Calls = BTreeMap<Option<String>, Mutex<VecDeque<Call>>>;
 struct Call {
     is_watch: bool,
     began: Duration,
-    /// The recorded responses to the request. Each entry is paired with the time since the start of its request.
+    /// The recorded responses to the request. Each response is paired with the time that had passed since the start of
+    /// the request.
     records: VecDeque<(Duration, Record)>,
 }
 
@@ -92,7 +93,7 @@ impl<T> Recording<T> {
     }
 
     /// Returns the source of one namespace, or of all namespaces for `None`. Use this source for an informer [of
-    /// several namespaces](crate::SharedInformer::of_namespaces) whose [sources were
+    /// several namespaces](crate::SharedInformer::of_namespaces) if [the sources of its namespaces were
     /// recorded](super::Recorder::record). If a namespace is removed and added again, its replay continues after the
     /// last replayed request. Requests in a namespace without recorded requests stay pending.
     #[must_use]

@@ -17,13 +17,13 @@ use tracing::dispatcher;
 
 use super::line::{Line, Record};
 
-/// The channel to the writer thread. When this value is dropped, the thread writes the remaining lines and ends.
+/// The channel to the writer thread. When the channel is dropped, the thread writes the remaining lines and ends.
 pub(super) struct Lines {
     /// `None` after the recording has stopped.
     sender: Mutex<Option<Sender<Line>>>,
     /// The number of bytes that wait in the channel. This number limits the memory of the channel.
     waiting: Arc<AtomicUsize>,
-    /// The error that stopped the recording. The channel closes when the writer thread has ended.
+    /// The error that stopped the recording. This watch channel closes when the writer thread has ended.
     end: watch::Receiver<Option<Arc<io::Error>>>,
 }
 
@@ -59,7 +59,7 @@ impl Lines {
         let (ended, end) = watch::channel(None);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
-        // The thread must log to the same subscriber as the caller of this function.
+        // The thread must log to the same `tracing` subscriber as the caller of this function.
         let dispatch = dispatcher::get_default(Clone::clone);
         thread::Builder::new().name("informer-recorder".into()).spawn(move || {
             dispatcher::with_default(&dispatch, || {

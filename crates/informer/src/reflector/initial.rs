@@ -11,8 +11,8 @@ use crate::state::ListProgress;
 
 /// The objects of a streaming list, each in its newest known state.
 ///
-/// The objects are in a vector, so that they can be returned immediately when the list is complete. A map with 100,000
-/// keys would take long to drop. The lookup table contains only numbers, so dropping it is cheap.
+/// The objects are in a vector, so that they can be returned immediately when the list is complete. Dropping a map with
+/// 100,000 keys would take a long time. The lookup table contains only numbers, so dropping it is cheap.
 pub(super) struct Initial<T> {
     /// The objects in the order of the stream. If an object is deleted, the last object of the vector moves to its
     /// position. The same stream always yields the same order.

@@ -8,7 +8,7 @@ use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::error::ReflectorError;
 use crate::version;
 
-/// The duration below which a watch counts as short.
+/// A watch that lasts less than this duration counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// The number of consecutive short watches that are reopened without a delay, if they delivered events. More
@@ -71,8 +71,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // A single unanswered request does not show the state of the server. But after several unanswered watch
-        // requests, a list may succeed although a watch does not.
+        // After a single unanswered request, try to open the watch again. After several unanswered watch requests, list
+        // the resource, because a list may succeed although watches do not.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -243,7 +243,7 @@ pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Returns whether the error is temporary and does not show the state of the server.
+/// Returns whether the error is temporary, so that the same request can be repeated.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

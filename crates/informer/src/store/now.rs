@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins of the visible state. All three values are changed under one
+/// The number of values, the resourceVersion and the pins of the visible state. All three fields are changed under one
 /// short lock, so that they belong to the same commit stamp.
 #[derive(Default)]
 pub(super) struct Now {
@@ -17,7 +17,7 @@ struct Pins {
     count: usize,
     /// The superseded versions that a pin of this stamp needs, and that no pin of a later stamp needs. The superseded
     /// versions are stored in chunks. There may be one version for each record, and growing a single large vector would
-    /// take long.
+    /// take a long time.
     kept: Vec<Vec<Kept>>,
 }
 

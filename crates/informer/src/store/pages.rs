@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::record::{PAGE, Page};
 
-/// The values of a store at one commit stamp. The value shares the pages of the store, so its creation copies no
-/// values. Unlike a [`Pin`](super::Pin), it does not make the store keep superseded versions. A later write to a shared
-/// page copies the page first.
+/// The values of a store at one commit stamp. `Pages` shares the pages of the store, so creating a `Pages` copies no
+/// values. Unlike a [`Pin`](super::Pin), a `Pages` does not make the store keep superseded versions. A later write to a
+/// shared page copies the page first.
 pub(crate) struct Pages<V> {
     pages: Vec<Arc<Page<V>>>,
     stamp: u64,

@@ -1,4 +1,4 @@
-//! Reads of the store in the state at an earlier commit.
+//! Reads the store in the state that it had at an earlier commit.
 
 use std::sync::Arc;
 
@@ -66,9 +66,9 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Calls `take` on the values that have `value` in an index, and returns its results. The values are in no
-    /// particular order. `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses the
-    /// key.
+    /// Calls `take` on the values that have `value` in an index, and returns the results of `take`. The values are in
+    /// no particular order. `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses
+    /// the key.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -132,8 +132,8 @@ impl<V: Value> Pin<V> {
         values
     }
 
-    /// Returns the pages of all values. A page that is returned contains the versions that the pin sees, even after the
-    /// pin was dropped.
+    /// Returns the pages of all values. After the pin is dropped, a returned page still contains the versions that the
+    /// pin sees.
     pub(crate) fn pages(&self) -> Pages<V> {
         let mut pages = Vec::new();
         for shard in &self.store.shards {
@@ -189,7 +189,7 @@ impl<V: Value> Pin<V> {
 /// The number of pages that are cloned in one critical section of a shard. This takes a few microseconds.
 const PAGES_SECTION: usize = 256;
 
-/// A read position in a store.
+/// The position at which a scan of the store continues.
 #[derive(Default)]
 struct PageAt {
     shard: usize,
@@ -201,8 +201,8 @@ pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. A writer may have copied these pages meanwhile, so they may contain the last reference to
-    /// their values.
+    /// Pages that were read. A writer may have copied these pages meanwhile. The pages may then contain the last
+    /// references to their values.
     spent: Vec<Arc<Page<V>>>,
 }
 

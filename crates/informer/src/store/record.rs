@@ -83,7 +83,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the value that is visible at `stamp`, if an index contains that version under `term`.
+    /// Returns the value that is visible at `stamp`, if this version has the index value `term`.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         match head.stamp <= stamp {
@@ -140,7 +140,7 @@ impl<V> Page<V> {
         })
     }
 
-    /// Returns the terms of all versions. The newest version is last.
+    /// Returns the index values (terms) of each version. The newest version is last.
     pub(super) fn all_terms(&mut self, at: usize) -> impl Iterator<Item = &mut TermIds> {
         self.bodies[at]
             .iter_mut()

@@ -59,8 +59,8 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
-    /// Returns the value that is visible at `stamp`, if that version has the term. `slot` must be one of the slots of
-    /// this index value.
+    /// Returns the value in `slot` that is visible at `stamp`, if this version has the index value `term`. `slot` must
+    /// be one of the slots of this index value.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
             // No superseded version is kept, so the slots of each index value refer to the newest versions. So this
@@ -83,7 +83,7 @@ impl<V: Value> Shard<V> {
         self.pages.get(page)
     }
 
-    /// Returns the pages from the page `from` on.
+    /// Returns the pages, beginning with the page `from`.
     pub(super) fn pages_from(&self, from: usize) -> &[Arc<Page<V>>] {
         self.pages.get(from..).unwrap_or_default()
     }

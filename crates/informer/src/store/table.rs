@@ -1,4 +1,4 @@
-//! A hash table that grows one part after the other.
+//! A hash table that consists of parts, each of which grows separately.
 
 use hashbrown::HashTable;
 
@@ -10,8 +10,8 @@ pub(super) struct Table {
 
 const PARTS: usize = 16;
 
-/// A position, together with half of the hash of the key at this position. Half of the hash avoids most comparisons of
-/// keys. Half of the hash is sufficient for tables of this size.
+/// A position, together with half of the hash of the key at this position. A comparison of these halves avoids most
+/// comparisons of keys. Half of the hash is sufficient for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -48,8 +48,8 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part of the table to which a hash belongs. The result does not depend on the bits that hashbrown uses
-/// for the bucket and the tags.
+/// Returns the part of the table that a hash belongs to. The result does not depend on the bits that hashbrown uses for
+/// the bucket and the tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

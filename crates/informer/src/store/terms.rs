@@ -6,18 +6,20 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is one value of one index. A term exists as long as some version in the store has it.
+/// The terms of a shard. A term is one value of one index. A term exists as long as a version in the store has this
+/// index value.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    /// The terms, in pages. A single vector would have to be reallocated, which would take long.
+    /// The terms, in pages. A single vector would be reallocated when it grows, and each reallocation would take a long
+    /// time.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
     /// The number of ids that were ever used.
     ids: u32,
 }
 
-/// A page of terms that contains at least one term.
+/// A page with at least one term.
 #[derive(Default)]
 struct Page {
     terms: [Option<Term>; PAGE],
@@ -30,8 +32,8 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// The slots of the records in which at least one version has the term, sorted. A reader must check whether the
-    /// version that it sees has the term.
+    /// The sorted slots of the records in which at least one version has the index value. A reader must check whether
+    /// the visible version has the index value.
     slots: Vec<u32>,
 }
 
@@ -50,8 +52,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the ids of the terms of a new version in `slot`. `known` contains the ids of the previous version. A new
-    /// version often has the same ids.
+    /// Returns the term ids of the index values of a new version in `slot`. `known` contains the ids of the previous
+    /// version. A new version often has the same ids.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -68,7 +70,7 @@ impl Terms {
         ids
     }
 
-    /// Returns the id of a term, and adds `slot` to the slots of the term.
+    /// Returns the term id of an index value, and adds `slot` to the slots that have this value.
     pub(super) fn term_id(&mut self, sought: TermQuery<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {
@@ -84,7 +86,7 @@ impl Terms {
         id
     }
 
-    /// Removes `slot` from the slots of a term, because no version in the slot has the term any more.
+    /// Removes `slot` from the slots that have an index value, because no version in the slot has the value any more.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -108,18 +110,19 @@ impl Terms {
         self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
-    /// Returns the slots that have a term, in ascending order.
+    /// Returns the slots that have an index value, in ascending order.
     pub(super) fn slots(&self, id: u32) -> &[u32] {
         self.term(id).map_or(&[], |term| &term.slots)
     }
 
-    /// Returns the index to which a term belongs.
+    /// Returns the index that the term with this id belongs to.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
         self.term(id).map(|term| term.index)
     }
 
-    /// Returns the value of a term, and the first slot of the term that is not below `from`. Returns `Some(None)` if
-    /// the term does not belong to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
+    /// Returns the index value of a term, and the first slot at or after `from` that has this value. Returns
+    /// `Some(None)` if the term does not belong to `index`, or if there is no such slot. Returns `None` if `id` and all
+    /// greater ids are unused.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -173,7 +176,7 @@ impl Terms {
     }
 }
 
-/// The ids of the terms of a version, ordered by index. Most versions have few terms.
+/// The term ids of the index values of a version, ordered by index. Most versions have few index values.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {

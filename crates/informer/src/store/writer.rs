@@ -84,7 +84,7 @@ impl<'a, V: Value> Writer<'a, V> {
     }
 
     /// Changes several keys in one atomic step, and returns the previous value of each key. If several writes have the
-    /// same key, the last of them applies.
+    /// same key, only the last of these writes takes effect.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();

@@ -20,7 +20,7 @@ use crate::undecodable::Undecodable;
 /// budget of the informer is exceeded. After that, the next read of the object decodes the object again.
 pub(crate) struct Record<T> {
     source: Arc<Source<T>>,
-    /// The JSON, followed by the texts of the identity that have escape sequences in the JSON.
+    /// The JSON, followed by the unescaped text of each identity field that has escape sequences in the JSON.
     data: Box<[u8]>,
     json_len: u32,
     /// The positions of the name, the namespace, the uid and the resourceVersion in `data`.
@@ -33,7 +33,7 @@ pub(crate) struct Record<T> {
     quality: AtomicU8,
     /// Whether the record counts as [unknown](Source::has_unknown).
     is_unknown: AtomicBool,
-    /// Whether the object was read since the clock hand of the budget last passed it.
+    /// Whether the object was read since the clock hand of the budget last passed this record.
     pub(super) was_read: AtomicBool,
     slot: Mutex<Slot<T>>,
     decoded: Condvar,
@@ -56,11 +56,11 @@ pub(crate) struct Content<'a> {
     pub(crate) metadata_at: Range<usize>,
 }
 
-/// A text of the identity of an object.
+/// One identity field of an object, such as its name.
 pub(crate) enum HeadText {
-    /// The position of the text in the joined JSON.
+    /// The position of the field's text in the joined JSON.
     InJson(Range<usize>),
-    /// The text without its escape sequences.
+    /// The text of the field, in which the escape sequences are replaced by the characters that they represent.
     Unescaped(String),
 }
 
@@ -243,7 +243,7 @@ impl<T> Record<T> {
         self.quality.load(Ordering::Acquire) == UNCHECKED
     }
 
-    /// Records that reads of this record return an object.
+    /// Removes the record from the number of unknown records, because reads of the record now return an object.
     pub(super) fn becomes_known(&self) {
         if self.is_unknown.load(Ordering::Relaxed) && self.is_unknown.swap(false, Ordering::Relaxed) {
             self.source.removes_unknown();
@@ -264,8 +264,8 @@ impl<T> Record<T> {
     }
 
     /// Sets the state to which reads fall back if this state cannot be decoded. If `known` was decoded before, reads
-    /// fall back to `known`, and otherwise to the state to which `known` falls back. So the states between two decoded
-    /// states do not stay in memory.
+    /// fall back to `known`. Otherwise, reads fall back to the same state as reads of `known`. So the states between
+    /// two decoded states do not stay in memory.
     pub(super) fn set_earlier(&self, known: &Stored<T>) {
         let earlier = match known {
             Stored::Eager(_) => known.clone(),

@@ -35,7 +35,7 @@ pub(crate) struct Found<T> {
 }
 
 impl<T> Source<T> {
-    /// Creates the source of an informer. Decoded objects may take about `hot_bytes` in total.
+    /// Creates the source of an informer. All decoded objects together may take about `hot_bytes` bytes of memory.
     pub(crate) fn new(informer: String, hot_bytes: usize) -> Self
     where
         T: Object + DeserializeOwned,
@@ -85,7 +85,7 @@ impl<T> Source<T> {
     }
 
     /// Returns whether any record exists for which no decodable state is known. A record that was created before this
-    /// call counts, unless a decodable state became known meanwhile.
+    /// call is counted, unless a decodable state of the record has become known since.
     pub(crate) fn has_unknown(&self) -> bool {
         self.unknown.load(Ordering::Acquire) > 0
     }
@@ -115,7 +115,7 @@ fn decode<T: Object + DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     match catch(|| probe(&object)) {
         Ok(_) => Ok(object),
         Err(panic) => {
-            // Dropping an object whose metadata panics may panic as well.
+            // If the `Metadata` implementation of an object panics, its `Drop` may panic as well.
             if let Err(again) = catch(|| drop(object)) {
                 tracing::error!(object = std::any::type_name::<T>(), panic = again, "the Drop of an object panicked");
             }

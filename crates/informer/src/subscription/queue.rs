@@ -35,7 +35,7 @@ pub(crate) struct Queue<T> {
     _user: Option<User>,
 }
 
-/// A change of an object, which all subscribers receive.
+/// A change of an object. All subscribers receive the change.
 pub(crate) enum Notification<T> {
     Added(HashedState<T>),
     Updated {
@@ -85,10 +85,10 @@ struct State<T> {
     waits_since: Option<Instant>,
 }
 
-/// Values that are no longer needed by the queue. Such values are dropped without locks, because dropping them may run
-/// a user's `Drop`.
+/// Values that the queue no longer needs. Such values are dropped without locks, because dropping them may run a user's
+/// `Drop`.
 struct Done<T> {
-    /// The sequences of initial objects that are finished.
+    /// The finished sequences of initial objects.
     walks: Vec<Walk<T>>,
     /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
     /// after the page was read.
@@ -98,7 +98,7 @@ struct Done<T> {
 }
 
 /// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both actions may run user code.
-/// Dropping this value performs the actions. The value must be dropped while no lock of this crate is held.
+/// Dropping the `Aftermath` performs the actions. Drop it only while the thread holds no lock of this crate.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -129,7 +129,7 @@ pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
-    /// The queue skipped many entries and has not checked the next ones yet.
+    /// The queue skipped many entries and has not checked the next entries yet.
     Unfinished,
 }
 
@@ -177,8 +177,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Deliver nothing after the queue has ended. If the runtime shuts down during a write, the write may still
-            // finish after that.
+            // Deliver nothing after the queue has ended. If the runtime shuts down during a write to the cache, the
+            // write may finish after the queue has ended.
             if state.is_closed {
                 return;
             }

@@ -26,7 +26,7 @@ enum Operation {
     PutSilently(usize),
     /// Stores an object that cannot be decoded as a pod.
     PutBroken(usize),
-    /// Changes the shape of an object without changing its version. Lists then return the new shape.
+    /// Changes the shape of an object (its field `node`) without changing its version. Lists then return the new shape.
     Reshape(usize),
     /// Makes the watch send the next change twice. Both events have the same version of the object, in two shapes.
     Echo,

@@ -62,7 +62,8 @@ async fn changed_selectors_delete_and_add_objects() {
     }
 }
 
-/// Both a wait for a sync and a wait for an earlier revision include the change of the selectors.
+/// After a change of the selectors, a wait for a sync and a wait for an earlier revision end only when the change has
+/// taken effect.
 #[tokio::test(start_paused = true)]
 async fn wait_after_a_selector_change_covers_the_change() {
     for streaming_list in [false, true] {

@@ -128,7 +128,7 @@ fn nothing_is_delivered_after_the_end() {
     until(|| matches!(next(), std::task::Poll::Ready(None)));
     release.send(()).unwrap();
     until(|| informer.lister().len() == 1000);
-    // The list is now in the cache. After that, the informer notifies its subscribers.
+    // The list is now in the cache. The informer notifies its subscribers after it has written the list to the cache.
     until(|| informer.has_synced());
     assert!(matches!(next(), std::task::Poll::Ready(None)));
 }

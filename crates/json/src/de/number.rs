@@ -10,10 +10,10 @@ use serde_json::Number;
 
 /// The result of reading a map in `visit_map`. The map represents either a number or an object.
 ///
-/// If its feature `arbitrary_precision` is enabled, `serde_json` passes a number as a map with one special key. The value of the key is the
-/// text of the number. Any crate can enable this feature for the whole build. In such a build, `serde_json` treats every object with the
-/// special key as a number. So such an object is read as a number or causes an error. In a build without the feature, an object with this
-/// key is an ordinary object.
+/// If the feature `arbitrary_precision` of `serde_json` is enabled, `serde_json` passes a number as a map with one special key. The value
+/// of the key is the text of the number. Any crate can enable this feature for the whole build. In such a build, `serde_json` treats every
+/// object with the special key as a number. So such an object is read as a number or causes an error. In a build without the feature, an
+/// object with this key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.
@@ -31,8 +31,7 @@ static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Reads a map. If numbers are maps in this build, the first key of the map determines whether it represents a
-    /// number.
+    /// Reads a map. If numbers are maps in this build, the first key of the map determines whether the map represents a number.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ pub enum Finding {
         by: String,
         /// The previous holder.
         from: String,
-        /// The maximum time for which the record can have been unchanged before the takeover.
+        /// Before the takeover, the record had been unchanged for at most this time.
         after: Duration,
         /// The lease duration in the record. A contender must observe no change for this time before it takes the lock.
         of: Duration,
@@ -53,7 +53,7 @@ pub enum Finding {
     Lapsed {
         /// The holder.
         holder: String,
-        /// The minimum time that can have passed between two renewals.
+        /// At least this time passed between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,
@@ -68,7 +68,7 @@ pub enum Finding {
     Late {
         /// The holder.
         holder: String,
-        /// The minimum time that can have passed between two renewals.
+        /// At least this time passed between two renewals.
         after: Duration,
         /// The lease duration.
         of: Duration,

@@ -105,8 +105,8 @@ impl Machine {
             Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
                 self.begin(version, write.record, write.sent, now, instructions);
             }
-            // The write was stored, but its leadership term would already be over, because the term is counted from the
-            // time of sending. Take the lock again, based on the stored record.
+            // The write was stored, but its leadership term would already be over, because the duration of the term is
+            // counted from the time when the write was sent. Take the lock again, based on the stored record.
             Ok(version) => {
                 self.last_term = Some((version.uid, write.record));
                 self.next_try = now.monotonic;

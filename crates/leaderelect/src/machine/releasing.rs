@@ -26,8 +26,7 @@ impl Machine {
     pub(super) fn release_rest(&mut self, now: Now) {
         let span = match self.left_over() {
             _ if !self.in_doubt.is_empty() => self.release_span(),
-            // The `Machine` does not try for longer than the record is valid, because any contender may take an expired
-            // lock.
+            // The `Machine` stops trying when the record expires, because any contender may take an expired lock.
             Some(expires) => self.release_span().min(expires.saturating_sub(now.monotonic)),
             None => return,
         };

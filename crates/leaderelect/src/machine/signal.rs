@@ -144,7 +144,8 @@ impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
             _ if error.may_have_acted() => Effect::Unknown,
-            // A proxy sent this page, so it says nothing about the object. A deleted object would end the term.
+            // A proxy sent this page, so the page does not show whether the object exists. If this failure counted as
+            // `NotFound`, it would end the leadership term.
             _ if error.is_not_found() && !error.is_object_not_found() => Effect::Unknown,
             _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
             _ if error.is_not_found() => Effect::NotFound,

@@ -26,8 +26,9 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns whether the time of day was set back by at least `limit` since this stamp was created. A clock that does
-    /// not advance does not count as set back, because a leader writes at least once per `limit`.
+    /// Returns whether the time of day was set back by at least `limit` since this stamp was created. If the time of
+    /// day stands still, the method returns `false`, because a leader writes at least once per `limit`, and each write
+    /// creates a new stamp.
     fn is_set_back(&self, now: Now, limit: Duration) -> bool {
         let signed = |span: Duration| SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
         let passed = signed(now.monotonic.saturating_sub(self.made.monotonic));
@@ -36,8 +37,8 @@ impl Stamp {
 }
 
 impl Machine {
-    /// Returns the time to write. The result is the current time, but at least one unit of the lock's precision later
-    /// than the time in the previous record.
+    /// Returns the time to write. The result is the current time, or the time in the previous record plus one unit of
+    /// the lock's precision, whichever is later.
     pub(super) fn fresh_time(&mut self, now: Now) -> Timestamp {
         let step = self.precision.step();
         let mut moment = now.wall;

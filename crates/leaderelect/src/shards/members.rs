@@ -71,7 +71,8 @@ impl Members {
     }
 
     /// Returns the role of a lease with this name. Returns `None` for shard leases with this replica's number of
-    /// shards, because the electors observe these leases. Also returns `None` for names that this crate does not use.
+    /// shards, because the electors observe these leases. The result is also `None` for names that this crate does not
+    /// use.
     fn role(&self, name: &str) -> Option<Role> {
         let name = name.strip_prefix(&self.prefix)?;
         // Older versions of this crate use lease names without the number of shards, so this number is unknown.

@@ -28,7 +28,7 @@ pub(super) struct Rivals<'a, A> {
     pub(super) options: ListOptions,
     pub(super) election: &'a LeaderElectionConfig,
     pub(super) members: &'a watch::Sender<Members>,
-    /// The state of the membership lease, which also shows that lists fail.
+    /// The state of the election for the membership lease. This state also contains the errors of failed list requests.
     pub(super) observed: watch::Sender<Observed>,
     /// The number of list requests that this replica has started.
     pub(super) started: AtomicU64,

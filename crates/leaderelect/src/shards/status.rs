@@ -20,8 +20,9 @@ impl ShardsStatus {
     }
 
     /// Returns the state of the election for the membership lease of this replica. No other replica contends for the
-    /// membership lease. If this replica cannot list the leases of the shards, the [last error](ElectionStatus::last_error)
-    /// and the [check](ElectionStatus::check_lock) of this election show it.
+    /// membership lease. If this replica cannot list the leases of the shards, the [last
+    /// error](ElectionStatus::last_error) and the [check](ElectionStatus::check_lock) of this election show the
+    /// failure.
     pub fn member(&self) -> &ElectionStatus {
         &self.member
     }

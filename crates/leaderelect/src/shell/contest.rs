@@ -214,9 +214,9 @@ impl<L: Lock> Contest<L> {
     }
 
     /// Returns a future that sends the request. The deadline of the leadership term is counted from the time when the
-    /// `Machine` created the request, or from the time when `depart` was called. The request is not sent if the future
-    /// is polled too late for the first time, for example after a suspend. After a suspend, the leadership term in
-    /// which the request was created may already be over.
+    /// `Machine` created the request, or from the time when `depart` was called. The request is not sent if the first
+    /// poll of the future is too late, for example after a suspend. After a suspend, the leadership term in which the
+    /// request was created may already be over.
     pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
         let (request, timeout, worth) = self.request.take()?;
         let (lock, clocks) = (self.lock.clone(), self.clocks.clone());

@@ -88,7 +88,7 @@ fn coordinated_record_follows_wall_clock_set_far_back() {
     assert_eq!(micros(&[(0.0, 0.0), (2.0, 2.5), (4.0, -8.001)]), [0.0, 2.5, -8.001]);
 }
 
-/// The renewal has an earlier time, but extends the term, because it is in another whole second.
+/// The renewal has an earlier time, but extends the term, because its time is in another whole second.
 #[test]
 fn coordinated_renewal_with_earlier_time_counts() {
     let config = LeaderElectionConfig { identity: "me".into(), coordinated: true, ..LeaderElectionConfig::default() };
@@ -169,8 +169,8 @@ async fn idle_standby_sets_few_timers() {
     pass(10.0).await;
     clocks.naps.store(0, Ordering::Relaxed);
     pass(100.0).await;
-    // There is only one timer in three or four retry periods, because each renewal that the watch reports moves the
-    // timer to a later time.
+    // The elector sets only one timer in three or four retry periods, because each renewal that the watch reports moves
+    // the timer to a later time.
     assert!(clocks.naps.load(Ordering::Relaxed) <= 17, "{clocks:?}");
     run.abort();
 }

@@ -176,7 +176,7 @@ async fn work_of(guard: Leadership, story: Story, identity: String, drain: Durat
     drop(end);
 }
 
-/// Dropping this value records the end of the work, even if the work has not finished.
+/// Dropping an `Ending` records the end of the work, even if the work has not finished.
 struct Ending {
     story: Story,
     identity: String,

@@ -1,5 +1,5 @@
-//! Tests of requests that wait in a queue before they are sent. The owner of the `Machine` notifies it when such a
-//! request is sent.
+//! Tests of requests that wait in a queue before they are sent. The owner of the `Machine` notifies the `Machine` when
+//! such a request is sent.
 
 use std::time::Duration;
 

@@ -63,7 +63,7 @@ async fn page_of_a_proxy_does_not_end_a_term() {
     let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    // The first page is the response to a renewal, and the second one to the read after it.
+    // The first page is the response to a renewal. The second page is the response to the next read.
     a.client.faults().next([page_of_a_proxy(), page_of_a_proxy()]);
     pass(60.0).await;
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);

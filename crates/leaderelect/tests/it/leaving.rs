@@ -90,7 +90,7 @@ fn stop_during_drain_of_lost_term_releases_unexpired_lock() {
     assert_eq!(instructions.last(), Some(&Instruction::Finish));
 }
 
-/// The response to the renewal either confirms that the renewal was stored, or leaves this unknown.
+/// The response to the renewal either confirms that the renewal was stored, or does not show whether it was stored.
 #[test]
 fn stop_during_renewal_of_lost_term_releases_afterwards() {
     let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };

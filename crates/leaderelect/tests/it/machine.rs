@@ -57,7 +57,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
         machine.step(Signal::WorkEnded, at(10, 110));
         machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
         // The stored record belongs to the lost leadership term, so the `Machine` takes the lock again. The time of day
-        // was set back, so the `Machine` takes the lock within the second of its first write.
+        // was set back, so the `Machine` takes the lock in the same second of the wall clock in which it sent its first
+        // write.
         assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
         let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
@@ -74,8 +75,8 @@ fn write_in_doubt_is_not_confused_with_older_record() {
 
 #[test]
 fn renewals_within_a_second_do_not_extend_a_term() {
-    // client-go's candidates do not see a renewal within the same second as a change of the record, so they do not
-    // start to wait again.
+    // For client-go's candidates, a renewal within the same second does not change the record, so these candidates do
+    // not start to wait again.
     let millis = Duration::from_millis;
     let config = LeaderElectionConfig {
         identity: "me".into(),
@@ -164,8 +165,8 @@ fn candidates_spread_reads_when_a_record_expires() {
     let mut looks: Vec<_> = looks.collect();
     looks.sort();
     assert!(*looks.last().unwrap() <= Duration::from_millis(120), "{looks:?}");
-    // A candidate that reads more than ten milliseconds after the first one observes the write of the first candidate,
-    // and does not need a read.
+    // The first candidate that reads the lock also takes it. A candidate whose read is due more than ten milliseconds
+    // later observes this write and does not need its read.
     let early = looks.iter().filter(|look| **look <= looks[0] + Duration::from_millis(10)).count();
     assert!(early <= 20, "{early} of a hundred: {looks:?}");
 }

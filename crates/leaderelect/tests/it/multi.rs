@@ -256,7 +256,7 @@ async fn stop_during_a_renewal_releases_both_halves() {
     }
 }
 
-/// The holder of the other half is unknown, so the release does not change it.
+/// The holder of the other half is unknown, so the release does not change the other half.
 #[tokio::test(start_paused = true)]
 async fn release_of_one_half_blocks_leadership_for_a_duration() {
     let server = Server::new(NOTHING, NOTHING);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::world::weather::{BREEZE, NIGHT, QUIET, RULED, STORM, many, survive};
 use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
-/// Simulates many worlds in parallel on all processors. `PINTLE_WORLDS` overrides the number.
+/// Simulates many clusters in parallel on all processors. `PINTLE_WORLDS` overrides the number.
 #[allow(clippy::print_stdout, reason = "prints the number of worlds")]
 fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
@@ -45,7 +45,7 @@ fn deletions_and_foreign_writes_break_only_exclusion() {
 }
 
 /// After a lock is deleted, a contender that has observed the lock still treats it as held for some time. A new
-/// contender does not know that the lock was deleted, so the fleet in this test has no new contenders.
+/// contender does not know that the lock was deleted, so no new contenders start in this test.
 #[test]
 fn one_leader_when_a_known_lock_is_deleted() {
     survive_many(60, |seed| {
@@ -95,7 +95,7 @@ fn checker_finds_two_leaders_when_control_plane_clock_differs() {
     assert!(finds_two_leaders(2_000, |seed| survive(Chaos { wall_jumps: true, ..RULED }, seed)));
 }
 
-/// Returns whether the rules detect two leaders in at least one world.
+/// Returns whether the rules detect two leaders in at least one simulated cluster.
 fn finds_two_leaders<T>(worlds: u64, world: impl Fn(u64) -> T + RefUnwindSafe) -> bool {
     (0..worlds).any(|seed| {
         let outcome = catch_unwind(|| world(seed));
@@ -126,8 +126,8 @@ const LATE: Duration = Duration::from_millis(4_500);
 
 #[test]
 fn checker_finds_two_client_go_leaders_on_slow_responses() {
-    // client-go's leader computes its deadline from the time of the response, but client-go's candidates compute it
-    // from the time of the write.
+    // client-go's leader computes its deadline from the time of the response. client-go's candidates compute the end of
+    // the lease from the time of the write.
     assert!(finds_two_leaders(50, |seed| cut_off_the_leader(Share::All, LATE, seed)));
     (0..50).for_each(|seed| cut_off_the_leader(Share::All, Duration::ZERO, seed));
     (0..50).for_each(|seed| cut_off_the_leader(Share::None, LATE, seed));
@@ -181,7 +181,7 @@ fn same_seed_gives_the_same_world() {
 /// simulation are not counted.
 fn hundred_seconds(chaos: Chaos) -> Tally {
     in_world(chaos, 7, async |world| {
-        // A slow watch counts as silent, so end all faults first.
+        // A slow watch would count as silent, so all faults end before the measurement.
         world.calm_down();
         world.run(30).await;
         let before = world.tally();

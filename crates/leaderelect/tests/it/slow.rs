@@ -102,8 +102,8 @@ async fn lost_leases_are_retaken_from_a_slow_server() {
         assert_eq!(fleet.leaders(), 0);
         fleet.client.faults().heal();
         answer_after(&fleet.client, latency);
-        // Each candidate needs a pause, then a read and a write. Requests that wait in the queue behind these requests
-        // take the same time again.
+        // Each candidate needs a pause, then a read and a write. The requests that wait in the queue behind these
+        // requests need the same time again.
         pass(4.4 + 3.4 + 4.0 * latency + 0.1).await;
         assert_eq!(fleet.leaders(), 100, "answers after {latency} s");
         let taken = fleet.terms();
@@ -171,14 +171,14 @@ async fn stop_releases_a_hundred_leases_on_slow_server() {
         assert!(ended.into_iter().all(|end| end.unwrap() == Some(EndReason::Cancelled)));
         let held = server.objects().iter().filter(|lease| !lease.spec.record().is_vacant()).count();
         assert_eq!(held, 0, "answers after {latency} s");
-        // At first, a renewal is in flight. After the renewal, a read and a write follow, and then another read and
-        // write.
+        // Each release waits for the renewal in flight, and then needs a read and a write. Releases that wait in the
+        // queue behind other releases need one more read and write.
         assert!(took <= 5.0 * latency + 0.1, "answers after {latency} s: {took} s");
     }
 }
 
-/// If a renewal waited in the queue, the deadline is counted from the time when it was sent. The record of the renewal
-/// contains that time.
+/// If a renewal waits in the queue before it is sent, the deadline is counted from the time when the renewal was sent.
+/// The record of the renewal contains that time.
 #[tokio::test(start_paused = true)]
 async fn deadline_counts_from_sending_a_queued_renewal() {
     let server = Collection::default();

@@ -1,7 +1,8 @@
 //! A simulated cluster of electors, called a "world". One seed determines everything that happens in a world. A world
-//! contains processes with their own clocks, a network, and a lock that consists of one or two halves. The network
-//! loses, delays and repeats messages. The world runs the real elector, with its tasks, guards and timers. The world
-//! checks the [rules](rules) at each request, at each response, and at each step of the work.
+//! contains processes with their own clocks, a network, and a lock. The lock is one object, or a `MultiLock` that
+//! consists of two halves. The network loses, delays and repeats messages. The world runs the real elector, with its
+//! tasks, guards and timers. The world checks the [rules](rules) at each request, at each response, and at each step of
+//! the work.
 
 pub(crate) mod clock;
 mod control_plane;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 
 use node::Node;
 
-/// The faults of a world.
+/// The faults in a simulated cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chaos {
     pub(crate) nodes: usize,
@@ -33,12 +34,12 @@ pub(crate) struct Chaos {
     /// Whether processes are stopped for some time, as with SIGSTOP.
     pub(crate) pauses: bool,
     /// Whether machines are suspended. Some suspended machines are paused virtual machines, in which all clocks except
-    /// the time of day stop.
+    /// the wall clock stop.
     pub(crate) suspends: bool,
     pub(crate) crashes: bool,
     pub(crate) stops: bool,
-    /// Whether the time of day is set to another time. A world with this setting must not have `suspends`. In a paused
-    /// virtual machine with a wrong time of day, no clock is correct.
+    /// Whether a fault sets wall clocks to a wrong time. This setting must not be combined with `suspends`. In a paused
+    /// virtual machine with a wrong wall clock, no clock is correct.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
     pub(crate) locks: Locks,
@@ -48,15 +49,15 @@ pub(crate) struct Chaos {
     pub(crate) client_go_stops: bool,
     /// Whether the client-go electors are older than 1.27 and have shorter durations than the electors of this crate.
     pub(crate) client_go_is_old: bool,
-    /// Whether another program deletes the lock and clears its record. In such a world, two nodes may lead at the same
-    /// time, but all other rules still apply.
+    /// Whether another program deletes the lock and clears its record. In such a simulation, two nodes may lead at the
+    /// same time, but all other rules still apply.
     pub(crate) tampering: bool,
     /// Whether the lock is deleted after all running contenders have observed it.
     pub(crate) deletions: bool,
     /// Whether other programs write to the object without changing its record.
     pub(crate) touches: bool,
-    /// Whether the control plane chooses the leader in this world. If it does, the wall clocks of the machines may
-    /// differ by at most two seconds.
+    /// Whether the control plane chooses the leader. In such a simulation, the wall clocks of two machines differ by at
+    /// most two seconds.
     pub(crate) coordinated: bool,
 }
 
@@ -67,7 +68,7 @@ pub(crate) enum Share {
     All,
 }
 
-/// Describes which halves of the lock the nodes of a world use.
+/// Describes which halves of the lock the simulated nodes use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Locks {
     One,
@@ -102,7 +103,7 @@ impl Locks {
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether each half stores only whole seconds.
+    /// For each half of the lock, whether it stores times only in whole seconds.
     seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
@@ -112,7 +113,8 @@ pub(crate) struct World {
 pub(crate) struct State {
     rng: fastrand::Rng,
     calm: bool,
-    /// Whether another program may cause two leaders. In such a world, two leadership terms may begin in any order.
+    /// Whether another program may cause two leaders. In such a simulation, two leadership terms may begin in any
+    /// order.
     tampering: bool,
     coordinated: bool,
     /// The node that the control plane has chosen.
@@ -150,7 +152,7 @@ impl Stored {
     }
 }
 
-/// How often certain kinds of events have happened in a world.
+/// How often certain kinds of events have happened in a simulated cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     pub(crate) terms: usize,
@@ -160,7 +162,7 @@ pub(crate) struct Tally {
     pub(crate) outlived: usize,
 }
 
-/// Runs the function `story` in a world that has this seed and a paused clock.
+/// Runs the function `story` in a simulated cluster that has this seed and a paused clock.
 pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<World>) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {

@@ -14,20 +14,20 @@ use crate::{Result, own_conditions};
 const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
-    /// Returns the conditions of the reconciled object after setting `Ready` to true. All other conditions are
-    /// unchanged. `reason` is one word in upper camel case. [`apply_status`](Self::apply_status) leaves out the
-    /// conditions of other field managers.
+    /// Returns the conditions of the reconciled object, with `Ready` set to true. All other conditions are unchanged.
+    /// `reason` is one word in upper camel case. [`apply_status`](Self::apply_status) leaves out the conditions of
+    /// other field managers.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
 
-    /// Returns the conditions of the reconciled object after setting `Ready` to false. `reason` is one word in upper
-    /// camel case. `message` is a sentence that a person can read.
+    /// Returns the conditions of the reconciled object, with `Ready` set to false. `reason` is one word in upper camel
+    /// case. `message` is a human-readable sentence.
     pub fn not_ready(&self, reason: &str, message: impl Into<String>) -> Conditions {
         self.with_condition(READY, ConditionStatus::False, reason, message)
     }
 
-    /// Returns the conditions of the reconciled object after adding or replacing one condition. To set several
+    /// Returns the conditions of the reconciled object, with one condition added or replaced. To set several
     /// conditions, call [`set_condition`](Self::set_condition) for each of them.
     pub fn with_condition(
         &self,
@@ -115,7 +115,7 @@ impl<K: Resource + Serialize> Context<K> {
     }
 }
 
-/// Returns the conditions in the status of `object`. If they cannot be read, there are none.
+/// Returns the conditions in the status of `object`. If the conditions cannot be read, the result is empty.
 fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
     #[derive(Deserialize)]
     struct WithStatus {

@@ -66,8 +66,8 @@ impl<K: Resource> Context<K> {
     /// # Errors
     ///
     /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
-    /// [namespace](crate::ControllerBuilder::namespace). Also returns a terminal error if `T` is namespaced and the key
-    /// has no namespace.
+    /// [namespace](crate::ControllerBuilder::namespace). The method returns the same error if `T` is namespaced and the
+    /// key has no namespace.
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
         self.check_namespace::<T>(cached, key.namespace())?;

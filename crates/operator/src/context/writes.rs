@@ -19,16 +19,16 @@ use crate::{Result, configuration, contention, own_conditions};
 
 impl<K: Resource> Context<K> {
     /// Applies a child of the reconciled object with server-side apply, and returns the stored object. Creates the
-    /// child if it does not exist. The child gets a controller reference. If the child has no namespace, it gets the
-    /// namespace of the reconciled object.
+    /// child if it does not exist. The child gets a controller reference. If the child has no namespace, the method
+    /// sets the namespace of the reconciled object.
     ///
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
-    /// repeatedly, a log line and an Event name the writer and the field. No request is sent if `child` equals the last
-    /// apply of this leadership term and the cached object still has all fields as the server stored them for this apply.
-    /// The stored value may differ from the value in `child`, for example `1` instead of `1000m` for a quantity. So each
-    /// child is applied once after the process starts, and once after each new leadership term begins, because another
-    /// leader may have applied other fields.
+    /// repeatedly, a log line and an Event name the writer and the field. The method sends no request if two conditions
+    /// are met. First, `child` equals the child that was applied last in this leadership term. Second, all fields of
+    /// the cached object still have the values that the server stored for that apply. A stored value may differ from
+    /// the value in `child`, for example `1` instead of `1000m` for a quantity. So each child is applied once after the
+    /// process starts, and once in each new leadership term, because another leader may have applied other fields.
     ///
     /// # Errors
     ///
@@ -160,10 +160,10 @@ impl<K: Resource> Context<K> {
     /// Build the conditions with [`ready`](Self::ready), [`not_ready`](Self::not_ready) or
     /// [`conditions`](Self::conditions), which keep the transition times.
     ///
-    /// Of `status.conditions`, the method applies only the conditions of this field manager: the conditions that this
-    /// reconciliation has set or changed, and those that the field manager has set before. Conditions of other field
-    /// managers that were only read are left out. Their cached values may be old, and an apply would force them. If
-    /// other field managers have set conditions, each change of the status needs one more request, which reads the
+    /// The method applies only those `status.conditions` that belong to this field manager. These are the conditions that this
+    /// reconciliation has set or changed, and the conditions that the field manager has set before. The method leaves out the conditions of
+    /// other field managers that the reconciler only read. Their cached values may be old, and an apply would overwrite newer values with
+    /// them. If other field managers have set conditions, each change of the status needs one more request, which reads the
     /// `managedFields`. If the schema makes the list of conditions atomic, the method applies all conditions.
     ///
     /// # Errors
@@ -219,9 +219,9 @@ impl<K: Resource> Context<K> {
     }
 
     /// Creates a child of the reconciled object, and returns the stored object. The child gets a controller reference.
-    /// If the child has no namespace, it gets the namespace of the reconciled object. Prefer [`apply`](Self::apply),
-    /// because an apply can be repeated. If the child has a `generateName` and no name, the server chooses the name, so
-    /// each call creates one more object.
+    /// If the child has no namespace, the method sets the namespace of the reconciled object. Prefer
+    /// [`apply`](Self::apply), because an apply can be repeated. If the child has a `generateName` and no name, the
+    /// server chooses the name, so each call creates one more object.
     ///
     /// # Errors
     ///
@@ -294,8 +294,9 @@ impl<K: Resource> Context<K> {
         self.applied(|applied| applied.compare_fields(target, configuration, live, &encoded))
     }
 
-    /// Prepares the report of a field that this controller has to apply repeatedly. If a report will be due, reads the
-    /// other writers of the field from the server before the apply takes the field away from them.
+    /// Prepares the report of a field that this controller has to apply repeatedly. If a report will be due, the method
+    /// asks the server which other writers own the field. The method does this before the apply, because the apply
+    /// takes the field away from them.
     async fn overwritten<T: Resource>(&self, target: &Target, path: Vec<String>) -> Overwritten {
         let now = tokio::time::Instant::now();
         if !self.applied(|applied| applied.is_report_due(target, now)) {

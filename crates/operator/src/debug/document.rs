@@ -175,7 +175,7 @@ pub(super) struct Explanation {
     pub(super) key: Key,
 }
 
-/// Applies `map` to the first [`MOST`] parts.
+/// Applies `map` to the first [`MOST`] items.
 pub(super) fn of_most<T, U>(parts: &[T], map: impl FnMut(&T) -> U) -> Vec<U> {
     parts.iter().take(MOST).map(map).collect()
 }

@@ -25,8 +25,8 @@ pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// Returns the time in the format of RFC 3339, in milliseconds. A time that RFC 3339 cannot express becomes the nearest
-/// time that it can express.
+/// Returns the time in the format of RFC 3339, with milliseconds. If RFC 3339 cannot express the time, the result is
+/// the nearest time that it can express.
 pub(super) fn time(time: SystemTime) -> String {
     let limit = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
     format!("{:.3}", Timestamp::try_from(time).unwrap_or(limit))

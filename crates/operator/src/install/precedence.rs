@@ -1,14 +1,14 @@
 //! Decides whether this build may replace the installed CustomResourceDefinition.
 //!
-//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last. It
-//! must not put the old schema back.
+//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last.
+//! This replica must not restore the old schema.
 
 use std::cmp::Ordering;
 
 use pintle_crd::CustomResourceDefinition;
 use semver::Version;
 
-/// What a build does with the installed definition.
+/// The decision of a build about the installed definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// The build applies its own definition.
@@ -22,8 +22,8 @@ pub(super) enum Decision {
 /// Compares the definition of this build with the installed one.
 ///
 /// - A build with a greater version replaces the installed definition.
-/// - A build with a smaller version keeps the installed definition, and so does a build that would remove a served
-///   version without having a greater version.
+/// - A build with a smaller version keeps the installed definition. A build without a greater version also keeps it if
+///   replacing it would remove a served version.
 /// - A build never works with a definition that does not serve all versions of the build.
 pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Decision {
     let removed = not_served_by(own, installed);
@@ -49,7 +49,7 @@ pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceD
     }
 }
 
-/// Returns the order of the versions of both builds, if both are known.
+/// Compares the versions of both builds. Returns `None` if one of the versions is unknown.
 fn order(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Option<Ordering> {
     let parse = |definition: &CustomResourceDefinition| Version::parse(definition.package_version()?).ok();
     Some(parse(own)?.cmp_precedence(&parse(installed)?))

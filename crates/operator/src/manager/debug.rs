@@ -8,11 +8,10 @@ impl Manager {
     /// Sets whether the manager's server serves the debug page at `/debug` and the page's data at `/debug.json`. The
     /// default is true. If [`serve`](Self::serve) sets no address, there is no server.
     ///
-    /// The page shows the current state of the manager's queues, informers, leases and shards. The page also lists the
-    /// failing keys, the slow keys and the active keys. For each key, the page shows what caused the calls of the
-    /// reconciler. To see the explanation of a single key, search for the key on the page. The manager collects no data
-    /// for the page in advance. The manager computes each response when the page is requested. A response has a bounded
-    /// size and does not interrupt the workers.
+    /// The page shows the current state of the manager's queues, informers, leases and shards. The page also lists the failing keys, the
+    /// slow keys and the active keys. For each key, the page shows why the controller called the reconciler. To see the explanation of a
+    /// single key, search for the key on the page. The manager collects no data for the page in advance. The manager computes each response
+    /// when the page is requested. The size of a response is bounded. Computing a response does not interrupt the workers.
     ///
     /// # Security
     ///
@@ -23,10 +22,10 @@ impl Manager {
     ///
     /// # The members of `/debug.json`
     ///
-    /// All members of the JSON always exist. A member can be null only where the following description says so. Times
-    /// are strings in RFC 3339 format in UTC, and durations are in seconds. Lists have up to 100 items, and strings
-    /// have up to 400 characters. Lists of keys have up to 10 items, or fewer if there are more than 20 controllers.
-    /// Later versions may add members. If a later version removes a member or changes its meaning, `format` increases.
+    /// The JSON always contains all members. A member can be null only where the following description says so. Times are strings in RFC
+    /// 3339 format in UTC, and durations are in seconds. Lists have up to 100 items, and strings have up to 400 characters. Lists of keys
+    /// have up to 10 items, or fewer if there are more than 20 controllers. Later versions may add members. If a later version removes a
+    /// member or changes its meaning, `format` increases.
     ///
     /// | member | meaning |
     /// |---|---|
@@ -65,10 +64,10 @@ impl Manager {
     /// | `causes` | the newest three causes, newest first, each with `at` and `text` |
     /// | `last_call` | null before the first call ends; otherwise `at`, `seconds`, `error` (null after a success) and `failures` in a row |
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the
-    /// member `controller` and the members of a key. In an explanation, `causes` lists all remembered causes, not only
-    /// the newest three. If the controller is unknown or the text is not a key, the response has the status 404 and a
-    /// message. If the query is invalid, the response has the status 400 and a message.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the member `controller`
+    /// and all members of a key from the table above. In an explanation, `causes` lists all remembered causes, not only the newest three.
+    /// If the controller is unknown or the text is not a key, the response has the status 404 and a message. If the query is invalid, the
+    /// response has the status 400 and a message.
     ///
     /// # Examples
     ///

@@ -92,8 +92,9 @@ impl Manager {
 }
 
 impl Installations {
-    /// Waits until all definitions are installed. If the manager has several clusters, does not wait longer for a cluster
-    /// that cannot be reached. Returns whether the manager may continue. The result is `false` once a stop was requested.
+    /// Waits until all definitions are installed. If the manager has several clusters, the wait ends after [`PATIENCE`]
+    /// even if a cluster cannot be reached. Returns `false` if a stop was requested, so that the manager must not
+    /// continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -132,7 +133,7 @@ fn waits_for(definition: &CustomResourceDefinition) -> String {
 fn joined(ended: Result<Result<(), OperatorError>, JoinError>) -> Result<(), OperatorError> {
     match ended {
         Ok(ended) => ended,
-        // The tasks are not aborted, so a task has panicked.
+        // No code aborts the tasks, so an error means that a task has panicked.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -17,7 +17,7 @@ use crate::controller::{Controller, FinishedController, Surroundings};
 
 /// A controller whose keys are divided among the replicas.
 pub(super) struct Sharded {
-    /// The name of this group of shards. The names of the Leases contain it.
+    /// The name of this group of shards. The name of each Lease contains this name.
     pub(super) name: String,
     pub(super) config: ShardsConfig,
     pub(super) bind: BindShards,
@@ -32,8 +32,8 @@ impl Manager {
     /// manager. If the manager has several controllers of one kind, give each of them its own name. The caller must shut
     /// the other cluster down.
     ///
-    /// If a cluster cannot be reached, at the start or later, the controllers of the other clusters continue. The
-    /// controllers of that cluster wait, and the readiness check names them and the cluster.
+    /// If a cluster cannot be reached when the manager starts or later, the controllers of the other clusters continue.
+    /// The controllers of the unreachable cluster wait. The readiness check names these controllers and their cluster.
     ///
     /// # Examples
     ///
@@ -85,22 +85,24 @@ impl Manager {
         self
     }
 
-    /// Adds a controller whose objects are divided among all replicas, in this number of shards. Each shard is led by one
-    /// replica at a time. If a replica stops or dies, the other replicas take its shards over. Use several times as many
-    /// shards as replicas, so that the replicas get similar shares.
+    /// Adds a controller whose objects are divided among all replicas, in this number of shards. Each shard is led by
+    /// one replica at a time. If a replica stops or dies, the other replicas take its shards over. Use several shards
+    /// per replica, so that all replicas get a similar number of objects.
     ///
     /// `controller` returns the controller of one shard, and must return the same controller each time. All keys of a
-    /// controller are divided by their hashes, including the keys of children and of triggers. So one replica handles all
-    /// work for an object. A [`Trigger`](pintle_controller::Trigger) reaches only the replica on which it is called. If
-    /// another replica leads the shard of the key, the replica that called the trigger keeps the key until it takes the
-    /// shard over. Each replica caches all objects, so that it can take a shard over at once. In logs and metrics, the
-    /// controller of a shard has a name such as `website-shard-0`.
+    /// controller are divided by their hashes, including the keys of children and of triggers. So one replica handles
+    /// all work for an object. A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica that calls the
+    /// trigger. If another replica leads the shard of the key, the calling replica does not reconcile the key. The
+    /// calling replica keeps the key until it takes over the shard itself. Each replica caches all objects, so that it
+    /// can take a shard over at once. In logs and metrics, the controller of a shard has a name such as
+    /// `website-shard-0`.
     ///
     /// The shards have their own Leases, in the namespace of the cluster configuration. They do not depend on
     /// [`leader_election`](Self::leader_election), which this controller does not need. All replicas must use the same
-    /// number of shards. During a change of this number, old and new replicas do not work at the same time. The debug
-    /// page shows the shards. The probes check the elections of all shards together, as `shards/NAME`. The service
-    /// account needs the verbs `get`, `list`, `watch`, `create`, `update` and `delete` for `leases`.
+    /// number of shards. While a rollout changes this number, replicas with the old number and replicas with the new
+    /// number do not work at the same time. The debug page shows the shards. One probe check, `shards/NAME`, covers the
+    /// elections of all shards. The service account needs the verbs `get`, `list`, `watch`, `create`, `update` and
+    /// `delete` for `leases`.
     ///
     /// # Examples
     ///

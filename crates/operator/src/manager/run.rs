@@ -23,7 +23,7 @@ pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
     /// Runs the manager until `stop` is cancelled or a part of the manager fails. If the manager has connected to the
-    /// cluster itself, it writes the pending Events and closes its informers at the end.
+    /// cluster itself, it writes the pending Events and closes its informers before this method returns.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl Manager {
     }
 }
 
-/// Runs the engine. Also returns the time of the stop, if one was requested.
+/// Runs the engine. If a stop was requested, the second value is the time of the request.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run(stop));
     tokio::select! {

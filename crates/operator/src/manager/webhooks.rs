@@ -142,8 +142,7 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the configurations. Returns whether the manager may continue. The result is `false` once a stop was
-    /// requested.
+    /// Applies the configurations. Returns `false` if a stop was requested, so that the manager must not continue.
     pub(super) async fn register(
         &self,
         cluster: &Cluster,
@@ -163,8 +162,8 @@ impl Served {
         Ok(true)
     }
 
-    /// Applies the configurations and definitions again whenever the certificates of the authority change. Dropping the
-    /// returned handle ends this task.
+    /// Applies the configurations and definitions again whenever the certificates of the certificate authority change.
+    /// Dropping the returned handle ends this task.
     pub(super) fn keep_registered(&self, cluster: Cluster, installer: Installer) -> AbortOnDropHandle<()> {
         let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
         let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());

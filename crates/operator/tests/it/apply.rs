@@ -95,7 +95,7 @@ struct Secret {
 }
 pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
 
-/// The server stores `stringData` as `data`. So the stored object never has the applied field.
+/// The server stores `stringData` as `data`. Therefore, the stored object never contains the field `stringData`.
 #[tokio::test]
 async fn field_that_the_server_changes_is_applied_once() {
     let world = World::with_site("blog").await;

@@ -39,7 +39,7 @@ where
     let reconcile = move |_: Arc<Website>, cx: Context<Website>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // The test may have received the first result already.
+            // Ignore the error. After the first result, the test may have dropped the receiver.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -100,7 +100,7 @@ where
     let reconcile = move |_: Arc<Tenant>, cx: Context<Tenant>| {
         let (probe, sender) = (probe.clone(), sender.clone());
         async move {
-            // The test may have received the first result already.
+            // Ignore the error. After the first result, the test may have dropped the receiver.
             _ = sender.send(probe(cx).await);
             Ok(Action::await_change())
         }
@@ -170,7 +170,7 @@ async fn read_from_an_uncached_namespace_is_refused() {
     assert_terminal(&list, "remove `.namespace(\"default\")` from the controller");
 }
 
-/// The controller would not notice the deletion of such a child.
+/// The controller only reads ConfigMaps, so it would not notice the deletion of a ConfigMap that it applied as a child.
 #[tokio::test]
 async fn child_of_a_kind_only_read_is_refused() {
     let world = World::with_site("blog").await;

@@ -50,7 +50,7 @@ async fn stop_ends_a_pending_installation() {
 #[tokio::test]
 async fn installation_looks_the_resource_up_in_discovery() {
     let world = World::start().await;
-    // Only requests to discovery have no resource.
+    // Discovery requests are the only requests without a resource.
     let lookups = || {
         let audit = world.cluster.server().unwrap().audit();
         audit.records().iter().filter(|record| record.resource.is_empty()).count()
@@ -62,8 +62,8 @@ async fn installation_looks_the_resource_up_in_discovery() {
     assert_eq!(lookups(), 2, "the definition was established");
 }
 
-/// Returns the definition of websites as a build with this version and these API versions declares it. `maximum` is in
-/// the schema.
+/// Returns the definition of websites in a build with this package version and these API versions. The schema contains
+/// `maximum`, so that builds can have different schemas.
 fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceDefinition {
     let mut definition = Website::crd().with_package_version(package);
     let first = definition.spec["versions"][0].take();
@@ -80,7 +80,7 @@ fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceD
 }
 
 impl World {
-    /// Starts a replica of a build that installs this definition, and stops it when the replica runs.
+    /// Starts a replica of a build that installs this definition. Stops the replica as soon as the replica runs.
     async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
         self.run_build_with(definition, false).await
     }
@@ -192,7 +192,7 @@ async fn apply_after_another_write_is_a_conflict() {
     assert!(error.is_conflict(), "{error}");
 }
 
-/// Only replicas of the old build may be left after a rollback, and their conversion webhook must keep working.
+/// After a rollback, possibly only replicas of the old build run. Their conversion webhook must continue to work.
 #[tokio::test]
 async fn kept_definition_gets_new_webhook_certificates() {
     let world = World::start().await;

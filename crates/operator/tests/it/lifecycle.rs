@@ -124,7 +124,8 @@ async fn condition_of_another_controller_is_not_reverted() {
     running.stop().await.unwrap();
 }
 
-/// A new process finds its conditions in the `managedFields`, and leaves the conditions of others alone.
+/// A new process finds its own conditions in the `managedFields`, and does not change the conditions of other field
+/// managers.
 #[tokio::test]
 async fn restart_keeps_own_conditions() {
     let world = World::with_site("blog").await;
@@ -218,7 +219,8 @@ async fn impossible_names_end_the_manager_at_start() {
     }
 }
 
-/// The server answers no request for Events, so the manager loses them at the end of the shutdown timeout.
+/// The server does not respond to requests for Events, so the manager drops the pending Events when the shutdown
+/// timeout ends.
 #[tokio::test]
 async fn pending_events_do_not_prolong_the_stop() {
     let world = World::with_site("blog").await;

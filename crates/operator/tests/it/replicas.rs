@@ -77,7 +77,7 @@ async fn replicas_divide_objects_and_take_over() {
     let names: Vec<_> = status.controllers().iter().map(|controller| controller.name().to_owned()).collect();
     assert_eq!(names[0], "website-shard-0");
     assert_eq!(names.len(), 8);
-    // Each key is known to the controller of a single shard.
+    // At most one shard's controller knows a key.
     let knows = |name: &str| {
         let controllers = status.controllers();
         let key = format!("default/{name}");

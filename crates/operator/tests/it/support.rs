@@ -148,7 +148,7 @@ impl Running {
     }
 }
 
-/// Awaits `future` with a time limit that is only exceeded if the test fails.
+/// Awaits `future`. Panics after a time limit that a passing test never reaches.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }

@@ -22,7 +22,7 @@ fn short() -> LeaderElectionConfig {
 }
 
 impl World {
-    /// Makes another replica the holder of a Lease. This replica does not renew the Lease.
+    /// Makes another replica the holder of a Lease. The other replica never renews the Lease.
     async fn take_over(&self, lease: &str) {
         let patch = Patch::Merge(json!({"spec": {"holderIdentity": "stranger"}}));
         let leases = self.cluster.namespaced::<Lease>("default");
@@ -34,7 +34,7 @@ async fn leads(status: &ManagerStatus, expected: bool) {
     eventually("the leadership changes", async || (status.is_leader() == expected).then_some(())).await;
 }
 
-/// While another replica led, it has applied one more entry as the same field manager.
+/// While the other replica leads, it applies one more entry as the same field manager.
 #[tokio::test]
 async fn applies_are_forgotten_when_the_term_ends() {
     let world = World::with_site("blog").await;

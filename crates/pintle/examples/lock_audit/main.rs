@@ -1,5 +1,5 @@
 //! Monitors the lock of a leader election in a cluster. The contenders can be programs in any language. The program
-//! reports each leader, each time without a leader, and each unsafe change:
+//! reports each leader, each period without a leader, and each unsafe change:
 //!
 //! ```text
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler

@@ -117,8 +117,8 @@ where
 }
 
 /// Waits until the cache contains the object that this call has written. The write triggers another reconcile. Without
-/// the wait, that reconcile would use an old state. The wait is short. If the watch is down, the next reconcile uses an
-/// old state, which only causes a conflict.
+/// the wait, this next reconcile would use an old state. The wait is short. If the watch is down, the next reconcile
+/// uses an old state, which only causes a conflict.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

@@ -12,7 +12,8 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// How long the keys waited for a worker until the replica was killed, or `None` while the replica runs.
+    /// How long the keys waited for a worker. The value is recorded when the replica is killed, and is `None` while the
+    /// replica runs.
     waited: Option<Distribution>,
     stop: CancellationToken,
     /// The value is `None` after the replica's task has been awaited.

@@ -1,4 +1,4 @@
-//! The rights that the operator needs. A test runs the operator with these rights alone.
+//! The rights that the operator needs. A test runs the operator with only these rights.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
@@ -9,7 +9,8 @@ pub fn role() -> ClusterRole {
     let mut role = ClusterRole::default();
     role.metadata.name = Some(NAME.to_owned());
     role.rules = Some(vec![
-        // `install` applies the definition and waits until it is served. If you do not use `install`, delete this rule.
+        // `install` applies the definition and waits until the server serves the resource. If you do not use `install`,
+        // delete this rule.
         rule(
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],

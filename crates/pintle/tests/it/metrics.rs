@@ -147,7 +147,7 @@ async fn every_lock_kind_records_events_and_metrics() {
         let (stop, work) = (CancellationToken::new(), LeaderCallbacks::new(async |_: Leadership| ()));
         assert_eq!(soon(elector.run(&stop, work)).await.unwrap().reason, EndReason::Completed, "{name}");
         assert_eq!(memory.value("leader_election_terms_total", &[("name", name)]), Some(1.0), "{name}");
-        // The elector became the leader, and then stopped leading.
+        // The elector has recorded two Events: one when it became the leader, and one when it stopped leading.
         recorded += 2.0;
         assert_eq!(memory.value("event_broadcaster_recorded_total", &[]), Some(recorded), "{name}");
     }

@@ -170,7 +170,8 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates and deletes ConfigMaps. The number of different names is limited.
+/// Creates, updates and deletes ConfigMaps. There are only a few different names, so many writes change an object that
+/// exists already.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -246,8 +247,8 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // The history is short. Watches therefore expire without an injected fault, and the server disconnects slow
-    // watchers.
+    // The server has a short history and small watch buffers. Watches therefore expire without an injected fault, and
+    // the server disconnects slow watchers.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),

@@ -1,5 +1,5 @@
-//! Tests of an operator under failures. The operator is killed, throttled or disconnected, conflicts with another
-//! writer, or panics. docs/OPERATORS.md names these tests.
+//! Tests of an operator under failures. In these tests, the operator is killed, throttled or disconnected, conflicts
+//! with another writer, or panics. docs/OPERATORS.md names these tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

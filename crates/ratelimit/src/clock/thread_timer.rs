@@ -18,8 +18,8 @@ use crate::wake::call_all;
 /// If a waker panics, the timer thread continues. The panic hook reports the panic, and the panic does not affect other
 /// sleeps.
 ///
-/// If the operating system cannot start the thread, the sleep blocks the polling thread for at most a millisecond, wakes
-/// its task, and tries again at the next poll. So sleeps still end in time, but cost more.
+/// If the operating system cannot start the thread, the sleep blocks the polling thread for at most a millisecond,
+/// wakes its task, and tries again at the next poll. So sleeps still end in time, but use more CPU time.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,

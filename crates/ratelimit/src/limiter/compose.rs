@@ -37,8 +37,8 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of several limiters' delays. When [`charge`](RateLimiter::charge) is called, the
-/// limiter charges all of these limiters.
+/// A limiter that returns the longest of several limiters' delays. A call of [`charge`](RateLimiter::charge) also calls
+/// `charge` of all these limiters.
 ///
 /// # Examples
 ///
@@ -94,8 +94,8 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that returns the delays of another limiter, but at most `max`. When [`charge`](RateLimiter::charge) is
-/// called, the limiter charges the other limiter.
+/// A limiter that returns the delays of another limiter, but at most `max`. A call of [`charge`](RateLimiter::charge)
+/// also calls `charge` of the other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,

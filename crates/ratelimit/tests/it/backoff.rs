@@ -1,4 +1,4 @@
-//! The tests that client-go has for `wait.Backoff` (with `m11` in their names), and additional cases.
+//! The tests that client-go has for `wait.Backoff`, and additional cases. The names of client-go's tests contain `m11`.
 
 use std::time::Duration;
 

@@ -95,7 +95,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Returns the fields that a manager has applied to an object and still owns, like client-go's `Extract`. Returns
+    /// Returns those fields of an object that a manager has applied and still owns, like client-go's `Extract`. Returns
     /// `None` if the manager has not applied any fields. The result includes apiVersion, kind, name and namespace, so
     /// you can change it and pass it to [`apply`](Self::apply). See [`extract_managed_fields`].
     ///

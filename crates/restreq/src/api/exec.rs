@@ -95,7 +95,7 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method closes the connection. After such a drop, it is unknown whether the
+    /// Dropping the future returned by this method closes the connection. The caller then cannot know whether the
     /// command ran.
     ///
     /// # Examples

@@ -109,8 +109,8 @@ impl<T: DeserializeOwned> Pages<T> {
     /// # Errors
     ///
     /// Returns an error if the request fails. The error `Expired` means that the revision of the pages has expired. The
-    /// method also returns an error if the server repeats a continue token, because the list would never end. After an
-    /// error, every later call returns `None`.
+    /// method also returns an error if the server repeats a continue token, because the list would otherwise never end.
+    /// After an error, every later call returns `None`.
     ///
     /// # Panics
     ///

@@ -67,8 +67,8 @@ pub enum WatcherEvent<T> {
     Delete(T),
 }
 
-/// A stream of objects. A method of [`Watcher`] returns this stream. That method determines from which kinds of
-/// [`WatcherEvent`]s the stream takes its objects.
+/// A stream of objects, which the methods of [`Watcher`] return. Each method determines which kinds of
+/// [`WatcherEvent`]s the stream takes its objects from.
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,

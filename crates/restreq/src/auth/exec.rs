@@ -249,9 +249,9 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // If the text does not start with a brace, the text may be YAML. The YAML parser takes quadratic time for nesting
-    // and directives, so this code limits the numbers of both before it calls the parser. Credentials contain no
-    // directives and no deep nesting.
+    // If the text does not start with a brace, the text may be YAML. The running time of the YAML parser grows
+    // quadratically with the number of nested levels and with the number of directives. So this code limits both
+    // numbers before it calls the parser. Credentials contain no directives and no deep nesting.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10

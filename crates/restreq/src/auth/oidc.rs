@@ -41,7 +41,7 @@ pub(crate) struct OidcLogin {
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
-/// The timeout for a refresh. The refresh of a token consists of two requests.
+/// The timeout for a refresh, which consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a response body.
 const MAX_SIZE: usize = 1 << 20;

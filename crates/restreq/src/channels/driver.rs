@@ -22,8 +22,8 @@ use crate::websocket::{MAX_MESSAGE, WebSocket};
 ///
 /// Sending does not wait for receiving, and receiving does not wait for sending. If sending waited for receiving, a
 /// command that copies its input to its output could deadlock the connection. If the buffer of a reader is full, the
-/// driver keeps one message and stops reading from the WebSocket, so the server has to wait. The TCP settings in
-/// `connect.rs` make it possible to detect a lost peer.
+/// driver keeps one message and stops reading from the WebSocket, so the server has to wait. With the TCP settings in
+/// `connect.rs`, the operating system detects a lost peer.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,

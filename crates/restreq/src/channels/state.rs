@@ -55,7 +55,7 @@ const OVERHEAD: usize = 64;
 const SMALL: usize = 4 << 10;
 /// The maximum size of a message that the client sends, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum number of bytes that are kept from the error channel.
+/// The maximum number of bytes of the error channel's data that the client stores.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);

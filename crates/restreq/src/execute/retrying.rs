@@ -1,4 +1,4 @@
-//! What happens after the first attempt of a request, unless it succeeded.
+//! The retries of a request whose first attempt has failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,8 +102,8 @@ impl<'a> Retrying<'a> {
         }
     }
 
-    /// Returns new credentials after the server rejected the credentials `rejected`. Returns `None` if there are none, or if
-    /// the request cannot be sent again.
+    /// Returns new credentials after the server rejected the credentials `rejected`. Returns `None` if no new credentials are available, or
+    /// if the request cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
         // If the caller set the `Authorization` header itself, the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
@@ -144,7 +144,8 @@ impl<'a> Retrying<'a> {
         Some(wait).filter(|_| may_wait && is_in_time)
     }
 
-    /// Ends an attempt that is followed by another one. Keeps its error if the server may have processed it.
+    /// Ends an attempt before the next attempt starts. Stores the error of the attempt if the server may have processed
+    /// the attempt.
     async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
         match outcome {
             Ok(answer) => {

@@ -9,15 +9,15 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits the body of a list into its items as the body arrives. The splitter keeps only two things in memory: the
+/// Splits the body of a list into its items as the body arrives. A `ListSplitter` keeps only two things in memory: the
 /// current item, and the JSON text around the items. This text is the envelope.
 ///
-/// For a complete body, the result is the same as the result of a JSON parser. If the body is not JSON, the splitter
-/// returns an error at the first invalid byte. If one chunk contains a whole item, the item is not copied. An item that
-/// is larger than the limit is skipped. The splitter does no I/O.
+/// For a complete body, the result is the same as the result of a JSON parser. If the body is not JSON, a
+/// `ListSplitter` returns an error at the first invalid byte. If one chunk contains a whole item, the item is not
+/// copied. An item that is larger than the limit is skipped. A `ListSplitter` does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// The chunks of the body that the splitter has not processed yet.
+    /// The chunks of the body that were not processed yet.
     chunks: VecDeque<Bytes>,
     /// The number of bytes of the body that precede these chunks.
     offset: u64,
@@ -45,7 +45,7 @@ const MAX_ENVELOPE: usize = 1 << 20;
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// The reason why the splitter rejected a body.
+/// The reason why a body is not a valid list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
     /// The JSON text around the items is larger than this limit, in bytes.
@@ -57,7 +57,7 @@ pub(crate) enum Fault {
 }
 
 impl ListSplitter {
-    /// Creates a splitter whose items have at most `limit` bytes.
+    /// Creates a `ListSplitter` that skips items of more than `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             json: Json::new(MEMBER),
@@ -76,12 +76,12 @@ impl ListSplitter {
         }
     }
 
-    /// Returns the next item, or `None` if the splitter needs more of the body.
+    /// Returns the next item, or `None` if the received part of the body contains no further complete item.
     ///
     /// # Errors
     ///
     /// Returns an error if the body is not JSON, or if the JSON text around the items is too large. After an error, the
-    /// splitter cannot be used.
+    /// caller must not use the `ListSplitter` again.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;

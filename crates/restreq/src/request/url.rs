@@ -96,8 +96,8 @@ impl Request {
         Arc::new(RequestLine { method: self.parts.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns the URL template of the request, in client-go's format. A program uses only few distinct templates. The
-    /// template contains placeholders instead of the names of objects and namespaces, and instead of the values of
+    /// Returns the URL template of the request, in client-go's format. A program uses only a few distinct templates.
+    /// The template contains placeholders instead of the names of objects and namespaces, and instead of the values of
     /// parameters. The template leaves out paths outside of the Kubernetes API.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 /// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request, and
 /// by 50 retries per second. The maximum is 500 retries.
 ///
-/// As a result, a client whose requests all fail adds little load to an overloaded server. A client that sends only few
-/// requests can retry each of them.
+/// As a result, a client whose requests all fail adds little load to an overloaded server. A client that sends only a
+/// few requests can retry each request.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// The state of the budget when the last retry was taken. `None` before the first retry.
     account: Mutex<Option<Account>>,
-    /// The number of requests since the last retry. Counting needs no lock and no clock, because most requests are not
-    /// retried.
+    /// The number of requests since the last retry. Every request increments this counter, but only a few requests are
+    /// retried. So a request takes no lock and reads no clock to increment the counter.
     requests: AtomicU64,
 }
 

@@ -12,12 +12,12 @@ use crate::oversized::BoundedBuffer;
 
 /// Splits a stream of bytes into JSON values, which are the frames of a watch.
 ///
-/// Frames are JSON objects or arrays. White space between frames is ignored. A chunk of the stream can start and end at any byte. The
-/// splitter buffers at most one partial frame, and limits the size of this frame. The splitter skips a frame that exceeds the size limit,
-/// and returns an error. The next frame is returned as usual. If one chunk contains a whole frame, the frame is not copied.
+/// Frames are JSON objects or arrays. White space between frames is ignored. A chunk of the stream can start and end at any byte. A
+/// `FrameSplitter` buffers at most one partial frame, and limits the size of this frame. A `FrameSplitter` skips a frame that exceeds the
+/// size limit, and returns an error. The next frame is returned as usual. If one chunk contains a whole frame, the frame is not copied.
 ///
-/// If a frame is not valid JSON, the frame ends at the first invalid byte. The decoder then rejects the frame. The
-/// splitter does no I/O.
+/// If a frame is not valid JSON, the frame ends at the first invalid byte. The decoder then rejects the frame. A `FrameSplitter` does no
+/// I/O.
 ///
 /// # Examples
 ///
@@ -33,8 +33,8 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The received chunks that the splitter has not processed yet. The caller pushes a chunk only after the splitter
-    /// has returned all complete frames, so this buffer does not grow.
+    /// The received chunks that were not processed yet. The caller pushes a chunk only after it has received all
+    /// complete frames, so this buffer does not grow.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
@@ -64,7 +64,7 @@ impl fmt::Display for FrameTooLarge {
 impl std::error::Error for FrameTooLarge {}
 
 impl FrameSplitter {
-    /// Creates a splitter whose frames have at most `limit` bytes.
+    /// Creates a `FrameSplitter` that skips frames of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -82,7 +82,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next complete frame, or `None` if the splitter needs more data from the stream.
+    /// Returns the next complete frame, or `None` if the received data contains no further complete frame.
     ///
     /// # Errors
     ///
@@ -126,8 +126,7 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether the splitter is between two frames, so that no partial frame is buffered. If the stream ends in this state, no frame
-    /// is incomplete.
+    /// Returns whether no partial frame is buffered. If the stream ends in this state, no frame is incomplete.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }

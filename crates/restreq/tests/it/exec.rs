@@ -114,7 +114,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the time `seconds` seconds from now on the wall clock.
+/// Returns the wall-clock time that is `seconds` seconds in the future, as JSON.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());

@@ -459,8 +459,9 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// If the client did not replace the dial, a blocked runtime of a program would block the requests of all other runtimes. An example is the
-/// runtime of a finished test.
+/// A connection attempt runs on the runtime of the request that started it. If this runtime is blocked, the client must start another
+/// attempt. Otherwise, requests on all other runtimes would be blocked, too. The runtime of a finished test is an example of a blocked
+/// runtime.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

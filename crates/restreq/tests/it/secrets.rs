@@ -354,8 +354,9 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // If a process has only one subscriber, tracing decides whether an event is enabled when the first thread reaches
-    // the event, and caches the result. If the first thread has no subscriber, the event is disabled for all threads.
+    // The second subscriber makes tracing check for each thread whether an event is enabled. If a process has only one
+    // subscriber, tracing checks an event only when the first thread reaches it, and caches the result. If the first
+    // thread has no subscriber, the event is then disabled for all threads.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();

@@ -45,8 +45,9 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // If a process has only one subscriber, tracing decides whether a span is enabled when the first thread reaches the
-    // span, and caches the result. If the first thread has no subscriber, the span is disabled for all threads.
+    // The second subscriber makes tracing check for each thread whether a span is enabled. If a process has only one
+    // subscriber, tracing checks a span only when the first thread reaches it, and caches the result. If the first
+    // thread has no subscriber, the span is then disabled for all threads.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -121,7 +121,7 @@ async fn answering(answer: &'static str) -> (RestClient, Arc<AtomicUsize>) {
     (client, requests)
 }
 
-/// The server waits for the rest of the upload before it sends the body of its response.
+/// The server receives the whole upload before it sends the body of its response.
 #[tokio::test]
 async fn failed_upload_ends_the_response() {
     let (client, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").await;

@@ -69,7 +69,8 @@ async fn watcher_lists_pages_then_follows_and_lists_again() {
     assert!(seen[3].contains("resourceVersion=14") && seen[3].contains("labelSelector"), "{}", seen[3]);
 }
 
-/// Without the whole list, a watcher whose lists take longer than the revision lives would start again for ever.
+/// A list in pages can take longer than the server keeps its revision. The watcher must then request the whole list at
+/// once. Otherwise, the watcher would start the list again for ever.
 #[tokio::test(start_paused = true)]
 async fn expired_continue_token_causes_one_whole_list() {
     let expired = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"old token"}"#;

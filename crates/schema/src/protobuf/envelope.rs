@@ -1,4 +1,5 @@
-//! The envelope of a protobuf body, which contains the version and the kind of the object, and the frame of a protobuf watch event.
+//! Creates the envelope of a protobuf body and the frame of a protobuf watch event. The envelope contains the version and the kind of the
+//! object.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::Schema;
 /// The magic bytes at the start of every protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The end of the envelope. It consists of an empty content encoding and an empty content type, and no reader uses these two fields.
+/// The last bytes of the envelope: an empty content encoding and an empty content type. No reader uses these two fields.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
 /// An encoded object, and the version and kind from its envelope.
@@ -32,7 +33,7 @@ impl Enveloped {
     ///
     /// # Errors
     ///
-    /// Returns an error if the kind is not built in, or if the document does not fit the kind.
+    /// Returns an error if the kind is not built in, or if the document does not match the schema of the kind.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let named = |name: &str| document[name].text("");
         let (api_version, kind) = (named("apiVersion"), named("kind"));
@@ -74,7 +75,7 @@ impl Enveloped {
 /// The size of the length field at the start of a watch event's frame, in bytes. The field contains the length of the frame's message.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes of a body that precede the object. `message` is the length of the encoded object.
+/// Returns the bytes that precede the object in a body. `message` is the length of the encoded object.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {

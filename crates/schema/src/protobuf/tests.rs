@@ -1,4 +1,5 @@
-//! Tests with protobuf bodies from client-go 0.36 and the JSON of the same objects, and tests of round trips.
+//! Tests that compare protobuf bodies from client-go 0.36 with the JSON of the same objects, and tests that encode and decode random
+//! objects.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -295,7 +296,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
     }
 }
 
-/// Nests `inner` in one message for each field name.
+/// Wraps `inner` in nested messages, one for each field name.
 fn nested_in(of: &Type, names: &[&str], inner: Vec<u8>) -> Vec<u8> {
     let of = if let Type::List(list) = of { &list.item } else { of };
     let [name, names @ ..] = names else { return inner };

@@ -12,7 +12,7 @@ use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
 /// Decodes a protobuf body, and returns the object with its `apiVersion` and `kind`. If the body does not contain them, the object gets the
-/// `apiVersion` and `kind` that the caller has passed. The error is the message of the error response.
+/// `apiVersion` and `kind` that the caller has passed. If the body is invalid, returns the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -125,7 +125,8 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // For each of the following types, a message has only one field. If this field is absent, the earlier value is kept.
+                // A value of one of these types is a message with only one field. If this field is absent, the object keeps the earlier
+                // value.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }

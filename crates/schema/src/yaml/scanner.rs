@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the text since the possible start of a key can still be a key: the text is short and is on one line.
+    /// Returns whether the text since the possible start of a key can still be a key. A key must be short and on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -322,7 +322,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character. The text before this token can then no longer be a key on the current level.
+    /// Adds a token of one character. After this token, the text before the token can no longer become a key on the current level.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;

@@ -127,7 +127,7 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         assert!(error.contains(message), "{body}: {error}");
     }
     // For a custom resource, only a member with exactly this name is special. A member whose name differs only in case is an ordinary
-    // field, which is handled as the schema of the custom resource says.
+    // field, to which the schema of the custom resource applies.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());

@@ -56,7 +56,7 @@ impl ServerCertVerifier for BundleVerifier {
         };
         let only_issuer = match &refused {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
-            // rustls has no variant for a server that uses the certificate of an authority.
+            // If a server uses the certificate of an authority as its own certificate, rustls reports no specific error variant.
             CertificateError::Other(other) => other.0.to_string() == "CaUsedAsEndEntity",
             _ => false,
         };

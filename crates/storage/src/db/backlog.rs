@@ -32,12 +32,11 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. After the follower has lost changes, the backlog is empty until the follower has received the error
-    /// [`Lagged`].
+    /// Whether changes were lost. If changes were lost, the backlog stays empty until the follower has received the error [`Lagged`].
     lagged: bool,
 }
 
-/// The end of a backlog to which the store writes.
+/// The handle with which the store writes to a backlog.
 #[derive(Debug)]
 pub(super) struct ChangeSender(Weak<Backlog>);
 

@@ -43,8 +43,8 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value that a field has after a change. If the field had another value before the change, the result also contains that
-/// value.
+/// Returns the value that a field has after a change. If the field had a different value before the change, the result contains that value,
+/// too.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
@@ -61,7 +61,7 @@ pub(super) struct Followers {
     /// The followers of field values. The first key is the index of the field, and the second key is the value of the
     /// field.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// The number of scopes at which the next insertion removes all scopes without followers.
+    /// If there are at least this many scopes, the next insertion first removes all scopes without followers.
     sweep_at: usize,
 }
 
@@ -219,8 +219,8 @@ impl Feed {
         }
     }
 
-    /// Returns whether the resource was removed, or was replaced by a new resource so that its history was dropped. If
-    /// the result is true, no more changes follow.
+    /// Returns whether the history of the resource was dropped, because the resource was removed or replaced by a new resource. If the
+    /// result is true, no more changes follow.
     pub fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }

@@ -1,4 +1,5 @@
-//! Copies the objects of another cluster for a plan. The other cluster is called the upstream cluster.
+//! Copies the objects of a live cluster for a plan, which is a dry run on top of that cluster. The live cluster is called the upstream
+//! cluster.
 //!
 //! Each known object has a base, which is the state of the object in the upstream cluster. After the first local write of an object, the
 //! base of the object no longer changes. After the first local write, the store ignores the content of upstream changes to the object. The
@@ -80,8 +81,7 @@ impl Db {
         })
     }
 
-    /// Returns the upstream state of the object. If the object has local writes, returns the upstream state before the
-    /// first of them.
+    /// Returns the upstream state of the object. If the object has local writes, returns the upstream state before the first local write.
     pub fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
@@ -109,7 +109,7 @@ impl Db {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Records that the upstream cluster had no objects in this range except `present` at the version `at`.
+    /// Records that `present` contains the keys of all objects that the upstream cluster had in this range at the version `at`.
     pub fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };

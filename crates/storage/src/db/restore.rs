@@ -18,17 +18,16 @@ const OPTIMISTIC_ATTEMPTS: usize = 3;
 struct Difference<'a> {
     /// The current objects that have the same content in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects that the restore must remove, and their revisions. The snapshot does not contain these objects, or it
-    /// contains them with a different content.
+    /// The objects that the restore must remove, and their revisions. Each of these objects is missing in the snapshot, or has a different
+    /// content there.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Replaces all objects of the store by the objects in `wanted`, in a single commit. Objects that are not in
-    /// `wanted` are removed. Objects whose content is the same are kept. All other objects are written. Returns the
-    /// number of writes.
+    /// Replaces all objects of the store with the objects in `wanted`, in a single commit. Objects that are not in `wanted` are removed.
+    /// Objects that already have the content in `wanted` are kept. All other objects in `wanted` are written. Returns the number of writes.
     ///
     /// Readers must not observe a partial state, so the replacement is a single commit. For example, in a partial state the garbage
     /// collector would delete dependents because their owner is not restored yet. The lock is held only while the objects are written. The

@@ -21,7 +21,7 @@ pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// The interner. If it is `None`, no value is interned.
+    /// The interner. If the field is `None`, no value is interned.
     interner: Option<&'i Arc<Interner>>,
     /// Whether the object has an empty `resourceVersion` field, into which the revision is inserted later.
     versioned: bool,

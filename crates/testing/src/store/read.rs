@@ -69,7 +69,7 @@ impl Store {
         }
         let exact = match options.resource_version_match {
             Some(how) => how == ResourceVersionMatch::Exact,
-            // For compatibility with old clients, a limit without a `resourceVersionMatch` means the exact revision.
+            // For compatibility with old clients, a request with a limit and without a `resourceVersionMatch` lists the exact revision.
             None => options.limit > 0 && asked > 0,
         };
         if exact && asked < self.compacted {

@@ -21,10 +21,11 @@ pub(crate) struct Watch {
     first: VecDeque<Item>,
     /// The index of the log entry that the watch reads next.
     next: usize,
-    /// If a queued fault breaks the watch: how many items the watch still returns before the break, and how the watch breaks.
+    /// How many items the watch still returns before it breaks, and how it breaks. The field is `None` unless a queued fault breaks the
+    /// watch.
     breaks: Option<(usize, Break)>,
-    /// If the test has broken the watch: the length of the log at that time, and how the watch breaks when it has read this part of the
-    /// log.
+    /// The length of the log when the test broke the watch, and how the watch breaks when it has read this part of the log. The field is
+    /// `None` unless the test has broken the watch.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -131,7 +132,7 @@ impl Watch {
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
         // If the test has already broken the watch, ignore a break that a fault has queued. Otherwise, the first break would be
-        // overwritten. Its error, which the user has created, would then be dropped while a lock is held.
+        // overwritten. The user's error in the first break would then be dropped while a lock is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));

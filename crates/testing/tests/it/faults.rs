@@ -1,4 +1,4 @@
-//! Tests of faults. The tests check to which requests a fault applies, and the outcomes of these requests.
+//! Tests of faults. The tests check which requests a fault affects, and what the outcomes of these requests are.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn busy() -> Outcome {
     Outcome::refused(429, Reason::TooManyRequests)
 }
 
-/// Returns whether a get, a list and a second get of a client fail.
+/// Sends a get, a list and a second get, and returns for each request whether it fails.
 fn fails(client: &Client<Website>) -> [bool; 3] {
     [now(client.get(&key("a"))).is_err(), now(client.list(&list())).is_err(), now(client.get(&key("a"))).is_err()]
 }

@@ -20,7 +20,8 @@ use crate::violation::Violation;
 use crate::wire::Disturbances;
 use crate::world::World;
 
-/// An undisturbed run with the same number of replicas has a certain number of tasks. At most this many additional tasks may be alive.
+/// The maximum number of additional tasks that may be alive at the end of a disturbed run, compared with an undisturbed run with as many
+/// replicas.
 const TASKS: usize = 8;
 /// The time after which an ended process is started again.
 const RESTART: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ const RESTART: Duration = Duration::from_secs(1);
 ///
 /// # Panics
 ///
-/// Panics if the value of the variable has another form.
+/// Panics if the value of the variable is not a count or a range.
 pub fn seeds(default: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
     parse(&text)
@@ -44,7 +45,8 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds: the totals of all runs. They show whether the runs contained any disturbances.
+/// The result of a check with several seeds. The numbers are totals of all runs. The totals show whether the runs contained any
+/// disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -83,7 +85,7 @@ impl fmt::Display for SeedReport {
 impl<W: World> Kit<W> {
     /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
     ///
-    /// The data is older than the stored objects by some time, or by a number of versions. The lag depends on the seed. A real API server
+    /// The data lags behind the stored objects by some time, or by a number of versions. The lag depends on the seed. A real API server
     /// behaves in the same way if its watch cache lags. The user does not wait until the operator is idle, and the test kit kills or stops
     /// processes during the run. So a new leader can see an older state than the previous leader. An operator with a leader election runs
     /// with two replicas.
@@ -121,8 +123,8 @@ impl<W: World> Kit<W> {
     ///
     /// A script contains errors 500, 503, 409 and 429, and cut connections. A script also contains broken, expired and
     /// silent watches, slow requests, stale views, and kills of the leader. After the last fault, the operator must
-    /// reach the same final state as in an undisturbed run. A process must write only while it leads. At the end, at most a few more tasks
-    /// may be alive than in an undisturbed run.
+    /// reach the same final state as in an undisturbed run. A process must write only while it leads. An undisturbed run ends with a
+    /// certain number of live tasks, and a run with faults must not end with many more.
     ///
     /// # Errors
     ///
@@ -174,7 +176,7 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
-        // Report a panic first, because it causes later failures.
+        // Report a panic before later failures, because the panic can be their cause.
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
@@ -246,7 +248,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // Delays alone do not prevent the final state. Therefore, they need not end if the script contains no other disturbances.
+            // Delays alone do not prevent the final state. Therefore, the delays need not end if the script contains no other disturbances.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {
@@ -256,7 +258,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
     }
 }
 
-/// Adds the name of the script to a violation that does not name it yet.
+/// Adds the name of the script to a violation, unless the violation already names the script.
 fn in_script(violation: Violation, script: &str) -> Violation {
     match violation {
         Violation::NotSteady { what, requests } => {

@@ -24,10 +24,10 @@ const DOWNTIME: Duration = Duration::from_secs(20);
 /// The maximum number of requests that a report shows.
 const SHOWN: usize = 15;
 
-/// The maximum number of runs for one crash. A run is repeated if the operator did not send the request of the crash.
+/// The maximum number of runs for one crash. A run is repeated if the operator did not send the request at which it should crash.
 const ATTEMPTS: u64 = 8;
-/// The number of runs in which the crash requires the name of the object. Later runs accept other names, because a
-/// generated name can differ from run to run.
+/// The number of runs in which the operator crashes only at a request with the same object name. In later runs, the object may have another
+/// name, because a generated name can differ from run to run.
 const EXACT_ATTEMPTS: u64 = 4;
 
 /// The results of a run without disturbances.
@@ -56,7 +56,8 @@ impl Undisturbed {
 /// One crash.
 struct Job<'a> {
     request: &'a SentRequest,
-    /// The number of the request among the same requests, and among the same requests with any name.
+    /// The position of the request among its process's requests with the same verb and target. The second position also counts requests for
+    /// objects with other names.
     occurrences: [usize; 2],
     cut: Cut,
     /// Whether the user performs the next step while the operator is down.
@@ -67,8 +68,8 @@ struct Job<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. In some runs, the crash happened before the request took effect. In other runs, it
-    /// happened after that.
+    /// The requests at which the operator crashed. In some runs, the operator crashed before the request took effect. In other runs, it
+    /// crashed after the request took effect.
     pub requests: Vec<SentRequest>,
     /// The number of runs with a crash.
     pub runs: usize,
@@ -78,15 +79,15 @@ impl<W: World> Kit<W> {
     /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
     ///
     /// A first run without a crash records the requests. For each of these requests, some runs cut the connection before the request takes
-    /// effect, and other runs cut the connection after that. The process is killed when the connection is cut. In some runs, the process is
-    /// restarted immediately. In other runs, it is restarted after the user's next step. The operator does not crash at renewals of a Lease
-    /// while it is idle.
+    /// effect. Other runs cut the connection after the request has taken effect. The process is killed when the connection is cut. In some
+    /// runs, the process is restarted immediately. In other runs, it is restarted after the user's next step. An idle operator still renews
+    /// its Lease. The check does not crash the operator at these requests.
     ///
     /// The order of requests can differ from run to run. So a crash happens at the nth request with the same verb,
-    /// resource, subresource, namespace and name. If the operator does not send this request, the run is repeated with
-    /// other seeds. The last runs accept another name of the object. A run without its crash never counts as a success.
-    /// The report leaves out reads of the API discovery and of CustomResourceDefinitions that no other run sends. An
-    /// operator sends them only while the server is slow to serve a new resource.
+    /// resource, subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In
+    /// the last repetitions, the request may name another object. A run in which the crash does not happen never counts as a success. An
+    /// operator sends some reads of the API discovery and of CustomResourceDefinitions only while the server is slow to serve a new
+    /// resource. If no repetition sends such a read, the report omits the read.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
     /// and Events are not compared.
@@ -95,7 +96,7 @@ impl<W: World> Kit<W> {
     ///
     /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
     /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance.
-    /// Returns [`Violation::NoCrash`] if eight runs did not send the request of a crash.
+    /// Returns [`Violation::NoCrash`] if the operator did not send the request for a crash in any of eight runs.
     ///
     /// # Panics
     ///
@@ -167,8 +168,8 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests })
     }
 
-    /// Repeats a run until the operator crashes. Returns false if the crash never happens, and its request depends on
-    /// the speed of the server.
+    /// Repeats a run until the operator crashes. Returns false if the crash never happens because its request depends on the speed of the
+    /// server. Fails if another crash never happens.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -184,7 +185,8 @@ impl<W: World> Kit<W> {
         Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
     }
 
-    /// Executes a run with a crash. If the operator does not send the request of the crash, returns its last requests.
+    /// Executes a run with a crash. If the operator does not send the request at which it should crash, returns the operator's last
+    /// requests.
     async fn crashed(
         &self,
         job: &Job<'_>,
@@ -248,13 +250,14 @@ impl<W: World> Kit<W> {
     }
 }
 
-/// Returns the number of a request among the same requests of its process, and among the same requests with any name.
+/// Returns the position of a request among its process's requests with the same verb and target. The second position also counts requests
+/// for objects with other names.
 fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
     let earlier = || all.iter().filter(|other| other.process == request.process && other.number <= request.number);
     [true, false].map(|with_name| earlier().filter(|other| request.is_same(other, with_name)).count())
 }
 
-/// Adds the crash to a violation that does not name it yet.
+/// Adds a description of the crash to a violation, unless the violation already names the crash.
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },

@@ -12,8 +12,8 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Checks that a second process of the operator changes no object. The operator runs until it is idle, stops, and
-    /// is restarted. Write requests that leave their object unchanged are allowed. Writes of Leases and Events are allowed as well.
+    /// Checks that a second process of the operator does not change any object. The operator runs until it is idle, stops, and is
+    /// restarted. Write requests that leave their object unchanged are allowed. Writes of Leases and Events are allowed as well.
     ///
     /// # Errors
     ///
@@ -37,8 +37,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write request for some time on the paused clock. Even a write request that
-    /// changes nothing is not allowed. Writes of Leases and Events are allowed.
+    /// Checks that an idle operator sends no write request for some time on the paused clock. A write request is not allowed even if it
+    /// changes nothing. Writes of Leases and Events are allowed.
     ///
     /// # Errors
     ///

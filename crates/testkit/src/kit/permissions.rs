@@ -8,8 +8,8 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Returns a role with the fewest permissions that the operator needs. The role contains the permissions for the
-    /// requests of a run with all steps, a second process, and a graceful stop.
+    /// Returns a role that contains only the permissions that the operator needs. To find these permissions, the method runs all steps,
+    /// stops the process gracefully, and starts a second process. The role contains the permissions for all requests of this run.
     ///
     /// # Errors
     ///

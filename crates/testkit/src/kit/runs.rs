@@ -18,7 +18,7 @@ use crate::violation::Violation;
 
 /// The stack size of each thread. The stack is large, because futures are large in builds without optimizations.
 const STACK: usize = 16 << 20;
-/// The number of checks of the paused clock within the limit for a stalled run.
+/// How often the paused clock is checked before a run counts as stalled.
 const CHECKS: u32 = 10;
 
 /// Runs one future on a separate thread. See [`block_on`].
@@ -38,8 +38,8 @@ pub(super) fn one<R: Send>(
     })
 }
 
-/// Executes all jobs on all processors, until one job fails. Returns the failure of the first failed job in the order of
-/// the jobs. A job executes its runs with [`block_on`].
+/// Executes all jobs on all processors, until one job fails. If several jobs fail, returns the failure of the job that comes first in
+/// `jobs`. A job executes its runs with [`block_on`].
 pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation> + Sync) -> Result<(), Violation> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());

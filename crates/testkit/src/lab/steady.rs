@@ -13,8 +13,8 @@ pub(super) const SHOWN: usize = 15;
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle. The operator is idle if, during the whole [quiet time](crate::Kit::quiet), it has changed no
-    /// object and none of its writes has failed. Leases and Events are ignored.
+    /// Waits until the operator is idle. The operator is idle if it has not changed any object during the whole [quiet
+    /// time](crate::Kit::quiet), and if none of its writes has failed during this time. Leases and Events are ignored.
     ///
     /// # Errors
     ///

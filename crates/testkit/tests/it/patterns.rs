@@ -210,8 +210,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is deleted and created again with
-/// another domain, the operator may see only an update. The child of the first site is then never deleted.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is deleted and created again with a
+/// different domain, the operator may see only an update. The child of the first site is then never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);

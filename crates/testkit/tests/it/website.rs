@@ -131,7 +131,7 @@ fn seed_repeats_the_run() -> Result<(), Violation> {
     Ok(())
 }
 
-/// The number of seeds that run by default, and the number of seeds between two memory measurements.
+/// The default number of seeds. If there are more seeds, the test measures the memory after each batch of this many seeds.
 const BATCH: usize = 8;
 
 #[test]

@@ -20,7 +20,7 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("wrong", cluster).install::<Website>().controller(controller)
 }
 
-/// Writes a number that each process increments.
+/// Writes the number of the process, which is higher for each new process. So each process changes the ConfigMap.
 fn counts_its_starts(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let start = starts.fetch_add(1, Ordering::Relaxed);
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -157,7 +157,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// Reads more often in the first process of all, which is the one of the undisturbed run.
+/// Sends additional reads in the first process of the test. This process belongs to the undisturbed run.
 fn reads_in_the_first_process(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let reads = if starts.fetch_add(1, Ordering::Relaxed) == 0 { 10 } else { 0 };
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -198,7 +198,7 @@ fn loop_without_requests_is_caught() {
     }
 }
 
-/// Runs a service on each replica that writes even if the replica does not lead.
+/// Runs a service on each replica. The service writes even if its replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {

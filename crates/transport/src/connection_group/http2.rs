@@ -29,7 +29,7 @@ use crate::request_body::RequestBody;
 
 /// The maximum size of unread data in one response, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The flow-control window of a connection: the maximum that RFC 9113, section 6.9.1, allows.
+/// The flow-control window of a connection. RFC 9113, section 6.9.1, allows no larger window.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// The window of a connection has free space even if the windows of all streams are full. Therefore, an unread response
 /// does not block other responses.
@@ -157,8 +157,7 @@ async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
 }
 
 /// Sends pieces of a body until the flow-control window is full or the body has no piece ready. The result `None` means
-/// that the whole body was sent or that the stream has ended. Otherwise, the result is the reason for which the caller
-/// must reset the stream.
+/// that the whole body was sent or that the stream has ended. Otherwise, the caller must reset the stream with the returned reason.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -230,7 +229,8 @@ impl ResponseBody {
         }
     }
 
-    /// Returns whether the body is complete although its stream has failed. A GOAWAY has the same reason, but proves nothing.
+    /// Returns whether the body is complete although its stream has failed. The server must have reset the stream with the reason
+    /// `NO_ERROR`. A GOAWAY can have this reason, too, but does not show that the body is complete.
     fn is_complete(&self, error: &h2::Error) -> bool {
         error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left.is_none_or(|left| left == 0)
     }

@@ -12,13 +12,13 @@ pub(crate) struct ResponseBody(State);
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The number of bytes until the end.
+    /// The body has a fixed length. The variant contains the number of bytes until the end.
     Length(u64),
     /// The body ends when the server closes the connection.
     UntilClose,
-    /// Before the line with the size of a chunk.
+    /// The next data is the line with the size of a chunk.
     Size,
-    /// Within a chunk: the number of bytes until the end of the chunk.
+    /// The next data belongs to a chunk. The variant contains the number of bytes until the end of the chunk.
     Chunk(u64),
     /// After the data of a chunk.
     ChunkEnd,

@@ -16,12 +16,12 @@ const MAX_HEAD: usize = 64 << 10;
 /// The maximum number of headers of a response. hyper has the same default.
 const MAX_HEADERS: usize = 100;
 
-/// The properties of a request that the format of its response depends on.
+/// The properties of a request that determine the format of the response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     /// Whether the method is HEAD, so that the response has no body.
     pub(super) is_head: bool,
-    /// Whether the request asks for another protocol.
+    /// Whether the request asks the server to switch to another protocol.
     pub(super) upgrades: bool,
 }
 
@@ -45,8 +45,8 @@ pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Mal
     Ok(None)
 }
 
-/// Returns the length of the headers, including the empty line at the end. Each line must end with CR and LF. If the
-/// client accepted a line that ends with LF, a proxy could see other headers than the client.
+/// Returns the length of the headers, including the empty line at the end. Each line must end with CR and LF. If the client accepted a line
+/// that ends with only LF, a proxy and the client could see different headers.
 fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     for line_feed in memchr_iter(b'\n', &buf[..buf.len().min(MAX_HEAD)]) {
         if line_feed == 0 || buf[line_feed - 1] != b'\r' {
@@ -143,7 +143,7 @@ impl Framing {
             if version == Version::HTTP_10 {
                 return Err(Malformed::Head("HTTP/1.0 has no Transfer-Encoding"));
             }
-            // If the response has both headers, a proxy could see another end of the response than the client.
+            // If the response has both headers, a proxy and the client could disagree about where the response ends.
             self.closes |= self.length.is_some();
             return Ok(ResponseBody::chunked());
         }

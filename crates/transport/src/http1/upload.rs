@@ -23,7 +23,7 @@ pub(super) struct Upload {
     /// The number of bytes of `framing` that were written.
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk, so that an empty line follows it.
+    /// Whether `data` is a chunk. A chunk must be followed by a line break.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
@@ -187,7 +187,7 @@ impl Upload {
 }
 
 impl BodyStream {
-    /// Polls the next data that is not empty. Returns an error if the stream has another length than it announced.
+    /// Polls the next data that is not empty. Returns an error if the length of the stream differs from the announced length.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
         loop {
             let data = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -298,7 +298,8 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // The client knows the length better than the caller. Another length would start another request.
+            // The client replaces the length from the caller with the real length. With a wrong length, the server would read a part of the
+            // body as the next request.
             (
                 Method::PUT,
                 "/",

@@ -185,7 +185,7 @@ impl<K> Engine<K> {
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
-    /// Returns whether the key would be dequeued at another time if a delay with this deadline and kind were added.
+    /// Returns whether a delay with this deadline and kind would change the time at which the key is dequeued.
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) {

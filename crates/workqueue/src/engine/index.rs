@@ -105,8 +105,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a hash for a number. With style 0, the hashes are well distributed. With the other styles, they are worse, and the worst
-    /// style returns many equal hashes.
+    /// Returns a hash for a number. With style 0, the hashes are well distributed. With the other styles, the hashes are distributed less
+    /// well, and the worst style returns many equal hashes.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),

@@ -33,9 +33,9 @@ pub struct Priority {
     since: BTreeMap<u64, u64>,
 }
 
-/// The rank of a key. Without ageing, the first number is the negated priority. With ageing, it is the time at which the key was queued,
-/// minus one `step` for each priority level. The second number is the place. All keys age at the same rate, so the relative order of two
-/// keys never changes. Therefore, ranks never need updates.
+/// The rank of a key. Without ageing, the first number is the negated priority. With ageing, the first number is the time at which the key
+/// was queued, minus one `step` for each priority level. The second number is the place. All keys age at the same rate, so the relative
+/// order of two keys never changes. Therefore, ranks never need updates.
 type Rank = (i64, u64);
 
 impl Priority {

@@ -1,4 +1,4 @@
-//! Tests that panics of clocks, timers and wakers lose no key and no wake-up.
+//! Tests that no key and no wake-up is lost if a clock, a timer or a waker panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};

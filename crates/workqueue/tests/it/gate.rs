@@ -39,8 +39,9 @@ struct Gated<K> {
 /// continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate when it is read. In a queue with metrics, an operation that finds the lock contended first reads the clock,
-/// and then pushes to the inbox or waits. So this clock keeps the lock held until another operation has found it contended.
+/// A clock that can open a gate when it is read. If an operation on a queue with metrics finds the lock contended, the operation first
+/// reads the clock. Then the operation pushes to the inbox or waits. So this clock keeps the lock held until another operation has found it
+/// contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,

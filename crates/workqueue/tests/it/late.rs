@@ -248,8 +248,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// The ageing of a key starts at its add. Otherwise, a key whose priority is one level higher would overtake it, although that key is added
-/// more than one step later.
+/// The ageing of a key starts when the key is added. Otherwise, a key with a priority one level higher would overtake this key, although
+/// the other key is added more than one step later.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);

@@ -1,5 +1,5 @@
-//! Tests of metrics. Some are tests of client-go and controller-runtime: the rows M1, M2, C27, X11 and X12 in tests/ROWS.md. Other tests
-//! check how long metric series exist.
+//! Tests of metrics. Some of these tests come from client-go and controller-runtime: the rows M1, M2, C27, X11 and X12 in tests/ROWS.md.
+//! Other tests check how long metric series exist.
 
 use std::any::Any;
 use std::iter::zip;
@@ -300,8 +300,7 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// Returns the number of series of the metric `workqueue_depth`. Also returns the value of the series
-/// `exceeded_cardinality_limit`.
+/// Returns the number of series of the metric `workqueue_depth`, and the value of the series `exceeded_cardinality_limit`.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))

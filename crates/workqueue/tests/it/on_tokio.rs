@@ -327,7 +327,7 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that began to wait last has set the alarm. Its `get` is cancelled, and the thread of its runtime computes.
+/// The task that began to wait last has set the alarm. The `get` of this task is cancelled, and the thread of the task's runtime computes.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {

@@ -1,4 +1,4 @@
-//! Tests of user code that panics or that calls the queue. After such a panic or call, no key is stuck, and no wait is endless.
+//! Tests of user code that panics or that calls the queue. After such a panic or call, no key is stuck, and no caller waits forever.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -27,7 +27,7 @@ pub(crate) fn panics(call: impl FnOnce()) -> String {
     }
 }
 
-/// A test key. Its `Clone` and its `Eq` panic while their flags are set, and its `Drop` calls a callback.
+/// A test key. `Clone` panics while `bad_clone` is set, `Eq` panics while `bad_eq` is set, and `Drop` calls the callback `dropped`.
 struct Key {
     number: u32,
     bad_clone: Arc<AtomicBool>,

@@ -104,8 +104,8 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, only the limiter stores failures. Therefore, the limiter may have failures of a key that has no record
-/// in the queue.
+/// In client-go, only the limiter stores failures. Therefore, the limiter may have counted failures of a key that has no record in the
+/// queue.
 #[test]
 fn forget_is_called_on_the_limiter() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -128,7 +128,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// In each case, another method is the first one that the test calls after the failures have expired.
+/// After the failures have expired, the test calls one method of the queue. Each test case calls a different method.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;

@@ -1,4 +1,4 @@
-//! A metrics provider that also records the lowest value that was read from any pulled gauge.
+//! A metrics provider that stores metrics in memory, and records the lowest value that any pulled gauge has returned.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -58,8 +58,8 @@ impl Model {
         }
     }
 
-    /// Records the current time for each key with failures that has become idle. Its failures expire a fixed time later. The caller must
-    /// call this method after each operation.
+    /// Records the current time for each key with failures that has become idle. The failures of such a key expire a fixed time later. The
+    /// caller must call this method after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {

@@ -78,7 +78,7 @@ fn patch(
         Ok(new)
     };
     if target.kind.strategy.with_conversions(&WebhookCalls::default()).is_some() {
-        // The collector calls no webhooks, so it changes the stored form of the object.
+        // The collector does not call webhooks. Therefore, it changes the stored form of the object.
         let change = |object: &mut Json| {
             if metadata::uid(object) != uid {
                 return Err(Failure::not_found(&target.kind.resource(), &target.name));

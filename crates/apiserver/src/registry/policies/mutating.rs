@@ -238,12 +238,12 @@ pub(super) fn complete(kind: &Kind, object: &mut Json) {
 #[derive(Debug, Default)]
 struct Errors {
     messages: Vec<String>,
-    /// The reason for the first of these errors. `None` means `Forbidden`.
+    /// The reason of the first error in `messages`. `None` means `Forbidden`.
     reason: Option<&'static str>,
 }
 
 impl Errors {
-    /// Adds the error unless the failure policy of the policy says that errors are ignored.
+    /// Adds the error unless the failure policy of the admission policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

@@ -101,7 +101,7 @@ fn of_binding(
     Some(FieldError::forbidden("spec.paramRef", why))
 }
 
-/// The objects that the author of a policy must be allowed to read.
+/// The author of a policy must be allowed to read these objects.
 struct Required {
     group: String,
     version: String,

@@ -34,8 +34,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns the parameters of a binding. The policy is evaluated once for each parameter. If a policy or binding needs no parameters, the
-/// policy is evaluated once without `params`.
+/// Returns the parameters of a binding. The policy is evaluated once for each parameter. If a policy or binding does not need parameters,
+/// the policy is evaluated once without `params`.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,

@@ -16,7 +16,7 @@ use super::{params, request};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// A policy that matches a request, together with one of its matching bindings and one parameter of this binding.
+/// A policy that matches a request, one of its matching bindings, and one parameter of this binding.
 pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
@@ -52,7 +52,7 @@ impl<'a> Review<'a> {
         let is_other =
             |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
         let others = all.kinds().filter(is_other);
-        // A version without the subresource cannot match a request for it.
+        // A version without this subresource cannot match a request for the subresource.
         let subresource = request.target.subresource;
         let is_checked = matches!(subresource, Subresource::Status | Subresource::Scale);
         let others = others.filter(|kind| !is_checked || kind.subresource(subresource).is_some());
@@ -68,7 +68,7 @@ impl<'a> Review<'a> {
         self.request.new.as_deref().filter(|_| self.request.operation != Operation::Delete)
     }
 
-    /// Returns the name of the object that messages contain.
+    /// Returns the name of the object for use in messages.
     pub(super) fn name(&self) -> String {
         match self.request.target.name.as_str() {
             "" => name_of(self.object()),
@@ -148,8 +148,8 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object in the request, but only if this object has another type than the resource. An example is a Scale. Such an
-    /// object is not converted to other versions.
+    /// Returns the object in the request, but only if the type of this object differs from the type of the resource. An example is a Scale.
+    /// Such an object is not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
@@ -173,7 +173,8 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Returns the object in the version of `to`. An object that has another type than the resource, such as a Scale, is not converted.
+/// Returns the object in the version of `to`. An object whose type differs from the type of the resource, such as a Scale, is not
+/// converted.
 pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind) -> Json {
     if object.text("/kind") == from.kind { convert(object, from, to) } else { object.clone() }
 }

@@ -59,7 +59,7 @@ impl Plugin for ValidatingPolicies {
 /// The audit annotations that policies add to a request.
 type Audited = BTreeMap<String, String>;
 
-/// The audit annotation that contains the first failure for a binding with the action Audit.
+/// The key of the audit annotation for the first failure. Only bindings with the action Audit cause this annotation.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// Returns the value of the audit annotation for a failure.
@@ -102,7 +102,7 @@ fn act(
     }
     for (key, value) in verdict.annotations {
         let values = audited.entry(format!("{}/{key}", policy.name)).or_default();
-        // As in kube-apiserver, the distinct values of several bindings are joined.
+        // As in kube-apiserver, the distinct values of several bindings are joined into one value.
         if values.is_empty() {
             *values = value;
         } else if !values.split(", ").any(|known| known == value) {

@@ -16,7 +16,7 @@ use pintle_authz::AdmissionWebhook;
 use pintle_kinds::{Kind, Origin};
 use pintle_storage::Charge;
 
-/// The name and the index of a configuration's webhook, which identifies the webhook in a [`Reinvocation`].
+/// The name of a configuration, and the index of a webhook in the configuration. The pair identifies the webhook in a [`Reinvocation`].
 pub(in crate::registry) type WebhookKey = (String, usize);
 
 /// Calls the mutating webhooks, one after the other.
@@ -72,7 +72,7 @@ impl Plugin for ValidatingWebhooks {
                 matching.push((webhook, call));
             }
         }
-        // All webhooks are asked before the first denial ends the request, because kube-apiserver calls them at once.
+        // All webhooks are called before a denial ends the request, because kube-apiserver calls all webhooks at the same time.
         let verdicts: Vec<_> =
             matching.into_iter().map(|(webhook, call)| (webhook, ask(calls, call, webhook, false))).collect();
         let outcomes = verdicts.into_iter().map(|(webhook, verdict)| accepted(request, webhook, verdict?));
@@ -85,7 +85,7 @@ impl Plugin for ValidatingWebhooks {
     }
 }
 
-/// Returns whether webhooks are never asked about the kind. They could otherwise block their own deletion.
+/// Returns whether webhooks are never called for the kind. Otherwise, webhooks could block the deletion of their own configurations.
 fn is_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io" && kind.strategy.openapi().is_none()
 }
@@ -120,7 +120,7 @@ fn matched(
     Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 
-/// Returns the verdict of the webhook, or the reason why the webhook gave none. Returns a failure that
+/// Returns the verdict of the webhook, or the reason why the webhook has not returned a verdict. Returns a failure that
 /// [waits](Failure::is_waiting) if the webhook has not been called yet.
 fn ask(
     calls: &WebhookCalls,

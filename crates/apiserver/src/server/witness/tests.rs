@@ -13,13 +13,13 @@ struct Case {
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The record that the test expects from the admission plugin [`Witness`](super::Witness), without the user.
+    /// The test expects this record from the admission plugin [`Witness`](super::Witness). The record does not contain the user.
     record: &'static str,
     /// The status code of the response if no plugin rejects the request.
     code: u16,
     /// The change that the `Witness` makes to the object. The tuple consists of a path, a JSON pointer and a value. The test reads the
-    /// object with a GET of the path. The pointer names the changed field in this object, and the value is its new value. If the path is
-    /// empty, the change is visible in the response.
+    /// object with a GET of the path. The pointer names the changed field in this object, and the value is the new value of the field. If
+    /// the path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 

@@ -47,7 +47,7 @@ enum Error {
 
 struct Context {
     client: Client,
-    /// The number of consecutive failures, which determines the back-off.
+    /// The number of consecutive failures. The back-off depends on this number.
     failures: Mutex<HashMap<String, u32>>,
 }
 

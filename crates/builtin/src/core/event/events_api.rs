@@ -1,5 +1,5 @@
-//! The kind Event of `events.k8s.io`. In this API group, some fields have other names than in the stored form. The validation rules are
-//! stricter than in the core group.
+//! The kind Event of `events.k8s.io`. In this API group, the names of some fields differ from the names in the stored form. The validation
+//! rules are stricter than in the core group.
 
 use std::sync::Arc;
 

@@ -69,8 +69,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// The ports of earlier containers and entries that have the same number and protocol. With the index by host port, overlapping ports are
-/// found without comparing all pairs of ports.
+/// Earlier ports that have the same number and protocol. These ports can belong to the same container or to earlier containers. With the
+/// index by host port, overlapping ports are found without comparing all pairs of ports.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -151,8 +151,8 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Classifies how a port overlaps with another port that has the same number and protocol. Returns `None` if the overlap causes no
-    /// warning.
+    /// Classifies how a port overlaps with another port that has the same number and protocol. Returns `None` if the overlap does not cause
+    /// a warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

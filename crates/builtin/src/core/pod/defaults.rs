@@ -147,8 +147,8 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// Returns whether the image of a container has the tag `latest`. Also returns true if the image has no tag and no digest. Returns false if
-/// the image reference is invalid.
+/// Returns whether the image of a container has the tag `latest`. The result is also true if the image has no tag and no digest. Returns
+/// false if the image reference is invalid.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))

@@ -5,7 +5,7 @@ use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
 
-/// The container resources to which variables and files can refer.
+/// Variables and files can refer to these container resources.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -15,7 +15,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// All pod fields to which variables or files can refer in the downward API. If a reference contains another path, the error states that
+/// In the downward API, variables and files can refer only to these pod fields. If a reference contains another path, the error states that
 /// the field label is unknown.
 const LABELS: &[&str] = &[
     "metadata.annotations",

@@ -49,8 +49,7 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The messages about one volume have approximately this maximum total length in bytes. Longer messages would not fit into the response
-/// headers.
+/// The approximate maximum total length in bytes of the messages about one volume. Longer messages would not fit into the response headers.
 const MAX_BYTES: usize = 64 << 10;
 /// The search for overlaps stops after approximately this number of pairs of files.
 const MAX_PAIRS: usize = 10_000;

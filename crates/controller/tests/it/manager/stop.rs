@@ -310,7 +310,7 @@ async fn panic_in_warm_up_stops_the_manager() {
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
-/// A future that completes after this many polls.
+/// A future that completes after the given number of polls, even if the inner future has not completed.
 struct Polls<F>(Pin<Box<F>>, usize);
 
 impl<F: Future> Future for Polls<F> {

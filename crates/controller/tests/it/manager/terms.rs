@@ -59,7 +59,7 @@ async fn waiting_keys_survive_a_lost_term() {
     assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
 }
 
-/// A clock that a test moves past the deadline of a leadership term, so that the term is over before any task wakes up.
+/// A clock that a test can move past the deadline of a leadership term before any task wakes up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 

@@ -76,8 +76,8 @@ fn wakers_run_without_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// Tests that the set of changed keys does not grow, even if the subscriber waits long and many objects are added and
-/// deleted.
+/// Tests that the set of changed keys does not grow, even if the subscriber requests no event for a long time and many
+/// objects are added and deleted.
 #[test]
 fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());
@@ -115,8 +115,8 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // The call of `notify` skips as many initial objects as one critical section may skip. For each skipped object,
-        // its waiting deletion is also removed.
+        // The call of `notify` skips as many initial objects as one critical section may skip. The call also removes
+        // the waiting deletion of each skipped object.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         match waits {

@@ -40,7 +40,7 @@ struct Stream {
     first: Vec<WatchEvent<Pod>>,
     /// The revision of the last sent event.
     received: usize,
-    /// The number of revisions by which the server that serves the watch lags.
+    /// The server that serves the watch lags behind the newest revision by this number of revisions.
     lag: usize,
     last: Option<WatchEvent<Pod>>,
 }
@@ -117,7 +117,7 @@ impl Replicas {
         }
     }
 
-    /// Returns the revision of the server that responds. The tape decides how far that server lags.
+    /// Returns the revision of the server that responds. The tape of random numbers decides how far that server lags.
     fn visible(&mut self) -> usize {
         let lag = [3, 2, 1, 0, 0, 0][usize::from(self.tape.pick(6))];
         self.head().saturating_sub(lag)

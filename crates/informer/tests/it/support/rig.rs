@@ -1,4 +1,4 @@
-//! A reflector whose commands the test answers.
+//! A reflector for tests. Each test answers the commands of the reflector itself.
 
 use std::time::{Duration, Instant};
 

@@ -14,9 +14,9 @@ use super::ledger::Ledger;
 use super::{SHARDS, Setup, usual};
 use crate::contender::{TestClock, pass};
 
-/// Returns the times when the work on two shards began, before and after the first run was dropped at 2.5 s. A permit
-/// for the first shard is dropped `given_back` seconds after the run. If `given_back` is `None`, the permit is never
-/// dropped.
+/// Runs the work on two shards, drops this run after 2.5 s, and starts a second run. Returns the shard and the start
+/// time of each call of the work, for both runs. The work on the first shard keeps a permit. The permit is dropped
+/// `given_back` seconds after the first run. If `given_back` is `None`, the permit is never dropped.
 async fn starts(reuse_identity: bool, given_back: Option<f64>) -> Vec<(u32, f64)> {
     let server = Collection::<Lease>::default();
     let election = LeaderElectionConfig {
@@ -92,8 +92,8 @@ async fn run_after_dropped_run_moves_only_its_share() {
     pass(1.0).await;
     assert_eq!((ledger.owners(), ledger.starts_so_far()), (owners, starts + share));
     ledger.check(0);
-    // The new run sends a list request to find replicas with another number of shards. The new run recognizes its
-    // leases by their records.
+    // The new run sends a list request to find replicas with a different number of shards. The new run recognizes the
+    // leases of its replica by their records.
     let requests = server.take_requests();
     assert!(requests.iter().any(|request| request.verb() == Verb::List));
     assert_eq!(ledger.owners().len(), SHARDS as usize);

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::world::clock::NodeClock;
 
-/// Checks two rules. The leadership must be valid at every step of the work. When work on a shard begins, no other
-/// worker of the shard may still work, or be able to work. When a suspended machine resumes, its work is dropped before
-/// the work makes another step.
+/// Checks two rules. The leadership must be valid at every step of the work. When work on a shard begins, all earlier
+/// workers of the shard must have stopped and must not be able to continue. After a suspended machine resumes, its work
+/// is dropped before the work makes another step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 

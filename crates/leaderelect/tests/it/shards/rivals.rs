@@ -59,8 +59,8 @@ async fn new_shard_count_waits_for_leases_of_dead_replicas() {
     assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
 }
 
-/// The old replicas had lost their connection to the server. When the old replicas reach the server again, no replica
-/// holds their leases, and replicas with another number of shards already do the work.
+/// The old replicas lose their connection to the server. When they reach the server again, no replica holds the old
+/// leases. Replicas with a different number of shards already do the work.
 #[tokio::test(start_paused = true)]
 async fn returning_replicas_with_old_shard_count_wait() {
     let (server, ledger) = (Collection::default(), Ledger::default());
@@ -96,7 +96,8 @@ async fn replicas_with_different_shard_counts_do_not_deadlock() {
             let number = shards.first().map(|shard| shard.count() as usize);
             Some(shards.len()) == number
         };
-        // Without a watch, a replica waits up to a lease duration after each conflict.
+        // Without a watch, a replica waits for up to one lease duration after each conflict with a replica of a
+        // different shard number.
         let patience = if watched { 60 } else { 900 };
         let mut waited = 0;
         while !all_of_one_number() && waited < patience {
@@ -122,8 +123,8 @@ async fn replica_without_list_access_does_not_work() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// If this replica became a member, other replicas would release shards for it. The replica would then keep the leases
-/// of these shards without working.
+/// If the replica without list access became a member, other replicas would release shards for this replica. This
+/// replica would then keep the leases of these shards without working on them.
 #[tokio::test(start_paused = true)]
 async fn replica_without_list_access_is_not_a_member() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
@@ -214,7 +215,7 @@ async fn unreadable_lease_counts_as_rival_for_its_duration() {
     assert_eq!(ledger.shards().len(), 6);
 }
 
-/// The two fleets have the same name in different namespaces, and the `Api` covers all namespaces.
+/// Two groups of replicas have the same name in different namespaces, and the `Api` covers all namespaces.
 #[tokio::test(start_paused = true)]
 async fn other_namespaces_are_ignored() {
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());

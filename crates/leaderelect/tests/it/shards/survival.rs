@@ -18,7 +18,7 @@ use crate::world::weather::many;
 async fn survive(seed: u64, numbers: &[u32]) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
-    // In some worlds, watches are forbidden.
+    // In some simulations, watches are forbidden.
     let watched = numbers.len() > 1 || rng.u8(..4) > 0;
     let reuse_identity = rng.bool();
     let mut born = 0;
@@ -66,8 +66,8 @@ async fn survive(seed: u64, numbers: &[u32]) {
     }
     replicas.iter().for_each(|replica| replica.client.faults().heal());
     // Wait for the sum of four durations: the longest suspend, the retry pause of a replica without a watch, a lease
-    // duration, and the delay of the next replica. The retry pause and the lease duration are measured on the slowest
-    // clock.
+    // duration, and the time until the next replica takes a free shard. The retry pause and the lease duration are
+    // measured on the slowest clock.
     pass(30.0 + 87.0 + 19.0 + 13.0 + 10.0).await;
     let shards = ledger.shards();
     let number = shards.first().map(|shard| shard.count() as usize);
@@ -98,12 +98,12 @@ fn make_unlucky(client: &Client<Lease>, watched: bool, seed: u64) {
 
 #[test]
 fn each_shard_has_one_worker_and_recovers_after_faults() {
-    // Simulating one world with shards takes as long as simulating a hundred worlds with one lock each.
+    // Simulating one cluster with shards takes as long as simulating a hundred clusters with one lock each.
     let worlds = std::env::var("PINTLE_WORLDS").ok();
     let worlds = worlds.map_or(16, |worlds| worlds.parse::<u64>().expect("PINTLE_WORLDS").div_ceil(40));
     many(worlds, |seed| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        // In some worlds, the replicas use different numbers of shards.
+        // In some simulations, the replicas use different numbers of shards.
         runtime.block_on(survive(seed, if seed.is_multiple_of(2) { &[6] } else { &[6, 4] }));
     });
 }

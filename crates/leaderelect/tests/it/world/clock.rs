@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use pintle_leaderelect::{Clocks, Deadline, Now};
 use tokio::time::Instant;
 
-/// The time of day when each world starts, in seconds.
+/// The wall-clock time at which each simulation starts, in seconds.
 pub(super) const DAWN: i64 = 1_800_000_000;
 
 /// How a process is halted.
@@ -18,7 +18,7 @@ pub(crate) enum Halt {
     Stopped,
     /// The monotonic clock stops.
     Suspended,
-    /// All clocks stop, except the time of day.
+    /// All clocks stop, except the wall clock.
     VmPaused,
 }
 
@@ -122,14 +122,15 @@ impl Clocks for NodeClock {
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
         let on_clock = |lag| self.on_clock(now - self.born - lag);
-        // The time of day is not synchronized, so it runs at the same rate as the machine's other clocks.
+        // No time server corrects the wall clock, so the wall clock runs at the same rate as the machine's other
+        // clocks.
         let wall = Timestamp::constant(DAWN + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
     }
 
     fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Timers may fire too late, but never too early. Timers do not react to changes of the time of day.
+            // Timers may fire too late, but never too early. Timers do not react when the wall clock is set.
             let is_monotonic = deadline.wall == Timestamp::MAX;
             let longest = if is_monotonic { Duration::MAX } else { Duration::from_secs(1) };
             loop {

@@ -85,7 +85,7 @@ pub(crate) struct Sender {
     pub(crate) incarnation: u64,
     /// The half of the lock that the write changes.
     pub(crate) half: usize,
-    /// The time when the write was sent, on the clock of the world.
+    /// The time when the write was sent, on the clock of the simulation.
     pub(crate) sent: Instant,
     /// The time when the write was sent, on the node's own clock.
     pub(crate) sent_locally: Duration,

@@ -40,13 +40,13 @@ pub(crate) struct Node {
     pub(crate) stored: Vec<Write>,
     /// The leadership of the node's most recent term.
     pub(crate) guard: Option<Leadership>,
-    /// The model of client-go's elector assumes that it leads until this time.
+    /// The model of client-go's elector assumes that this node leads until this time.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
     /// For each action that the node runs under a permit, the latest time at which the action ends, on the node's
     /// clock.
     pub(crate) effects: Vec<Duration>,
-    /// The same times for those actions that were in progress when the machine was suspended. The actions may last
+    /// The latest end times of the actions that were in progress when the machine was suspended. The actions may last
     /// longer than the leadership term, because their timeouts use a clock that stops during a suspend. Only a fencing
     /// token would stop these actions. Actions that resume after a suspend are counted, but do not break a rule.
     pub(crate) slept: Vec<Duration>,
@@ -55,8 +55,8 @@ pub(crate) struct Node {
     pub(crate) usurped: Option<Instant>,
     /// The uid of the lock that this node has observed most recently.
     pub(crate) knows: Option<u64>,
-    /// The versions of the lock that this node has observed. Each value is the time on the node's own clock at which
-    /// the node first observed the version.
+    /// The versions of the lock that this node has observed. Each value is the time at which the node first observed
+    /// the version, on the node's own clock.
     pub(crate) observed: BTreeMap<u64, Duration>,
     /// The time when the node's last leadership term ended, on the node's clock.
     pub(crate) rested: Option<Duration>,
@@ -92,9 +92,9 @@ impl Node {
         self.observed.entry(version.resource_version.parse().unwrap()).or_insert(now);
     }
 
-    /// Returns whether the node may send a write request at the given time. The node may write before the last version
-    /// that it has observed expires. The node may also write when another lease duration has passed after the expiry of
-    /// that version. The node records no versions during a leadership term or a release.
+    /// Returns whether the node may send a write request at the given time. A write is allowed until the observed
+    /// version of the lock expires. A write is allowed again after one more lease duration has passed. The node does
+    /// not record versions during a leadership term or a release.
     pub(crate) fn has_in_time(&self, sent: Duration, stored: &Stored) -> bool {
         let Some(observed) = self.observed.get(&stored.version).copied() else { return false };
         let was_unaware = self.rested.is_some_and(|rested| observed < rested + self.renew_deadline);
@@ -209,7 +209,7 @@ impl World {
     }
 }
 
-/// The connection between a process and its world.
+/// The connection between a process and its simulated cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: Arc<World>,

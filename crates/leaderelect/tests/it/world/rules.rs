@@ -1,4 +1,5 @@
-//! The invariants of each world. The file `tests/ROWS.md` lists the invariants with their numbers, such as S1.
+//! The invariants of each simulated cluster. The file `tests/ROWS.md` lists the invariants with their numbers, such as
+//! S1.
 
 use std::time::Duration;
 
@@ -86,14 +87,15 @@ impl State {
         if let (true, Ok(Some(state))) = (node.incarnation == incarnation, answer) {
             node.observe(&state.version);
         }
-        // The state of one half is used only after the other half was also read.
+        // A node that uses both halves uses the state of one half only after it has also read the other half. So this
+        // check skips such nodes.
         if node.incarnation == incarnation
             && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
         {
             node.knows = state.version.uid.parse().ok();
-            // A record with the node's name that belongs to none of the node's terms counts as a record of another
-            // holder (rule S13 in `tests/ROWS.md`).
+            // A record may contain the node's name although it belongs to none of the node's terms. Such a record
+            // counts as a record of another holder (rule S13 in `tests/ROWS.md`).
             let term = node.guard.as_ref().filter(|_| node.works).map(|guard| &guard.term().record);
             let is_foreign = |term| !is_same_term(term, &state.record);
             if state.record.holder_identity != node.identity || term.is_some_and(is_foreign) {
@@ -182,8 +184,8 @@ impl State {
             return self
                 .rule(of_both || counted == 0, || format!("S9: a release of {identity} changes the transitions"));
         }
-        // A record with the node's name that the node has not written counts as a record of another holder (rule S13 in
-        // `tests/ROWS.md`).
+        // A record may contain the node's name although the node has not written it. Such a record counts as a record
+        // of another holder (rule S13 in `tests/ROWS.md`).
         let foreign = was.holder_identity != identity || (!of_both && !node.has_written(was));
         if self.coordinated {
             let given = was.holder_identity == identity && was.preferred_holder.is_none();
@@ -191,8 +193,8 @@ impl State {
             self.rule(given, || format!("S18: {identity} takes or renews the lock of {was:?}"));
             self.rule(lasts, || format!("S18: {identity} takes an expired assignment"));
         } else if foreign && !was.holder_identity.is_empty() {
-            // The new leader must have observed the record without a change for the record's lease duration, even if
-            // clocks were set (rules S6 and S15 in `tests/ROWS.md`).
+            // The new leader must have observed the unchanged record for the record's lease duration. This rule also
+            // applies if clocks were set (rules S6 and S15 in `tests/ROWS.md`).
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
             let needed = was.lease_duration(Duration::from_secs(15));
             let enough = seen + Duration::from_micros(5) >= needed;

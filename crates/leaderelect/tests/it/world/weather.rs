@@ -1,4 +1,4 @@
-//! Common combinations of faults, and a function that runs many worlds in parallel.
+//! Common combinations of faults, and a function that simulates many clusters in parallel.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,21 +57,21 @@ pub(crate) const STORM: Chaos = Chaos {
     coordinated: false,
 };
 
-/// A world with suspended machines and paused virtual machines. The time of day is never set.
+/// A simulated cluster with suspended machines and paused virtual machines. No fault sets a wall clock.
 pub(crate) const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
-/// In these worlds, the control plane chooses the leader. The control plane compares the times of renewals, so each
-/// clock may be wrong by at most two seconds.
+/// In these simulations, the control plane chooses the leader. The control plane compares the times of renewals, so
+/// each wall clock may be wrong by at most two seconds.
 pub(crate) const RULED: Chaos =
     Chaos { rate_error: 0.005, wall_jumps: false, touches: false, coordinated: true, ..STORM };
 
-/// The faults are limited to those for which client-go's elector is safe. The work of client-go's elector ends up to
-/// `retry_period + renew_deadline` after a response.
+/// This combination contains only faults for which client-go's elector is safe. The work of client-go's elector ends up
+/// to `retry_period + renew_deadline` after a response.
 pub(crate) const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
-/// Runs a world for two minutes with faults. After the faults have ended, the world runs until the last lease has
-/// expired on the slowest clock.
+/// Runs a simulated cluster for two minutes with faults. After the faults have ended, the cluster runs until the last
+/// lease has expired on the slowest clock.
 pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     in_world(chaos, seed, async |world| {
         world.run(120).await;
@@ -82,8 +82,8 @@ pub(crate) fn survive(chaos: Chaos, seed: u64) -> Tally {
     })
 }
 
-/// Runs many worlds in parallel on all processors. Returns the results of all worlds, and the first seed. The first
-/// seed is random unless `PINTLE_SEED` sets it.
+/// Simulates many clusters in parallel on all processors, each with its own seed. Returns the results of all
+/// simulations, and the first seed. The first seed is random unless `PINTLE_SEED` sets it.
 pub(crate) fn many<T: Send>(worlds: u64, world: impl Fn(u64) -> T + Sync) -> (u64, Vec<T>) {
     let first = env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
     let next = AtomicU64::new(0);

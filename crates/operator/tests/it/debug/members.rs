@@ -23,8 +23,8 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that the script reads through a variable of another name, in a function that handles several kinds of JSON
-/// objects.
+/// Members that the script reads in a function for several kinds of JSON objects. The variable in this function has a
+/// different name.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
 /// Checks both directions: each member that the script reads exists, and the script reads each member.
@@ -45,7 +45,7 @@ pub(super) fn check(page: &str, json: &Value) {
     }
 }
 
-/// Returns the names after `variable.` in the script.
+/// Returns each name that follows `variable.` in the script, which is a member that the script reads.
 fn members<'a>(script: &'a str, variable: &str) -> impl Iterator<Item = &'a str> {
     let access = format!("{variable}.");
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';

@@ -70,8 +70,8 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the characters of a tag. `head` contains the characters that were already scanned. If `head` is not empty,
-    /// the tag may end here.
+    /// Scans the characters of a tag. `head` contains the characters that were already scanned. If `has_head` is true, no further character
+    /// is required.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
