@@ -11,7 +11,7 @@ use crate::panic::catch;
 use crate::store::NAMESPACES;
 use crate::stored::Stored;
 
-/// The name of the namespace index. Every [`Cache`] has this index.
+/// The name of the namespace index. Every [`Cache`](crate::Cache) has this index.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// The result of an index function: values, or an error.
