@@ -31,17 +31,31 @@ struct Step {
     about: &'static str,
     /// Whether the step spends most of its time waiting. Such a step runs in parallel with the steps after it.
     waits: bool,
+    /// Whether the step runs only with `--full` or if it is named.
+    only_in_full: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }
 
 impl Step {
     const fn new(name: &'static str, about: &'static str, run: fn(&Shell) -> anyhow::Result<Done>) -> Self {
-        Self { name, about, waits: false, run }
+        Self { name, about, waits: false, only_in_full: false, run }
     }
 
     const fn waits(mut self) -> Self {
         self.waits = true;
         self
+    }
+
+    const fn only_in_full(mut self) -> Self {
+        self.only_in_full = true;
+        self
+    }
+
+    fn is_chosen(&self, flags: &Ci) -> bool {
+        match &flags.only[..] {
+            [] => flags.full || !self.only_in_full,
+            only => only.iter().any(|only| only == self.name),
+        }
     }
 
     fn run(&self, sh: &Shell) -> Outcome {
@@ -90,7 +104,10 @@ impl std::error::Error for TestsFailed {}
 
 pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
     if flags.list {
-        STEPS.iter().for_each(|step| println!("{:12} {}", step.name, step.about));
+        for step in STEPS {
+            let when = if step.only_in_full { " (only with --full)" } else { "" };
+            println!("{:12} {}{when}", step.name, step.about);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(unknown) = flags.only.iter().find(|only| !STEPS.iter().any(|step| step.name == only.as_str())) {
@@ -102,7 +119,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         tools::install_ahead(sh);
     }
     let mut report = Report::default();
-    let chosen = STEPS.iter().filter(|step| flags.only.is_empty() || flags.only.iter().any(|only| only == step.name));
+    let chosen = STEPS.iter().filter(|step| step.is_chosen(flags));
     thread::scope(|scope| {
         let mut waiting = Vec::new();
         for step in chosen {

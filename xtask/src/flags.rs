@@ -31,6 +31,8 @@ xflags::xflags! {
         cmd ci {
             /// Run only this step. The flag may be repeated.
             repeated --only step: String
+            /// Also run the steps that take long and rarely fail. `cargo xtask ci --list` names them.
+            optional --full
             /// List the steps.
             optional --list
         }
@@ -124,6 +126,7 @@ pub struct Bench {
 #[derive(Debug)]
 pub struct Ci {
     pub only: Vec<String>,
+    pub full: bool,
     pub list: bool,
 }
 

@@ -30,7 +30,7 @@ pub(super) const STEPS: &[Step] = &[
         election,
     ),
     Step::new("doctests", "every example in the documentation", doctests),
-    Step::new("numbers", "the crates that read JSON, with serde_json's `arbitrary_precision`", numbers),
+    Step::new("numbers", "the crates that read JSON, with serde_json's `arbitrary_precision`", numbers).only_in_full(),
     Step::new("loom", "the concurrent cores under loom: all schedules with few preemptions", loom),
     Step::new("shuttle", "the concurrent cores under shuttle: random schedules", shuttle),
     Step::new(
@@ -41,12 +41,13 @@ pub(super) const STEPS: &[Step] = &[
     .waits(),
     Step::new("doc", "rustdoc builds without a warning", doc),
     Step::new("deny", "licences, sources and bans of all dependencies", deny),
+    Step::new("examples", "every example runs to its end", examples).waits(),
     Step::new(
-        "examples",
-        "every example runs to its end, and kube's client compiles against the embedded server",
-        examples,
+        "kube",
+        "the examples compile that use kube: its client with the embedded server, its types with an operator",
+        kube,
     )
-    .waits(),
+    .only_in_full(),
     Step::new(
         "new-operator",
         "a project of `cargo xtask new-operator` compiles, passes its tests, and prints its definition",
@@ -160,7 +161,7 @@ fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
 }
 
 fn doc(sh: &Shell) -> anyhow::Result<Done> {
-    let run = Quiet::cargo(sh, "doc").args("doc --workspace --no-deps --all-features --locked");
+    let run = Quiet::cargo(sh, "doc").args(crate::docs::SITE);
     run.env("RUSTDOCFLAGS", "-D warnings --cfg pintle_docs").run()?;
     Ok(Done::default())
 }
@@ -193,15 +194,19 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
             count += 1;
         }
     }
+    Ok(Done::noting(format!("{count} examples")))
+}
+
+fn kube(sh: &Shell) -> anyhow::Result<Done> {
     // These examples are separate workspaces, so that the lock file of this workspace does not contain kube. The examples are checked but
     // not run, because a full build takes minutes.
     for manifest in KUBE {
-        let check = Quiet::cargo(sh, "examples").args(&format!("check --quiet --locked --manifest-path {manifest}"));
+        let check = Quiet::cargo(sh, "kube").args(&format!("check --quiet --locked --manifest-path {manifest}"));
         check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
             format!("if its lock file is out of date, run: cargo update --workspace --manifest-path {manifest}")
         })?;
     }
-    Ok(Done::noting(format!("{count} examples")))
+    Ok(Done::default())
 }
 
 /// The examples that use kube: its client with the embedded server, and its types with an operator.

@@ -80,12 +80,12 @@ async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
-    const LIMIT: Duration = Duration::from_secs(1);
+    const LIMIT: Duration = Duration::from_millis(300);
     // One fast attempt is sufficient, because other processes can delay a measurement. If the server held a lock while it processed such a
     // body, all attempts would be slow.
     const TRIES: usize = 5;
     let is_long = |(wait, whole): &(Duration, Duration)| *wait > LIMIT && *wait > *whole / 4;
-    for heavy in bodies(1000) {
+    for heavy in bodies(400) {
         let mut waits = Vec::new();
         while waits.last().is_none_or(is_long) {
             assert!(waits.len() < TRIES, "{}: {waits:?}", heavy.name);
