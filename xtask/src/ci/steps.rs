@@ -42,6 +42,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("doc", "rustdoc builds without a warning", doc),
     Step::new("deny", "licences, sources and bans of all dependencies", deny),
     Step::new("examples", "every example runs to its end", examples).waits(),
+    Step::new("browser", "the debug page works in headless Chromium, which must be installed", browser).only_in_full(),
     Step::new(
         "kube",
         "the examples compile that use kube: its client with the embedded server, its types with an operator",
@@ -114,6 +115,11 @@ fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
     let threads = std::thread::available_parallelism().map_or(2, |count| count.get() * 3 / 2).to_string();
     let run = Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).args("--test-threads").arg(&threads);
     Ok(run.env("PINTLE_SEED", &seed))
+}
+
+fn browser(sh: &Shell) -> anyhow::Result<Done> {
+    let tests = "--run-ignored only --filterset test(/chromium$/)";
+    tested(nextest(sh, "browser")?.args(tests).end()?)
 }
 
 /// The step `election` runs the elector in simulated clusters ("worlds") of ten kinds. This constant is the number of worlds of each kind.

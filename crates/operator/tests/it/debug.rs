@@ -1,5 +1,6 @@
 //! Tests of the debug page and its JSON.
 
+mod browser;
 mod members;
 mod troubles;
 
