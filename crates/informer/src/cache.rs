@@ -1,7 +1,6 @@
 //! The store of an informer: a map of objects by key, with indices.
 
 mod contracts;
-mod history;
 mod indices;
 mod moved;
 mod noted;
@@ -10,7 +9,7 @@ mod undecodable;
 mod writes;
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -25,15 +24,13 @@ use crate::snapshot::Snapshot;
 use crate::store::{self, Pages, Write};
 use crate::stored::{Source, Stored};
 use crate::undecodable::Undecodable;
-use crate::version::{self, Revision};
+use crate::version;
 
-use history::{Memory, Past, Step};
 use moved::Moved;
 use noted::Noted;
 use parts::Parts;
 use writes::{Indexed, Refused, Replaced, take};
 
-pub use history::{HistoryGuard, Remembered};
 pub(crate) use undecodable::was_replaced;
 pub(crate) use writes::{WriteResult, last_of_each};
 
@@ -75,7 +72,6 @@ pub struct Cache<T> {
     /// A thread must hold the store's writer lock to change the list of indices.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
-    memory: Arc<Memory<T>>,
     /// How often the server's revisions have gone back.
     went_back: AtomicU64,
     /// The progress of each source of the cache.
@@ -83,7 +79,7 @@ pub struct Cache<T> {
     /// Whether `undecodable` has entries. A thread must hold the writer lock to change this flag. Most writes see that
     /// the flag is not set, so they do not take the lock of `undecodable`.
     has_undecodable: AtomicBool,
-    /// The last commit for which `undecodable` and `memory` are complete.
+    /// The last commit whose entries are in `undecodable`.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
@@ -109,7 +105,6 @@ impl<T: Object> Cache<T> {
             source,
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
-            memory: Arc::default(),
             went_back: AtomicU64::new(0),
             parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
@@ -136,23 +131,17 @@ impl<T: Object> Cache<T> {
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
         // Drop the values after the lock is released, because dropping them can run user-defined `Drop` code.
-        let (before, _forgotten, _gone) = self.commit(prepare, |writer, write| {
-            let earlier = self.earlier();
-            match write {
-                Ok(Indexed { write, .. }) => {
-                    let before = writer.write(write, |current| version::advance(current, version));
-                    self.note([&key], []);
-                    let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
-                    let forgotten = self.record(earlier, version, steps);
-                    (Ok(before), forgotten, None)
-                }
-                Err(refused) => {
-                    let Refused { error, entry, was_replaced } = *refused;
-                    let gone = if was_replaced { writer.write(take(&key), |_| {}) } else { None };
-                    self.note([], [entry]);
-                    let forgotten = self.record(earlier, version, || [(key.clone(), gone.clone(), None)].into_iter());
-                    (Err(error), forgotten, gone)
-                }
+        let (before, _gone) = self.commit(prepare, |writer, write| match write {
+            Ok(Indexed { write, .. }) => {
+                let before = writer.write(write, |current| version::advance(current, version));
+                self.note([&key], []);
+                (Ok(before), None)
+            }
+            Err(refused) => {
+                let Refused { error, entry, was_replaced } = *refused;
+                let gone = if was_replaced { writer.write(take(&key), |_| {}) } else { None };
+                self.note([], [entry]);
+                (Err(error), gone)
             }
         });
         self.moved.announce();
@@ -164,10 +153,8 @@ impl<T: Object> Cache<T> {
     /// `resource_version` is the revision of the deletion. If the revision is unknown, pass an empty string.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
-        let earlier = self.earlier();
         let before = noting.writer.write(take(key), |current| version::advance(current, resource_version));
         self.note([key], []);
-        let _forgotten = self.record(earlier, resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(noting);
         self.moved.announce();
         before?.into_read()
@@ -189,7 +176,7 @@ impl<T: Object> Cache<T> {
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
         let changes = changes.into_iter().map(|(key, object)| (key, object.map(Stored::from))).collect();
-        let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
+        let written = self.write_all(changes, Vec::new(), resource_version).into_iter();
         let result = |written: WriteResult<T>| {
             written.refused.map_or_else(|| Ok(written.before.and_then(Stored::into_read)), Err)
         };
@@ -206,7 +193,7 @@ impl<T: Object> Cache<T> {
     /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         let objects = last_of_each(objects.into_iter().map(Stored::from).collect());
-        let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), &resource_version.into());
+        let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), resource_version);
         let present =
             present.into_iter().filter_map(|(_, old, new)| Some((old.and_then(Stored::into_read), new.into_read()?)));
         let deleted = deleted.into_iter().filter_map(|(_, object)| object.into_read());
@@ -356,42 +343,12 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Starts to record changes and their previous objects for [`changes_since`](Self::changes_since). The cache keeps
-    /// the last `changes` changes as long as the returned guard exists.
-    ///
-    /// If there are several guards, the largest number of `changes` applies. So no reader shortens the history of
-    /// another reader.
-    pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
-        // Wait until a write in progress has ended. Otherwise the history could contain only some changes of this
-        // write.
-        let _writer = self.store.writer();
-        HistoryGuard::new(self.memory.clone(), changes, &self.resource_version())
-    }
-
-    /// Returns the changes since a revision, deletions included, in order. Returns `None` if the revision is not a
-    /// number, is older than the [remembered](Self::remember) history, or is newer than the cache. If the server was
-    /// restored from a backup, revisions from before the restore are newer than the cache. To compare two snapshots,
-    /// use [`Snapshot::diff`].
-    ///
-    /// This call may wait for a write in progress, as [`undecodable`](Self::undecodable) does.
-    ///
-    /// Some changes do not advance the revision of the cache. If such a change happened at the revision
-    /// `resource_version`, the result includes the change, although the caller may have received it already.
-    pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
-        self.wait_for_notes();
-        let history = self.memory.lock();
-        // Read the revision under the lock of the history. When the server's revisions go back, the cache changes the
-        // store first and the history second.
-        let reached = self.resource_version();
-        history.since(resource_version, &reached)
-    }
-
     /// Works like [`transaction`](Self::transaction), and also adds entries for objects that could not be decoded.
     pub(crate) fn write_all(
         &self,
         changes: Vec<(ObjectKey, Option<Stored<T>>)>,
         undecodable: Vec<Undecodable>,
-        revision: &Revision,
+        revision: &str,
     ) -> Vec<WriteResult<T>> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             let one = |(key, object): &(ObjectKey, Option<_>)| match object {
@@ -400,8 +357,7 @@ impl<T: Object> Cache<T> {
             };
             changes.iter().map(one).collect()
         };
-        let (written, _forgotten) = self.commit(prepare, |writer, prepared| {
-            let earlier = self.earlier();
+        let written = self.commit(prepare, |writer, prepared| {
             let (mut writes, mut entries) = (Vec::with_capacity(prepared.len()), Vec::new());
             let mut written = Vec::with_capacity(prepared.len());
             for (write, (key, _)) in prepared.into_iter().zip(&changes) {
@@ -416,7 +372,7 @@ impl<T: Object> Cache<T> {
                 written.push((write.is_some(), WriteResult { before: None, refused, unindexed }));
                 writes.extend(write);
             }
-            let set_version = |current: &mut String| version::advance(current, &revision.whole);
+            let set_version = |current: &mut String| version::advance(current, revision);
             let mut before = writer.write_all(writes, set_version).into_iter();
             let written = written.into_iter().map(|(is_write, written)| match is_write {
                 true => WriteResult { before: before.next().flatten(), ..written },
@@ -424,13 +380,7 @@ impl<T: Object> Cache<T> {
             });
             let written: Vec<WriteResult<T>> = written.collect();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
-            let forgotten = self.record(earlier, &revision.newest, || {
-                let steps = changes.iter().zip(&written);
-                steps.map(|((key, new), WriteResult { before, refused, .. })| {
-                    (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
-                })
-            });
-            (written, forgotten)
+            written
         });
         self.moved.announce();
         written
@@ -443,7 +393,7 @@ impl<T: Object> Cache<T> {
         within: Option<&str>,
         objects: Vec<(ObjectKey, Stored<T>)>,
         undecodable: Vec<Undecodable>,
-        revision: &Revision,
+        revision: &str,
     ) -> Replaced<T> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
@@ -472,12 +422,11 @@ impl<T: Object> Cache<T> {
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let set_version = |current: &mut String| {
-                if version::is_older(&revision.whole, current) {
+                if version::is_older(revision, current) {
                     self.went_back.fetch_add(1, atomic::Ordering::Release);
                 }
-                version::set(current, &revision.whole);
+                version::set(current, revision);
             };
-            let earlier = self.earlier();
             let replaced = writer.replace(writes, is_within, Stored::is_same, set_version);
             let before = {
                 let mut undecodable = self.lock_undecodable();
@@ -488,12 +437,7 @@ impl<T: Object> Cache<T> {
             };
             let present = present.into_iter().zip(replaced.before).map(|((key, new), old)| (key, old, new));
             let replaced = Replaced { deleted: replaced.deleted, present: present.collect(), unindexed: failed };
-            let forgotten = self.record(earlier, &revision.newest, || {
-                let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
-                let present = replaced.present.iter();
-                deleted.chain(present.map(|(key, old, new)| (key.clone(), old.clone(), Some(new.clone()))))
-            });
-            (replaced, (before, forgotten))
+            (replaced, before)
         });
         replaced.deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         self.moved.announce();
@@ -543,33 +487,6 @@ impl<T: Object> Cache<T> {
     /// Returns the source of objects that are decoded when they are read.
     pub(crate) fn source(&self) -> Option<&Arc<Source<T>>> {
         self.source.as_ref()
-    }
-
-    /// Returns the current revision for [`record`](Self::record), if the history is enabled.
-    fn earlier(&self) -> Option<String> {
-        self.memory.is_on().then(|| self.resource_version())
-    }
-
-    /// Adds the changes of a commit to the history. Returns the changes that the history no longer keeps. The caller
-    /// must drop the returned changes while it holds no lock.
-    fn record<S: Iterator<Item = Step<T>>>(
-        &self,
-        earlier: Option<String>,
-        newest: &str,
-        steps: impl FnOnce() -> S,
-    ) -> VecDeque<Past<T>> {
-        let Some(earlier) = earlier else { return VecDeque::new() };
-        let mut resource_version = self.resource_version();
-        version::advance(&mut resource_version, newest);
-        self.memory.lock().note(steps(), &earlier, &resource_version)
-    }
-
-    /// Removes all changes up to the current revision from the history, and returns them. The caller must drop the
-    /// returned changes while it holds no lock.
-    pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
-        let mut resource_version = self.resource_version();
-        version::advance(&mut resource_version, newest);
-        self.memory.lock().forget(&resource_version)
     }
 }
 

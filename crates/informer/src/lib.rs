@@ -87,8 +87,7 @@
 //!
 //! - No lock is held while user code runs. User code means functions, handlers, wakers and the `Drop` of objects. The
 //!   crate returns only owned values, so a caller that keeps such a value does not delay an informer.
-//! - A caller of an [`InformerFactory`] cannot change the selectors, the settings or the cache history that other callers of the same
-//!   informer see.
+//! - A caller of an [`InformerFactory`] cannot change the selectors or the settings that other callers of the same informer see.
 //! - On a thread of the runtime, an informer yields to other tasks after a limited amount of work. The limit is 16
 //!   calls of index functions and transforms, 32 events, or notifications of about 500 changes. Larger work runs on
 //!   other threads.
@@ -256,7 +255,7 @@ mod user;
 mod version;
 mod view;
 
-pub use cache::{Cache, HistoryGuard, Remembered};
+pub use cache::Cache;
 pub use compact::Compact;
 pub use config::{DecodePolicy, ErrorHandler, InformerConfig, Transform};
 pub use error::{IndexFailed, NotReached, NotSynced, ReflectorError, SelectorsShared, UnknownIndex};

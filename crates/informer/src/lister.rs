@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
-use crate::cache::{Cache, HistoryGuard, Remembered};
+use crate::cache::Cache;
 use crate::error::{NotReached, UnknownIndex};
 use crate::objects::Objects;
 use crate::snapshot::Snapshot;
@@ -152,17 +152,6 @@ impl<T: Object> Lister<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn read_at_least(&self, resource_version: &str) -> Result<Snapshot<T>, NotReached> {
         self.cache().read_at_least(resource_version).await
-    }
-
-    /// Returns the changes since a revision, if the cache [remembers](Self::remember) them: see
-    /// [`Cache::changes_since`].
-    pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
-        self.cache().changes_since(resource_version)
-    }
-
-    /// Makes the cache remember its last `changes` changes as long as the guard exists: see [`Cache::remember`].
-    pub fn remember(&self, changes: usize) -> HistoryGuard<T> {
-        self.cache().remember(changes)
     }
 
     /// Returns the cache.

@@ -150,11 +150,7 @@ impl<T: Object> Publisher<T> {
         let gone: BTreeSet<ObjectKey> = keys.filter(|key| !followed.has(key.namespace())).collect();
         if !gone.is_empty() {
             let changes = gone.iter().map(|key| (key.clone(), None)).collect();
-            let revision = resource_version.as_str().into();
-            let ((written, _forgotten), queues) = self.write(|cache| {
-                let written = cache.write_all(changes, Vec::new(), &revision);
-                (written, cache.forget(&revision.newest))
-            });
+            let (written, queues) = self.write(|cache| cache.write_all(changes, Vec::new(), &resource_version));
             let changes = gone.into_iter().zip(written);
             let changes =
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
@@ -194,7 +190,7 @@ impl<T: Object> Publisher<T> {
                 Item::Bookmark { resource_version } => {
                     let revision = self.cache.parts().reach(place, Progress::Change(&resource_version));
                     self.cache.parts().stored(place);
-                    self.cache.bookmark(&revision.whole);
+                    self.cache.bookmark(&revision);
                 }
                 Item::SyncAll => {
                     let queues = self.lock().present();
@@ -290,7 +286,7 @@ impl<T: Object> Publisher<T> {
         let gone: Vec<ObjectKey> =
             changes.iter().filter(|(_, good)| good.is_none()).map(|(key, _)| key.clone()).collect();
         let keys: Vec<ObjectKey> = changes.iter().map(|(key, _)| key.clone()).collect();
-        let (written, queues) = self.write(|cache| cache.write_all(changes, entries, &"".into()));
+        let (written, queues) = self.write(|cache| cache.write_all(changes, entries, ""));
         let deleted = keys.into_iter().zip(written).filter(|(key, _)| gone.contains(key));
         let deleted = deleted.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?))));
         self.notify(Notifications { queues, changes: deleted.collect(), ..Notifications::nothing() });

@@ -2,20 +2,6 @@
 
 use std::cmp::Ordering;
 
-/// The revision of a cache after a change.
-pub(crate) struct Revision {
-    /// The cache contains all changes up to this revision.
-    pub(crate) whole: String,
-    /// The highest revision of any part of the store. The cache has only some of the changes up to this revision.
-    pub(crate) newest: String,
-}
-
-impl From<&str> for Revision {
-    fn from(resource_version: &str) -> Self {
-        Self { whole: resource_version.into(), newest: resource_version.into() }
-    }
-}
-
 /// Compares two revisions. Returns `None` if one of the two versions is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);

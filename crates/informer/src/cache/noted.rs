@@ -1,4 +1,4 @@
-//! Tracks the commits for which the history and the list of undecodable objects are complete.
+//! Tracks the commits for which the list of undecodable objects is complete.
 
 use std::sync::PoisonError;
 
@@ -10,9 +10,8 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The number of the last commit for which the history and the list of undecodable objects are complete. This number is
-/// called the stamp. First, a commit becomes visible, and right after that, its history and its undecodable objects are
-/// recorded.
+/// The number (stamp) of the last commit for which the list of undecodable objects is complete. The
+/// undecodable objects of a commit are recorded right after the commit becomes visible.
 ///
 /// A write takes no lock if no reader waits for these records. No wake-up is lost. A reader that waits increments the
 /// count of waiting readers *before* it reads the stamp of the last commit. A writer reads the count *after* it has
@@ -41,7 +40,7 @@ impl Noted {
         }
     }
 
-    /// Waits until the history and the undecodable objects of the visible commit with this `stamp` are recorded.
+    /// Waits until the undecodable objects of the visible commit with this `stamp` are recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;
@@ -56,13 +55,13 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Takes the writer lock. The caller must record the undecodable objects and the history of its commits before it
+    /// Takes the writer lock. The caller must record the undecodable objects of its commits before it
     /// drops the lock.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the history and the undecodable objects of the last visible commit are recorded.
+    /// Waits until the undecodable objects of the last visible commit are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }

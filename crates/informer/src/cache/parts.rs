@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::namespaces::{Followed, Namespaces, Place};
 use crate::selection::Selection;
-use crate::version::{self, Revision};
+use crate::version;
 
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
@@ -71,7 +71,7 @@ impl Parts {
 
     /// Records a list or a change that the source of a part has delivered. Returns the revision that the store will
     /// have after the caller has stored the list or change.
-    pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> Revision {
+    pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> String {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
                 Progress::List(revision) if version::is_older(revision, &part.revision) => {
@@ -89,11 +89,7 @@ impl Parts {
             }
         }
         let (Progress::List(revision) | Progress::Change(revision)) = revision;
-        if self.parts.len() <= 1 {
-            return revision.into();
-        }
-        let newest = Some(self.greatest()).filter(|newest| !newest.is_empty()).unwrap_or(revision);
-        Revision { whole: self.least(), newest: newest.into() }
+        if self.parts.len() <= 1 { revision.into() } else { self.least() }
     }
 
     /// Returns the newest revision that any part of the store has had so far. A new source must not start from a state

@@ -173,7 +173,6 @@ fn rejected_object_removes_another_object_of_its_name() {
     };
     for way in 0..3 {
         let cache = picky();
-        let _history = cache.remember(9);
         cache.upsert(of_uid("1", "good")).unwrap();
         let refused = || of_uid("2", "bad");
         match way {
@@ -334,7 +333,6 @@ fn store_transaction_is_one_step() {
         .unwrap();
     let at = |name: &str, node: &str, revision: u64| Arc::new(Pod { node: node.into(), ..pod_at(name, revision) });
     Store::transaction(&mut cache, vec![Transaction::Add(at("a", "", 1))]).unwrap();
-    let _history = cache.remember(100);
     let writes = vec![
         Transaction::Add(at("b", "", 40)),
         Transaction::Delete(at("a", "", 1)),
@@ -343,12 +341,7 @@ fn store_transaction_is_one_step() {
     ];
     let error = Store::transaction(&mut cache, writes).unwrap_err();
     assert_eq!((error.successful, error.total, error.causes.len()), (vec![0, 1, 3], 4, 1));
-    let received = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
-        let changes = cache.changes_since(since).unwrap_or_default();
-        changes.iter().map(|change| format!("{}@{}", change.key.name(), change.resource_version)).collect()
-    };
-    assert_eq!(received(&cache, "1"), ["b@41", "a@41", "d@41"], "one step has one revision");
-    assert_eq!(cache.resource_version(), "41");
+    assert_eq!(cache.resource_version(), "41", "one step has one revision");
     // If a transaction writes one key several times, the writes are applied in order.
     Store::transaction(
         &mut cache,
@@ -360,7 +353,6 @@ fn store_transaction_is_one_step() {
     )
     .unwrap();
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
-    assert_eq!(received(&cache, "50"), ["b@50", "b@51"], "the deletion without a revision, and the last write");
 }
 
 /// Adds an index that fails while writes run. The writes and their readers are not affected.

@@ -47,7 +47,6 @@ async fn panicking_drop_does_not_end_the_informer() {
         // The objects have no uid, so each list decodes all of them again.
         let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
-        let _history = informer.lister().remember(2);
         // These subscribers never receive their events, so the events are merged or dropped.
         let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
         informer.start();

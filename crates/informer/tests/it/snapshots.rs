@@ -222,34 +222,3 @@ fn wait_for_a_revision_succeeds_or_fails() {
     let mut of_opaque = pin!(cache.wait_for("7"));
     assert_eq!(of_opaque.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(not_comparable("y")));
 }
-
-#[test]
-fn history_has_changes_with_previous_objects() {
-    let cache = by_node();
-    let received = |since: &str| -> Option<Vec<String>> {
-        let node =
-            |pod: &Option<Arc<Pod>>| pod.as_ref().map_or("-".to_owned(), |pod| pod.resource_version().to_owned());
-        let received = |change: pintle_informer::Remembered<Pod>| {
-            format!("{} {}>{} @{}", change.key.name(), node(&change.old), node(&change.new), change.resource_version)
-        };
-        Some(cache.changes_since(since)?.into_iter().map(received).collect())
-    };
-    cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
-    assert!(received("1").is_none(), "no history without a guard");
-    let history = cache.remember(3);
-    assert_eq!(received("1").unwrap(), [""; 0]);
-    cache.upsert(Arc::new(pod_at("a", 2))).unwrap();
-    let b = Arc::new(pod_at("b", 3));
-    cache.transaction(vec![(key("b"), Some(b.clone())), (key("none"), None)], "3");
-    cache.delete(&key("a"), "4");
-    assert_eq!(received("1").unwrap(), ["a 1>2 @2", "b ->3 @3", "a 2>- @4"]);
-    assert_eq!(received("3").unwrap(), ["a 2>- @4"]);
-    cache.replace(vec![b, Arc::new(pod_at("c", 5))], "6");
-    assert_eq!(received("2").unwrap(), ["b ->3 @3", "a 2>- @4", "c ->5 @6"], "unchanged objects are not changes");
-    assert!(received("1").is_none() && received("x").is_none());
-    cache.replace(Vec::new(), "5");
-    assert_eq!(received("5").unwrap(), [""; 0], "the history went back");
-    assert!(received("4").is_none());
-    drop(history);
-    assert!(received("6").is_none());
-}

@@ -62,7 +62,6 @@ impl Nosy {
     fn look() {
         if let Some(informer) = LOOKED_AT.take() {
             informer.subscriptions();
-            let _history = informer.lister().remember(2);
             informer.lister().undecodable();
             LOOKED_AT.set(Some(informer));
             LOOKS.set(LOOKS.get() + 1);

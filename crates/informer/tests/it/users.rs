@@ -186,30 +186,6 @@ async fn shared_informer_hides_its_namespaces() {
     assert!(shared.namespaces().is_none() && own.namespaces() == Some(&namespaces));
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_reader_cannot_end_the_history_of_another() {
-    let source = pods(&["a"]);
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
-    let (first, second) = (informer.lister(), informer.lister());
-    let history = first.remember(100);
-    let begun = first.resource_version();
-    source.put(pod("b", ""));
-    settle().await;
-    let changes = || first.changes_since(&begun).map(|changes| changes.len());
-    drop(second.remember(0));
-    assert_eq!(changes(), Some(1));
-    let more = second.remember(1);
-    source.put(pod("c", ""));
-    settle().await;
-    assert_eq!(changes(), Some(2), "the greater bound applies");
-    drop(history);
-    assert_eq!(changes(), None, "one change remains");
-    drop(more);
-    assert!(first.changes_since(&first.resource_version()).is_none(), "no guard is left");
-}
-
 /// A runtime that was shut down drops a new task immediately. Dropping the task runs user code.
 #[test]
 fn factory_starts_informers_without_its_lock() {
