@@ -278,7 +278,7 @@ pub use state::{InformerState, ListProgress};
 pub use state_watch::StateWatch;
 pub use status::{InformerStatus, LastFailure};
 pub use stop_cause::StopCause;
-pub use subscription::{EventChannel, NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
+pub use subscription::{NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 pub use undecodable::Undecodable;
 pub use view::{View, Viewed};
 

@@ -1,6 +1,5 @@
 //! Subscriptions.
 
-mod channel;
 mod known;
 mod newest;
 mod queue;
@@ -20,7 +19,6 @@ use pintle_delta_fifo::Change;
 use pintle_meta::Object;
 use tokio::sync::{Notify, watch};
 
-pub use self::channel::EventChannel;
 pub(crate) use self::known::DECODE_COST;
 use self::known::KnownChange;
 pub use self::newest::NewestSubscription;
@@ -50,7 +48,7 @@ use crate::panic::isolated;
 ///   subscriber receives the merged change first. The subscriber always receives the final state of each object.
 ///   [`status`](Self::status) returns the number of merged changes.
 ///
-/// An [`EventChannel`] delivers the events to threads without a runtime.
+/// [`handle_on_thread`](Self::handle_on_thread) delivers the events to a thread without a runtime.
 ///
 /// When the informer stops, the subscription delivers the remaining events and then ends.
 ///

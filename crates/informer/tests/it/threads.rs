@@ -8,46 +8,6 @@ use pintle_testing::Collection;
 
 use crate::support::{Pod, pod, pods, settle, shorthand};
 
-#[tokio::test]
-async fn channel_feeds_several_threads_until_the_end() {
-    let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
-    let source = pods(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let informer = SharedInformer::new(source, InformerConfig::default());
-    let channel = informer.subscribe().into_channel(1).unwrap();
-    let mut synced = channel.sync_handle();
-    let workers = [(); 3].map(|()| {
-        let events = channel.receiver().clone();
-        std::thread::spawn(move || events.iter().map(|event| event.object().metadata.name.clone()).collect::<Vec<_>>())
-    });
-    informer.start();
-    assert!(synced.synced().await, "all initial events are in the channel");
-    informer.shutdown().await;
-    let mut received: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-    received.sort();
-    assert_eq!(received, names);
-    assert_eq!(channel.status().depth, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropped_channel_receives_no_more_events() {
-    let informer = SharedInformer::new(pods(&["a", "b", "c"]), InformerConfig::default());
-    let never = informer.subscribe().into_channel(1).unwrap();
-    let mut idle = never.sync_handle();
-    drop(never);
-    assert!(!idle.synced().await, "the thread that waited for an event has ended");
-    let full = informer.subscribe().into_channel(1).unwrap();
-    let (mut handle, events) = (full.sync_handle(), full.receiver().clone());
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
-    let mut received = vec![events.recv().unwrap()];
-    drop(full);
-    assert!(!handle.synced().await, "the thread that waited for space has ended");
-    received.extend(events.iter());
-    assert!(received.len() < 3, "{received:?}");
-    settle().await;
-    assert!(informer.subscriptions().is_empty());
-}
-
 /// Adds a handler that reports each call, and returns when the test allows it.
 fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((sender, received), (release, released)) = (mpsc::channel(), mpsc::channel());
