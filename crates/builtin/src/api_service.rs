@@ -1,6 +1,5 @@
 //! The kind APIService of `apiregistration.k8s.io/v1`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{condition, metadata};
 use pintle_apimachinery::request::Subresource;
@@ -9,7 +8,7 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_store::Stored;
 
 /// The name of the resource in the store.
@@ -55,33 +54,39 @@ impl Strategy for ApiService {
         if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        let descriptions = [
-            ("Service", "The reference to the service that hosts this API endpoint."),
-            ("Available", "Whether this service is available."),
-        ];
-        table::described("Name, Service, Available, Age", &descriptions)
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Service", Cell::Computed(service)),
+            ("Available", Cell::Computed(available)),
+            ("Age", Cell::Age),
+        ]
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let service = match object.has("/spec/service") {
-            true => format!("{}/{}", object.text("/spec/service/namespace"), object.text("/spec/service/name")),
-            false => "Local".into(),
-        };
-        let available = condition(object, "Available");
-        let available = available.map_or_else(
-            || "Unknown".into(),
-            |condition| match condition.text("/status") {
-                "True" => "True".to_owned(),
-                status => format!("{status} ({})", condition.text("/reason")),
-            },
-        );
-        vec![row.name(), service.into(), available.into(), row.age()]
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("Service", "The reference to the service that hosts this API endpoint."),
+            ("Available", "Whether this service is available."),
+        ]
     }
 
     fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
         (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
+    }
+}
+
+fn service(object: &Json) -> Json {
+    if !object.has("/spec/service") {
+        return "Local".into();
+    }
+    format!("{}/{}", object.text("/spec/service/namespace"), object.text("/spec/service/name")).into()
+}
+
+fn available(object: &Json) -> Json {
+    let Some(available) = condition(object, "Available") else { return "Unknown".into() };
+    match available.text("/status") {
+        "True" => "True".into(),
+        status => format!("{status} ({})", available.text("/reason")).into(),
     }
 }
 

@@ -14,13 +14,11 @@ pub(super) use replica_set::ReplicaSet;
 pub(super) use replication_controller::ReplicationController;
 pub(super) use stateful_set::StatefulSet;
 
-use jiff::Timestamp;
 use pintle_apimachinery::selector::{selects_labels, structured};
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
-use pintle_kinds::table::{self, Column, Row};
 
 use super::core::pod::{pod_template, template_metadata, validate_template};
 
@@ -79,26 +77,6 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
         })
         .not_negative(&["spec.minReadySeconds", "spec.revisionHistoryLimit"])
         .done()
-}
-
-/// Returns the table columns for kinds that run identical replicas.
-fn replica_columns() -> Option<Vec<Column>> {
-    table::columns("Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, Selector*")
-}
-
-fn replica_cells(object: &Json, now: Timestamp, selector: String) -> Vec<Json> {
-    let row = Row::new(object, now);
-    let (containers, images) = table::containers(object.at("/spec/template/spec"));
-    vec![
-        row.name(),
-        row.number("/spec/replicas"),
-        row.number("/status/replicas"),
-        row.number("/status/readyReplicas"),
-        row.age(),
-        containers,
-        images,
-        selector.into(),
-    ]
 }
 
 fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {

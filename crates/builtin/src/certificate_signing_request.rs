@@ -14,13 +14,12 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, Map, json};
 use pintle_kinds::reset::Reset;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 use pintle_kinds::{ExtraPermission, Strategy};
 use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
 
 use super::pem;
-use jiff::Timestamp;
 
 /// The key usages that a certificate signing request may contain.
 const USAGES: &[&str] = &[
@@ -139,29 +138,19 @@ impl Strategy for CertificateSigningRequest {
         Some(vec!["spec.signerName"])
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described("Name, Age, SignerName, Requestor, RequestedDuration, Condition", DESCRIPTIONS)
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Age", Cell::Age),
+            ("SignerName", Cell::TextOr("/spec/signerName", "<none>")),
+            ("Requestor", Cell::Text("/spec/username")),
+            ("RequestedDuration", Cell::Computed(requested_duration)),
+            ("Condition", Cell::Computed(conditions_cell)),
+        ]
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let is = |kind: &str| condition(object, kind).is_some();
-        let mut condition = match () {
-            () if is("Denied") => "Denied",
-            () if is("Approved") => "Approved",
-            () => "Pending",
-        }
-        .to_owned();
-        if is("Failed") {
-            condition.push_str(",Failed");
-        }
-        if !object.text("/status/certificate").is_empty() {
-            condition.push_str(",Issued");
-        }
-        let wanted = object.integer("/spec/expirationSeconds");
-        let wanted = wanted.map_or_else(|| "<none>".into(), table::duration);
-        let signer = row.text_or("/spec/signerName", "<none>");
-        vec![row.name(), row.age(), signer, row.text("/spec/username"), wanted.into(), condition.into()]
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        DESCRIPTIONS
     }
 
     fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
@@ -172,6 +161,27 @@ impl Strategy for CertificateSigningRequest {
             _ => None,
         }
     }
+}
+
+fn requested_duration(request: &Json) -> Json {
+    request.integer("/spec/expirationSeconds").map_or_else(|| "<none>".into(), table::duration).into()
+}
+
+fn conditions_cell(request: &Json) -> Json {
+    let is = |kind: &str| condition(request, kind).is_some();
+    let mut condition = match () {
+        () if is("Denied") => "Denied",
+        () if is("Approved") => "Approved",
+        () => "Pending",
+    }
+    .to_owned();
+    if is("Failed") {
+        condition.push_str(",Failed");
+    }
+    if !request.text("/status/certificate").is_empty() {
+        condition.push_str(",Issued");
+    }
+    condition.into()
 }
 
 fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {

@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use pintle_json::{Json, json};
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::text;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Form, Strategy};
 
 /// The strategy of HorizontalPodAutoscaler in `autoscaling/v2`.
@@ -72,23 +71,21 @@ impl Strategy for V2 {
         Some(&conversion::Autoscalers)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Reference, Targets, MinPods, MaxPods, Replicas, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let target =
-            format!("{}/{}", object.text("/spec/scaleTargetRef/kind"), object.text("/spec/scaleTargetRef/name"));
-        let least = object.integer("/spec/minReplicas").map_or_else(|| "<unset>".into(), |least| least.to_string());
-        vec![
-            row.name(),
-            target.into(),
-            targets(object).into(),
-            least.into(),
-            row.number("/spec/maxReplicas"),
-            row.number("/status/currentReplicas"),
-            row.age(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            (
+                "Reference",
+                Cell::Computed(|hpa| {
+                    format!("{}/{}", hpa.text("/spec/scaleTargetRef/kind"), hpa.text("/spec/scaleTargetRef/name"))
+                        .into()
+                }),
+            ),
+            ("Targets", Cell::Computed(|hpa| targets(hpa).into())),
+            ("MinPods", Cell::ScalarOr("/spec/minReplicas", "<unset>")),
+            ("MaxPods", Cell::Number("/spec/maxReplicas")),
+            ("Replicas", Cell::Number("/status/currentReplicas")),
+            ("Age", Cell::Age),
         ]
     }
 }
@@ -136,12 +133,8 @@ impl Strategy for V1 {
         Some(&conversion::Autoscalers)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        V2.columns()
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        V2.cells(object, now)
+    fn table(&self) -> Table {
+        V2.table()
     }
 }
 

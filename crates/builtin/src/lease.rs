@@ -1,12 +1,11 @@
 //! The kind Lease of `coordination.k8s.io/v1`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 /// The name of the only strategy for coordinated leader election that Kubernetes has built in.
 pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
@@ -61,13 +60,8 @@ impl Strategy for Lease {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Holder, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.text("/spec/holderIdentity"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Holder", Cell::Text("/spec/holderIdentity")), ("Age", Cell::Age)]
     }
 }
 

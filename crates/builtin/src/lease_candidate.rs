@@ -4,10 +4,9 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
-use jiff::Timestamp;
 use semver::Version;
 
 /// The strategy of LeaseCandidate in `coordination.k8s.io/v1beta1`.
@@ -65,14 +64,14 @@ impl Strategy for LeaseCandidate {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, LeaseName, BinaryVersion, EmulationVersion, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let text = |key: &str| row.text(&format!("/spec/{key}"));
-        vec![row.name(), text("leaseName"), text("binaryVersion"), text("emulationVersion"), row.age()]
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("LeaseName", Cell::Text("/spec/leaseName")),
+            ("BinaryVersion", Cell::Text("/spec/binaryVersion")),
+            ("EmulationVersion", Cell::Text("/spec/emulationVersion")),
+            ("Age", Cell::Age),
+        ]
     }
 }
 

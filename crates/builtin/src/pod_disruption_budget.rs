@@ -2,7 +2,7 @@
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
-use pintle_apimachinery::object::{condition, metadata, set_condition, text};
+use pintle_apimachinery::object::{condition, metadata, set_condition};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::{selects, structured};
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
@@ -10,13 +10,12 @@ use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
 use pintle_kinds::post_handler::PostStep;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{RequestTarget, Strategy};
 use pintle_meta::{GroupResource, Reason, StatusCause, StatusDetails};
 
 use crate::int_or_percent::bounded_share_errors;
 use crate::meta_conditions::condition_errors;
-use jiff::Timestamp;
 
 /// The strategy of PodDisruptionBudget in `policy/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -70,18 +69,14 @@ impl Strategy for PodDisruptionBudget {
         }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Min Available, Max Unavailable, Allowed Disruptions:integer, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let bound = |pointer: &str| match object.has(pointer) {
-            true => Json::from(text(object.at(pointer))),
-            false => "N/A".into(),
-        };
-        let (least, most) = (bound("/spec/minAvailable"), bound("/spec/maxUnavailable"));
-        vec![row.name(), least, most, row.number("/status/disruptionsAllowed"), row.age()]
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Min Available", Cell::ScalarOr("/spec/minAvailable", "N/A")),
+            ("Max Unavailable", Cell::ScalarOr("/spec/maxUnavailable", "N/A")),
+            ("Allowed Disruptions:integer", Cell::Number("/status/disruptionsAllowed")),
+            ("Age", Cell::Age),
+        ]
     }
 }
 

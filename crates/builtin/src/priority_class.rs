@@ -6,10 +6,9 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::SYSTEM_CLASSES;
-use jiff::Timestamp;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
@@ -61,13 +60,14 @@ impl Strategy for PriorityClass {
         is_system(name).then_some("this is a system priority class and cannot be deleted")
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Value:integer, Global-Default:boolean, Age, PreemptionPolicy")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.number("/value"), row.boolean("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Value:integer", Cell::Number("/value")),
+            ("Global-Default:boolean", Cell::Boolean("/globalDefault")),
+            ("Age", Cell::Age),
+            ("PreemptionPolicy", Cell::Text("/preemptionPolicy")),
+        ]
     }
 }
 

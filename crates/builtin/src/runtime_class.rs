@@ -7,11 +7,10 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::{limit_errors, placing};
 use crate::warnings;
-use jiff::Timestamp;
 
 /// The strategy of RuntimeClass in `node.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +47,7 @@ impl Strategy for RuntimeClass {
         immutable(new, old, &["handler"])
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Handler, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.text("/handler"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Handler", Cell::Text("/handler")), ("Age", Cell::Age)]
     }
 }

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use pintle_json::Json;
-
-use super::table::{Column, Row};
-use super::{Kind, table};
+use super::Kind;
+use super::table::{Cell, Table};
 use crate::strategy::Strategy;
 
 /// The descriptions of the table columns.
@@ -27,12 +24,16 @@ impl ScaleBody {
 }
 
 impl Strategy for ScaleBody {
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described("Name:string, Desired:integer, Available:integer, Age", DESCRIPTIONS)
+    fn table(&self) -> Table {
+        &[
+            ("Name:string", Cell::Name),
+            ("Desired:integer", Cell::Number("/spec/replicas")),
+            ("Available:integer", Cell::Number("/status/replicas")),
+            ("Age", Cell::Age),
+        ]
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.number("/spec/replicas"), row.number("/status/replicas"), row.age()]
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        DESCRIPTIONS
     }
 }

@@ -17,7 +17,7 @@ use super::object_meta::MetadataChecks;
 use super::post_handler::PostHandler;
 use super::reset::Reset;
 use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream};
-use super::table::Column;
+use super::table::{self, Column, Table};
 use crate::known::Kinds;
 
 /// The rules of one kind. The default methods do nothing.
@@ -343,14 +343,24 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Returns the columns and the cells of the table for this kind. The result is empty if kube-apiserver defines no columns for the kind.
+    fn table(&self) -> Table {
+        &[]
+    }
+
+    /// Returns the names and descriptions of those columns that kube-apiserver describes.
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Returns the columns of the table for this kind. Returns `None` if kube-apiserver defines no columns for the kind.
     fn columns(&self) -> Option<Vec<Column>> {
-        None
+        table::columns(self.table(), self.column_descriptions())
     }
 
     /// Returns the cells of the table row for an object. The row has one cell for each column.
-    fn cells(&self, _object: &Json, _now: Timestamp) -> Vec<Json> {
-        Vec::new()
+    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
+        self.table().iter().map(|(_, cell)| cell.of(object, now)).collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Creates the tables that `kubectl get` prints.
 
+mod cell;
 mod durations;
-mod row;
 
+pub use cell::{Cell, Table, first_few, ingress_addresses, size};
 pub use durations::{age, seconds as duration};
-pub use row::{Row, access_modes, containers, first_few, ingress_addresses, labels, selector, size};
 
 /// The description of the name column in the Kubernetes API.
 pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
@@ -38,15 +38,9 @@ impl Column {
     }
 }
 
-/// Parses a list of columns. Each column in the text has the form `Name[:type][*]`. The default type is `string`. A `*` marks a column that
-/// is shown only in the wide output.
-pub fn columns(text: &str) -> Option<Vec<Column>> {
-    described(text, &[])
-}
-
-/// Parses a list of columns as [`columns`] does, and adds descriptions to some of the columns.
-pub fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
-    Some(text.split(", ").map(|column| read(column, descriptions)).collect())
+/// Returns the columns of a table. Some columns have a description. Returns `None` if the table is empty.
+pub fn columns(table: Table, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
+    (!table.is_empty()).then(|| table.iter().map(|(column, _)| read(column, descriptions)).collect())
 }
 
 fn read(text: &str, descriptions: &[(&str, &str)]) -> Column {

@@ -6,10 +6,9 @@ use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, policy_errors, static_suffix_warning};
-use jiff::Timestamp;
 
 /// The descriptions of table columns. The texts are the same as in kube-apiserver.
 const VALIDATIONS: &str = "Validations indicates the number of validation rules defined in this configuration";
@@ -67,21 +66,32 @@ impl Strategy for AdmissionPolicy {
         static_suffix_warning(object, part)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        let (columns, rules) = match self.mutating {
-            true => ("Name, Mutations:integer, ParamKind, Age", ("Mutations", MUTATIONS)),
-            false => ("Name, Validations:integer, ParamKind, Age", ("Validations", VALIDATIONS)),
-        };
-        table::described(columns, &[rules, ("ParamKind", PARAM_KIND)])
+    fn table(&self) -> Table {
+        if self.mutating {
+            &[
+                ("Name", Cell::Name),
+                ("Mutations:integer", Cell::Size("/spec/mutations")),
+                ("ParamKind", Cell::Computed(param_kind)),
+                ("Age", Cell::Age),
+            ]
+        } else {
+            &[
+                ("Name", Cell::Name),
+                ("Validations:integer", Cell::Size("/spec/validations")),
+                ("ParamKind", Cell::Computed(param_kind)),
+                ("Age", Cell::Age),
+            ]
+        }
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let rules = if self.mutating { "/spec/mutations" } else { "/spec/validations" };
-        let parameter = match object.text("/spec/paramKind/kind") {
-            "" => Json::from("<unset>"),
-            kind => format!("{}/{kind}", object.text("/spec/paramKind/apiVersion")).into(),
-        };
-        vec![row.name(), row.size(rules), parameter, row.age()]
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        &[("Mutations", MUTATIONS), ("Validations", VALIDATIONS), ("ParamKind", PARAM_KIND)]
+    }
+}
+
+fn param_kind(object: &Json) -> Json {
+    match object.text("/spec/paramKind/kind") {
+        "" => "<unset>".into(),
+        kind => format!("{}/{kind}", object.text("/spec/paramKind/apiVersion")).into(),
     }
 }

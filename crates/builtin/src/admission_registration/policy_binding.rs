@@ -4,10 +4,9 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, match_errors, static_suffix_warning};
-use jiff::Timestamp;
 
 /// The descriptions of table columns. The texts are the same as in kube-apiserver.
 const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
@@ -36,18 +35,25 @@ impl Strategy for PolicyBinding {
         static_suffix_warning(object, part)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described("Name, PolicyName, ParamRef, Age", &[("PolicyName", POLICY_NAME), ("ParamRef", PARAM_REF)])
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("PolicyName", Cell::Text("/spec/policyName")),
+            ("ParamRef", Cell::Computed(param_ref)),
+            ("Age", Cell::Age),
+        ]
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let reference = match (object.text("/spec/paramRef/namespace"), object.text("/spec/paramRef/name")) {
-            ("", "") => "<unset>".into(),
-            ("", name) => name.into(),
-            (namespace, name) => format!("{namespace}/{name}"),
-        };
-        vec![row.name(), row.text("/spec/policyName"), reference.into(), row.age()]
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        &[("PolicyName", POLICY_NAME), ("ParamRef", PARAM_REF)]
+    }
+}
+
+fn param_ref(object: &Json) -> Json {
+    match (object.text("/spec/paramRef/namespace"), object.text("/spec/paramRef/name")) {
+        ("", "") => "<unset>".into(),
+        ("", name) => name.into(),
+        (namespace, name) => format!("{namespace}/{name}").into(),
     }
 }
 

@@ -6,10 +6,9 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::{static_suffix_warning, webhook_errors};
-use jiff::Timestamp;
 
 /// The strategy of ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +49,7 @@ impl Strategy for Webhooks {
         static_suffix_warning(object, part)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Webhooks:integer, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.size("/webhooks"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Webhooks:integer", Cell::Size("/webhooks")), ("Age", Cell::Age)]
     }
 }

@@ -1,13 +1,12 @@
 //! The kind ControllerRevision of `apps/v1`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 /// The strategy of ControllerRevision in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -39,22 +38,22 @@ impl Strategy for ControllerRevision {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Controller, Revision, Age")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Controller", Cell::Computed(controller)),
+            ("Revision", Cell::Number("/revision")),
+            ("Age", Cell::Age),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let owner = object.list("/metadata/ownerReferences").find(|owner| owner.is_true("/controller"));
-        let owner = owner.map_or_else(
-            || "<none>".into(),
-            |owner| {
-                let (group, _) = owner.text("/apiVersion").split_once('/').unwrap_or_default();
-                let kind = owner.text("/kind").to_lowercase();
-                let kind = if group.is_empty() { kind } else { format!("{kind}.{group}") };
-                format!("{kind}/{}", owner.text("/name"))
-            },
-        );
-        vec![row.name(), owner.into(), row.number("/revision"), row.age()]
-    }
+/// Returns the kind and the name of the owner that controls the revision.
+fn controller(revision: &Json) -> Json {
+    let owner = revision.list("/metadata/ownerReferences").find(|owner| owner.is_true("/controller"));
+    let Some(owner) = owner else { return "<none>".into() };
+    let (group, _) = owner.text("/apiVersion").split_once('/').unwrap_or_default();
+    let kind = owner.text("/kind").to_lowercase();
+    let kind = if group.is_empty() { kind } else { format!("{kind}.{group}") };
+    format!("{kind}/{}", owner.text("/name")).into()
 }

@@ -7,13 +7,12 @@ use pintle_apimachinery::request::query::parse_int;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
 use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
-use jiff::Timestamp;
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -110,28 +109,19 @@ impl Strategy for DaemonSet {
         Pods::MadeFrom(TEMPLATE)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Desired:integer, Current:integer, Ready:integer, Up-to-date:integer, \
-             Available:integer, Node Selector, Age, Containers*, Images*, Selector*",
-        )
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.at("/spec/template/spec"));
-        vec![
-            row.name(),
-            row.number("/status/desiredNumberScheduled"),
-            row.number("/status/currentNumberScheduled"),
-            row.number("/status/numberReady"),
-            row.number("/status/updatedNumberScheduled"),
-            row.number("/status/numberAvailable"),
-            table::labels(object.at("/spec/template/spec/nodeSelector")).into(),
-            row.age(),
-            containers,
-            images,
-            table::selector(object.at("/spec/selector")).into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Desired:integer", Cell::Number("/status/desiredNumberScheduled")),
+            ("Current:integer", Cell::Number("/status/currentNumberScheduled")),
+            ("Ready:integer", Cell::Number("/status/numberReady")),
+            ("Up-to-date:integer", Cell::Number("/status/updatedNumberScheduled")),
+            ("Available:integer", Cell::Number("/status/numberAvailable")),
+            ("Node Selector", Cell::Labels("/spec/template/spec/nodeSelector")),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/template/spec")),
+            ("Selector*", Cell::Selector("/spec/selector")),
         ]
     }
 }

@@ -6,13 +6,12 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::reset::Reset;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Scale, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
 use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
-use jiff::Timestamp;
 
 /// The strategy of Deployment in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -122,22 +121,16 @@ impl Strategy for Deployment {
         Pods::MadeFrom(TEMPLATE)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Ready, Up-to-date, Available, Age, Containers*, Images*, Selector*")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.at("/spec/template/spec"));
-        vec![
-            row.name(),
-            row.ready(),
-            row.number("/status/updatedReplicas"),
-            row.number("/status/availableReplicas"),
-            row.age(),
-            containers,
-            images,
-            table::selector(object.at("/spec/selector")).into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Ready", Cell::Ready),
+            ("Up-to-date", Cell::Number("/status/updatedReplicas")),
+            ("Available", Cell::Number("/status/availableReplicas")),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/template/spec")),
+            ("Selector*", Cell::Selector("/spec/selector")),
         ]
     }
 

@@ -4,14 +4,11 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::{Json, json};
-use pintle_kinds::table::{self, Column};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Scale, Strategy};
 
-use super::{
-    TEMPLATE, replica_cells, replica_columns, selector_changed, status_errors, workload_errors, workload_spec,
-};
+use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
-use jiff::Timestamp;
 
 /// The strategy of ReplicaSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +59,16 @@ impl Strategy for ReplicaSet {
         Pods::MadeFrom(TEMPLATE)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        replica_columns()
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        replica_cells(object, now, table::selector(object.at("/spec/selector")))
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Desired:integer", Cell::Number("/spec/replicas")),
+            ("Current:integer", Cell::Number("/status/replicas")),
+            ("Ready:integer", Cell::Number("/status/readyReplicas")),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/template/spec")),
+            ("Selector*", Cell::Selector("/spec/selector")),
+        ]
     }
 }

@@ -5,12 +5,11 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Scale, Strategy};
 
-use super::{TEMPLATE, replica_cells, replica_columns, status_errors, workload_spec};
+use super::{TEMPLATE, status_errors, workload_spec};
 use crate::core::pod::{template_warnings, validate_template};
-use jiff::Timestamp;
 
 /// The strategy of ReplicationController in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -94,11 +93,16 @@ impl Strategy for ReplicationController {
         Pods::MadeFrom(TEMPLATE)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        replica_columns()
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        replica_cells(object, now, table::labels(object.at("/spec/selector")))
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Desired:integer", Cell::Number("/spec/replicas")),
+            ("Current:integer", Cell::Number("/status/replicas")),
+            ("Ready:integer", Cell::Number("/status/readyReplicas")),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/template/spec")),
+            ("Selector*", Cell::Labels("/spec/selector")),
+        ]
     }
 }

@@ -7,14 +7,13 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
 use crate::core::{claim_spec, claim_spec_errors};
 use crate::warnings;
-use jiff::Timestamp;
 
 /// The strategy of StatefulSet in `apps/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -134,14 +133,14 @@ impl Strategy for StatefulSet {
         Pods::MadeFrom(TEMPLATE)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Ready, Age, Containers*, Images*")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.at("/spec/template/spec"));
-        vec![row.name(), row.ready(), row.age(), containers, images]
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Ready", Cell::Ready),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/template/spec")),
+        ]
     }
 }
 

@@ -5,12 +5,11 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Strategy};
 
 use super::{job_errors, job_warnings};
 use crate::core::pod::pod_template;
-use jiff::Timestamp;
 
 /// The strategy of CronJob in `batch/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -86,29 +85,21 @@ impl Strategy for CronJob {
         Pods::MadeFrom("/spec/jobTemplate/spec/template")
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Schedule, Timezone, Suspend:boolean, Active:integer, Last Schedule, Age, \
-             Containers*, Images*, Selector*",
-        )
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let job = &object["spec"]["jobTemplate"]["spec"];
-        let suspend = if object.is_true("/spec/suspend") { "True" } else { "False" };
-        let (containers, images) = table::containers(job.at("/template/spec"));
-        vec![
-            row.name(),
-            row.text("/spec/schedule"),
-            row.text_or("/spec/timeZone", "<none>"),
-            suspend.into(),
-            object.list("/status/active").count().into(),
-            row.since("/status/lastScheduleTime", "<none>"),
-            row.age(),
-            containers,
-            images,
-            table::selector(job.get("selector")).into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Schedule", Cell::Text("/spec/schedule")),
+            ("Timezone", Cell::TextOr("/spec/timeZone", "<none>")),
+            (
+                "Suspend:boolean",
+                Cell::Computed(|job| if job.is_true("/spec/suspend") { "True" } else { "False" }.into()),
+            ),
+            ("Active:integer", Cell::Size("/status/active")),
+            ("Last Schedule", Cell::Since("/status/lastScheduleTime", "<none>")),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/jobTemplate/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/jobTemplate/spec/template/spec")),
+            ("Selector*", Cell::Selector("/spec/jobTemplate/spec/selector")),
         ]
     }
 }

@@ -8,7 +8,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::{Json, Text, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 use pintle_kinds::{Pods, Strategy};
 use pintle_meta::GroupVersionKind;
 
@@ -158,22 +158,16 @@ impl Strategy for Job {
         Pods::MadeFrom("/spec/template")
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let (containers, images) = table::containers(object.at("/spec/template/spec"));
-        vec![
-            row.name(),
-            job_status(object).into(),
-            job_completions(object).into(),
-            job_duration(object, now).into(),
-            row.age(),
-            containers,
-            images,
-            table::selector(object.at("/spec/selector")).into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Status", Cell::Computed(|job| job_status(job).into())),
+            ("Completions", Cell::Computed(|job| job_completions(job).into())),
+            ("Duration", Cell::Timed(|job, now| job_duration(job, now).into())),
+            ("Age", Cell::Age),
+            ("Containers*", Cell::Containers("/spec/template/spec")),
+            ("Images*", Cell::Images("/spec/template/spec")),
+            ("Selector*", Cell::Selector("/spec/selector")),
         ]
     }
 }

@@ -1,10 +1,9 @@
 //! The kind ComponentStatus, which contains the health of the control plane components. An object of this kind is
 //! computed for each read. It has no resourceVersion.
 
-use jiff::Timestamp;
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 /// The strategy of the read-only kind ComponentStatus in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -25,20 +24,28 @@ impl Strategy for ComponentStatus {
         Some("v1 ComponentStatus is deprecated in v1.19+")
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Status, Message, Error")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Status", Cell::Computed(health)),
+            (
+                "Message",
+                Cell::Computed(|object| healthy(object).map_or("", |condition| condition.text("/message")).into()),
+            ),
+            ("Error", Cell::Computed(|object| healthy(object).map_or("", |condition| condition.text("/error")).into())),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let healthy = object.list("/conditions").find(|condition| condition.text("/type") == "Healthy");
-        let status = match healthy.map(|condition| condition.text("/status")) {
-            Some("True") => "Healthy",
-            Some("False") => "Unhealthy",
-            _ => "Unknown",
-        };
-        let part = |pointer: &str| Json::from(healthy.map_or("", |condition| condition.text(pointer)));
-        vec![row.name(), status.into(), part("/message"), part("/error")]
+fn healthy(object: &Json) -> Option<&Json> {
+    object.list("/conditions").find(|condition| condition.text("/type") == "Healthy")
+}
+
+fn health(object: &Json) -> Json {
+    match healthy(object).map(|condition| condition.text("/status")) {
+        Some("True") => "Healthy".into(),
+        Some("False") => "Unhealthy".into(),
+        _ => "Unknown".into(),
     }
 }
 

@@ -5,10 +5,9 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
-use jiff::Timestamp;
 
 /// The strategy of ConfigMap in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -47,15 +46,18 @@ impl Strategy for ConfigMap {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described("Name, Data, Age", DESCRIPTIONS)
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Data", Cell::Computed(entries)), ("Age", Cell::Age)]
     }
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let size = |pointer: &str| object.at(pointer).map_or(0, table::size);
-        vec![row.name(), (size("/data") + size("/binaryData")).into(), row.age()]
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        DESCRIPTIONS
     }
+}
+
+fn entries(object: &Json) -> Json {
+    let size = |pointer: &str| object.at(pointer).map_or(0, table::size);
+    (size("/data") + size("/binaryData")).into()
 }
 
 /// The descriptions of the table columns.

@@ -8,11 +8,10 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 
 use crate::network_rules::{ip_errors, is_own_address, special_address};
 use crate::warnings;
-use jiff::Timestamp;
 
 /// The strategy of Endpoints in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -77,27 +76,23 @@ impl Strategy for Endpoints {
             .done()
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Endpoints, Age")
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Endpoints", Cell::Computed(endpoints)), ("Age", Cell::Age)]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let mut texts = Vec::new();
-        for subset in object.list("/subsets") {
-            let ports: Vec<_> = subset.list("/ports").collect();
-            for address in subset.list("/addresses") {
-                let ip = address.text("/ip");
-                match ports.is_empty() {
-                    true => texts.push(ip.to_owned()),
-                    false => {
-                        texts.extend(ports.iter().map(|port| format!("{ip}:{}", port.integer("/port").unwrap_or(0))))
-                    }
-                }
+fn endpoints(object: &Json) -> Json {
+    let mut texts = Vec::new();
+    for subset in object.list("/subsets") {
+        let ports: Vec<_> = subset.list("/ports").map(|port| port.integer("/port").unwrap_or(0)).collect();
+        for ip in subset.list("/addresses").map(|address| address.text("/ip")) {
+            if ports.is_empty() {
+                texts.push(ip.to_owned());
             }
+            texts.extend(ports.iter().map(|port| format!("{ip}:{port}")));
         }
-        vec![row.name(), table::first_few(texts).into(), row.age()]
     }
+    table::first_few(texts).into()
 }
 
 fn address_errors<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {

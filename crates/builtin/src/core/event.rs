@@ -11,7 +11,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 pub(crate) use events_api::Event;
 
@@ -84,49 +84,58 @@ impl Strategy for CoreEvent {
         Some(text(event.at(&format!("/{}", label.replace('.', "/")))))
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described(
-            "Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*",
-            DESCRIPTIONS,
-        )
-    }
-
-    fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(event, now);
-        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| event.has(pointer));
-        let first = row.since(there(["/firstTimestamp", "/eventTime"]).unwrap_or_default(), "<unknown>");
-        let last = match there(["/series/lastObservedTime", "/lastTimestamp"]) {
-            Some(time) => row.since(time, "<unknown>"),
-            None => first.clone(),
-        };
-        let count = match (event.integer("/series/count"), event.integer("/count").unwrap_or(0)) {
-            (Some(count), _) => count,
-            (None, 0) => 1,
-            (None, count) => count,
-        };
-        let kind = event.text("/involvedObject/kind").to_lowercase();
-        let object = match event.text("/involvedObject/name") {
-            "" => kind,
-            name => format!("{kind}/{name}"),
-        };
-        let (component, instance) = match event.text("/source/component") {
-            "" => (event.text("/reportingComponent"), event.text("/reportingInstance")),
-            component => (component, event.text("/source/host")),
-        };
-        let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
-        vec![
-            last,
-            row.text("/type"),
-            row.text("/reason"),
-            object.into(),
-            row.text("/involvedObject/fieldPath"),
-            source.into(),
-            event.text("/message").trim().into(),
-            first,
-            count.into(),
-            row.name(),
+    fn table(&self) -> Table {
+        &[
+            ("Last Seen", Cell::Timed(last_seen)),
+            ("Type", Cell::Text("/type")),
+            ("Reason", Cell::Text("/reason")),
+            ("Object", Cell::Computed(involved_object)),
+            ("Subobject*", Cell::Text("/involvedObject/fieldPath")),
+            ("Source*", Cell::Computed(source)),
+            ("Message", Cell::Computed(|event| event.text("/message").trim().into())),
+            ("First Seen*", Cell::Timed(first_seen)),
+            ("Count*", Cell::Computed(count)),
+            ("Name*", Cell::Name),
         ]
     }
+
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        DESCRIPTIONS
+    }
+}
+
+fn first_seen(event: &Json, now: Timestamp) -> Json {
+    let time = if event.has("/firstTimestamp") { "/firstTimestamp" } else { "/eventTime" };
+    Cell::Since(time, "<unknown>").of(event, now)
+}
+
+fn last_seen(event: &Json, now: Timestamp) -> Json {
+    let times = ["/series/lastObservedTime", "/lastTimestamp"];
+    match times.into_iter().find(|time| event.has(time)) {
+        Some(time) => Cell::Since(time, "<unknown>").of(event, now),
+        None => first_seen(event, now),
+    }
+}
+
+fn count(event: &Json) -> Json {
+    let single = || event.integer("/count").filter(|count| *count != 0).unwrap_or(1);
+    event.integer("/series/count").unwrap_or_else(single).into()
+}
+
+fn involved_object(event: &Json) -> Json {
+    let kind = event.text("/involvedObject/kind").to_lowercase();
+    match event.text("/involvedObject/name") {
+        "" => kind.into(),
+        name => format!("{kind}/{name}").into(),
+    }
+}
+
+fn source(event: &Json) -> Json {
+    let (component, instance) = match event.text("/source/component") {
+        "" => (event.text("/reportingComponent"), event.text("/reportingInstance")),
+        component => (component, event.text("/source/host")),
+    };
+    if instance.is_empty() { component.into() } else { format!("{component}, {instance}").into() }
 }
 
 /// Validates the namespace of the object to which the event refers. The event must be in its stored form.

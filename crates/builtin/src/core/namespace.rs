@@ -1,13 +1,12 @@
 //! The kind Namespace of the core group.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{metadata, restore_member};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
 use pintle_json::{Json, json};
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Kind, Pods, Strategy};
 
 /// The name of the resource in the store.
@@ -158,12 +157,7 @@ impl Strategy for Namespace {
         Some(vec!["status.phase"])
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Status, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.text("/status/phase"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Status", Cell::Text("/status/phase")), ("Age", Cell::Age)]
     }
 }

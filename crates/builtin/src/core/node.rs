@@ -8,14 +8,13 @@ use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, lab
 use pintle_json::{Json, Text, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Strategy, Stream};
 
 use super::proxy;
 use crate::network_rules::cidr_errors;
 use crate::resource_quantities::quantity_errors;
 use crate::warnings;
-use jiff::Timestamp;
 use std::collections::HashSet;
 
 /// The strategy of Node in `v1`.
@@ -126,48 +125,42 @@ impl Strategy for Node {
         (label == "spec.unschedulable").then(|| object.is_true("/spec/unschedulable").to_string())
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Status, Roles, Age, Version, Internal-IP*, External-IP*, OS-Image*, \
-             Kernel-Version*, Container-Runtime*",
-        )
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let ready = condition(object, "Ready");
-        let mut status = match ready {
-            Some(ready) if ready.text("/status") == "True" => "Ready".to_owned(),
-            Some(_) => "NotReady".to_owned(),
-            None => "Unknown".to_owned(),
-        };
-        if object.is_true("/spec/unschedulable") {
-            status.push_str(",SchedulingDisabled");
-        }
-        let address = |kind: &str| {
-            let found = object.list("/status/addresses").find(|address| address.text("/type") == kind);
-            found.map_or_else(|| "<none>".into(), |address| Json::from(address.text("/address")))
-        };
-        let info = |key: &str| match object.text(&format!("/status/nodeInfo/{key}")) {
-            "" => "<unknown>".to_owned(),
-            text => text.to_owned(),
-        };
-        let kernel = match (info("kernelVersion"), object.text("/status/nodeInfo/architecture")) {
-            (kernel, "") => kernel,
-            (kernel, architecture) => format!("{kernel} ({architecture})"),
-        };
-        vec![
-            row.name(),
-            status.into(),
-            roles(object).into(),
-            row.age(),
-            row.text("/status/nodeInfo/kubeletVersion"),
-            address("InternalIP"),
-            address("ExternalIP"),
-            info("osImage").into(),
-            kernel.into(),
-            info("containerRuntimeVersion").into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Status", Cell::Computed(ready_status)),
+            ("Roles", Cell::Computed(|node| roles(node).into())),
+            ("Age", Cell::Age),
+            ("Version", Cell::Text("/status/nodeInfo/kubeletVersion")),
+            ("Internal-IP*", Cell::Computed(|node| address(node, "InternalIP"))),
+            ("External-IP*", Cell::Computed(|node| address(node, "ExternalIP"))),
+            ("OS-Image*", Cell::TextOr("/status/nodeInfo/osImage", "<unknown>")),
+            ("Kernel-Version*", Cell::Computed(kernel)),
+            ("Container-Runtime*", Cell::TextOr("/status/nodeInfo/containerRuntimeVersion", "<unknown>")),
         ]
+    }
+}
+
+fn ready_status(node: &Json) -> Json {
+    let status = match condition(node, "Ready").map(|ready| ready.text("/status")) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    };
+    if node.is_true("/spec/unschedulable") { format!("{status},SchedulingDisabled").into() } else { status.into() }
+}
+
+fn address(node: &Json, kind: &str) -> Json {
+    let found = node.list("/status/addresses").find(|address| address.text("/type") == kind);
+    found.map_or("<none>", |address| address.text("/address")).into()
+}
+
+fn kernel(node: &Json) -> Json {
+    let info = |key: &str| node.text(&format!("/status/nodeInfo/{key}"));
+    let version = Some(info("kernelVersion")).filter(|version| !version.is_empty()).unwrap_or("<unknown>");
+    match info("architecture") {
+        "" => version.into(),
+        architecture => format!("{version} ({architecture})").into(),
     }
 }
 

@@ -9,14 +9,13 @@ use pintle_json::{Json, Text, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_schema::quantity;
 
 use super::pod::volume_plugins;
 use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
 use crate::resource_quantities::basic_amount_error;
 use crate::warnings;
-use jiff::Timestamp;
 
 /// The strategy of PersistentVolume in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -160,32 +159,27 @@ impl Strategy for PersistentVolume {
         Ok(())
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, \
-             VolumeAttributesClass, Reason, Age, VolumeMode*",
-        )
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let claim = match object.text("/spec/claimRef/name") {
-            "" => String::new(),
-            name => format!("{}/{name}", object.text("/spec/claimRef/namespace")),
-        };
-        vec![
-            row.name(),
-            text(object.at("/spec/capacity/storage")).into(),
-            table::access_modes(object, "/spec/accessModes").into(),
-            row.text("/spec/persistentVolumeReclaimPolicy"),
-            row.phase(),
-            claim.into(),
-            row.text("/spec/storageClassName"),
-            row.text_or("/spec/volumeAttributesClassName", "<unset>"),
-            row.text("/status/reason"),
-            row.age(),
-            row.text_or("/spec/volumeMode", "<unset>"),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Capacity", Cell::Computed(|volume| text(volume.at("/spec/capacity/storage")).into())),
+            ("Access Modes", Cell::AccessModes("/spec/accessModes")),
+            ("Reclaim Policy", Cell::Text("/spec/persistentVolumeReclaimPolicy")),
+            ("Status", Cell::Phase),
+            ("Claim", Cell::Computed(claim)),
+            ("StorageClass", Cell::Text("/spec/storageClassName")),
+            ("VolumeAttributesClass", Cell::TextOr("/spec/volumeAttributesClassName", "<unset>")),
+            ("Reason", Cell::Text("/status/reason")),
+            ("Age", Cell::Age),
+            ("VolumeMode*", Cell::TextOr("/spec/volumeMode", "<unset>")),
         ]
+    }
+}
+
+fn claim(volume: &Json) -> Json {
+    match volume.text("/spec/claimRef/name") {
+        "" => "".into(),
+        name => format!("{}/{name}", volume.text("/spec/claimRef/namespace")).into(),
     }
 }
 

@@ -10,7 +10,7 @@ use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_meta::GroupResource;
 use pintle_schema::quantity;
 
@@ -140,35 +140,33 @@ impl Strategy for PersistentVolumeClaim {
         &[("", "LimitRange")]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, \
-             VolumeMode*",
-        )
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let volume = object.text("/spec/volumeName");
-        let (capacity, access) = match volume {
-            "" => (String::new(), String::new()),
-            // As in kube-apiserver, a missing capacity is shown as zero.
-            _ => (
-                text(Some(object.at("/status/capacity/storage").unwrap_or(&"0".into()))),
-                table::access_modes(object, "/status/accessModes"),
-            ),
-        };
-        vec![
-            row.name(),
-            row.phase(),
-            volume.into(),
-            capacity.into(),
-            access.into(),
-            row.text("/spec/storageClassName"),
-            row.text_or("/spec/volumeAttributesClassName", "<unset>"),
-            row.age(),
-            row.text_or("/spec/volumeMode", "<unset>"),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Status", Cell::Phase),
+            ("Volume", Cell::Text("/spec/volumeName")),
+            ("Capacity", Cell::Computed(capacity)),
+            ("Access Modes", Cell::Timed(bound_access_modes)),
+            ("StorageClass", Cell::Text("/spec/storageClassName")),
+            ("VolumeAttributesClass", Cell::TextOr("/spec/volumeAttributesClassName", "<unset>")),
+            ("Age", Cell::Age),
+            ("VolumeMode*", Cell::TextOr("/spec/volumeMode", "<unset>")),
         ]
+    }
+}
+
+fn capacity(claim: &Json) -> Json {
+    match claim.text("/spec/volumeName") {
+        "" => "".into(),
+        // As in kube-apiserver, a missing capacity is shown as zero.
+        _ => text(Some(claim.at("/status/capacity/storage").unwrap_or(&"0".into()))).into(),
+    }
+}
+
+fn bound_access_modes(claim: &Json, now: Timestamp) -> Json {
+    match claim.text("/spec/volumeName") {
+        "" => "".into(),
+        _ => Cell::AccessModes("/status/accessModes").of(claim, now),
     }
 }
 

@@ -44,12 +44,11 @@ use pintle_json::{Json, json};
 use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::post_handler::PostHandler;
 use pintle_kinds::reset::Reset;
-use pintle_kinds::table::{self, Column};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Strategy, Stream};
 use pintle_meta::GroupResource;
 
 use crate::warnings;
-use jiff::Timestamp;
 
 pub(crate) use binding::Binding;
 pub(crate) use defaults::{fill_plugins, pod_template};
@@ -239,15 +238,22 @@ impl Strategy for Pod {
         })
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::described(
-            "Name, Ready, Status, Restarts, Age, IP*, Node*, Nominated Node*, Readiness Gates*",
-            DESCRIPTIONS,
-        )
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Ready", Cell::Computed(summary::ready)),
+            ("Status", Cell::Computed(summary::status)),
+            ("Restarts", Cell::Timed(summary::restarts)),
+            ("Age", Cell::Age),
+            ("IP*", Cell::TextOr("/status/podIPs/0/ip", "<none>")),
+            ("Node*", Cell::TextOr("/spec/nodeName", "<none>")),
+            ("Nominated Node*", Cell::TextOr("/status/nominatedNodeName", "<none>")),
+            ("Readiness Gates*", Cell::Computed(summary::readiness_gates)),
+        ]
     }
 
-    fn cells(&self, pod: &Json, now: Timestamp) -> Vec<Json> {
-        summary::cells(pod, now)
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        DESCRIPTIONS
     }
 
     fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {

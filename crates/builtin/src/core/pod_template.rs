@@ -3,11 +3,10 @@
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Pods, Strategy};
 
 use super::pod::{pod_template, template_warnings, validate_template};
-use jiff::Timestamp;
 
 /// The strategy of PodTemplate in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +34,12 @@ impl Strategy for PodTemplate {
         Pods::MadeFrom("/template")
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Containers, Images, Pod Labels")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let (names, images) = table::containers(object.at("/template/spec"));
-        let labels = table::labels(object.at("/template/metadata/labels"));
-        vec![row.name(), names, images, labels.into()]
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Containers", Cell::Containers("/template/spec")),
+            ("Images", Cell::Images("/template/spec")),
+            ("Pod Labels", Cell::Labels("/template/metadata/labels")),
+        ]
     }
 }

@@ -1,6 +1,5 @@
 //! The kind ResourceQuota of the core group.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::text;
 use pintle_apimachinery::request::Subresource;
@@ -8,7 +7,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faul
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_schema::quantity;
 use std::collections::{BTreeSet, HashMap};
 
@@ -122,21 +121,25 @@ impl Strategy for ResourceQuota {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Request, Limit, Age")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Request", Cell::Computed(|quota| used_amounts(quota, |resource| !resource.starts_with("limits")))),
+            ("Limit", Cell::Computed(|quota| used_amounts(quota, |resource| resource.starts_with("limits")))),
+            ("Age", Cell::Age),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let (mut requests, mut limits) = (Vec::new(), Vec::new());
-        for (resource, hard) in object.members("/status/hard") {
-            let used = object.at("/status/used").and_then(|used| used.get(resource));
-            let used = used.map_or_else(|| "0".into(), |used| text(Some(used)));
-            let entry = format!("{resource}: {used}/{}", text(Some(hard)));
-            if resource.starts_with("limits") { limits.push(entry) } else { requests.push(entry) }
-        }
-        vec![row.name(), requests.join(", ").into(), limits.join(", ").into(), row.age()]
-    }
+/// Formats the used amounts and the maximum amounts of those resources for which `shown` returns true.
+fn used_amounts(quota: &Json, shown: impl Fn(&str) -> bool) -> Json {
+    let hard = quota.members("/status/hard").filter(|(resource, _)| shown(resource));
+    let amounts = hard.map(|(resource, hard)| {
+        let used = quota.at("/status/used").and_then(|used| used.get(resource));
+        let used = used.map_or_else(|| "0".into(), |used| text(Some(used)));
+        format!("{resource}: {used}/{}", text(Some(hard)))
+    });
+    amounts.collect::<Vec<_>>().join(", ").into()
 }
 
 fn amount_errors(object: &Json, path: &str) -> FieldErrors {

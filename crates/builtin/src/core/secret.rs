@@ -7,12 +7,11 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 
 /// The strategy of Secret in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -113,12 +112,7 @@ impl Strategy for Secret {
         &["data", "stringData", "metadata.annotations"]
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Type, Data, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.text("/type"), row.size("/data"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Type", Cell::Text("/type")), ("Data", Cell::Size("/data")), ("Age", Cell::Age)]
     }
 }

@@ -13,13 +13,12 @@ use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 use pintle_kinds::{Strategy, Stream};
 
 use super::proxy;
 use crate::network_rules::load_balancer_status_errors;
 use crate::warnings;
-use jiff::Timestamp;
 use service_errors::errors;
 
 /// The strategy of Service in `v1`. Cluster IPs come from 10.0.0.0/24. Node ports come from 30000–32767.
@@ -149,33 +148,29 @@ impl Strategy for Service {
         Some(vec!["spec.clusterIP", "spec.type"])
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let ports: Vec<String> = object
-            .list("/spec/ports")
-            .map(|port| {
-                let (number, protocol) = (port.integer("/port").unwrap_or(0), port.text("/protocol"));
-                match port.integer("/nodePort").unwrap_or(0) {
-                    0 => format!("{number}/{protocol}"),
-                    node => format!("{number}:{node}/{protocol}"),
-                }
-            })
-            .collect();
-        let ports = if ports.is_empty() { "<none>".into() } else { ports.join(",") };
-        vec![
-            row.name(),
-            row.text("/spec/type"),
-            row.text_or("/spec/clusterIP", "<none>"),
-            external(object).into(),
-            ports.into(),
-            row.age(),
-            table::labels(object.at("/spec/selector")).into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Type", Cell::Text("/spec/type")),
+            ("Cluster-IP", Cell::TextOr("/spec/clusterIP", "<none>")),
+            ("External-IP", Cell::Computed(|service| external(service).into())),
+            ("Port(s)", Cell::Computed(ports)),
+            ("Age", Cell::Age),
+            ("Selector*", Cell::Labels("/spec/selector")),
         ]
     }
+}
+
+fn ports(service: &Json) -> Json {
+    let ports = service.list("/spec/ports").map(|port| {
+        let (number, protocol) = (port.integer("/port").unwrap_or(0), port.text("/protocol"));
+        match port.integer("/nodePort").unwrap_or(0) {
+            0 => format!("{number}/{protocol}"),
+            node => format!("{number}:{node}/{protocol}"),
+        }
+    });
+    let ports: Vec<String> = ports.collect();
+    if ports.is_empty() { "<none>".into() } else { ports.join(",").into() }
 }
 
 /// Warns about ignored fields, deprecated fields, and addresses in unusual formats.

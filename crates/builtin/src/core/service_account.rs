@@ -8,10 +8,9 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::post_handler::PostHandler;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::warnings;
-use jiff::Timestamp;
 
 /// The strategy of ServiceAccount in `v1`.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +43,8 @@ impl Strategy for ServiceAccount {
         (subresource == Subresource::Token).then_some(&token_request::TokenRequest)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Age", Cell::Age)]
     }
 }
 

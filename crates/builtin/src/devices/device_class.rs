@@ -2,23 +2,17 @@
 
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::claim_defaults;
-use jiff::Timestamp;
 
 /// The strategy of DeviceClass in `resource.k8s.io`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceClass;
 
 impl Strategy for DeviceClass {
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Age", Cell::Age)]
     }
 }
 
@@ -31,11 +25,7 @@ impl Strategy for ResourceClaimTemplate {
         object.at_mut("/spec/spec").into_iter().for_each(claim_defaults);
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        DeviceClass.columns()
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        DeviceClass.cells(object, now)
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Age", Cell::Age)]
     }
 }

@@ -1,9 +1,7 @@
 //! The kind ResourceSlice of `resource.k8s.io/v1`.
 
-use jiff::Timestamp;
-use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_meta::GroupVersionKind;
 
 /// The strategy of ResourceSlice in `resource.k8s.io/v1`.
@@ -19,12 +17,13 @@ impl Strategy for ResourceSlice {
         Some(vec!["spec.nodeName", "spec.driver"])
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Node, Driver, Pool, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.text("/spec/nodeName"), row.text("/spec/driver"), row.text("/spec/pool/name"), row.age()]
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Node", Cell::Text("/spec/nodeName")),
+            ("Driver", Cell::Text("/spec/driver")),
+            ("Pool", Cell::Text("/spec/pool/name")),
+            ("Age", Cell::Age),
+        ]
     }
 }

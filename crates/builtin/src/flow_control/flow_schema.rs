@@ -1,6 +1,5 @@
 //! The kind FlowSchema of the group `flowcontrol.apiserver.k8s.io`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::{condition, metadata};
 use pintle_apimachinery::request::Subresource;
@@ -9,7 +8,7 @@ use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -47,21 +46,19 @@ impl Strategy for FlowSchema {
         if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, PriorityLevel, MatchingPrecedence, DistinguisherMethod, Age, MissingPL")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let dangling = condition(object, "Dangling");
-        let missing = dangling.map_or("?", |condition| condition.text("/status"));
-        vec![
-            row.name(),
-            row.text("/spec/priorityLevelConfiguration/name"),
-            row.scalar_or_none("/spec/matchingPrecedence"),
-            row.scalar_or_none("/spec/distinguisherMethod/type"),
-            row.age(),
-            missing.into(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("PriorityLevel", Cell::Text("/spec/priorityLevelConfiguration/name")),
+            ("MatchingPrecedence", Cell::ScalarOr("/spec/matchingPrecedence", "<none>")),
+            ("DistinguisherMethod", Cell::ScalarOr("/spec/distinguisherMethod/type", "<none>")),
+            ("Age", Cell::Age),
+            (
+                "MissingPL",
+                Cell::Computed(|schema| {
+                    condition(schema, "Dangling").map_or("?", |condition| condition.text("/status")).into()
+                }),
+            ),
         ]
     }
 

@@ -1,6 +1,5 @@
 //! The kind PriorityLevelConfiguration of the group `flowcontrol.apiserver.k8s.io`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
@@ -9,7 +8,7 @@ use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -57,21 +56,15 @@ impl Strategy for PriorityLevelConfiguration {
         if subresource == Subresource::Status { FieldErrors::default() } else { errors(new) }
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Type, NominalConcurrencyShares, Queues, HandSize, QueueLengthLimit, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let queuing = |key: &str| row.scalar_or_none(&format!("/spec/limited/limitResponse/queuing/{key}"));
-        vec![
-            row.name(),
-            row.text("/spec/type"),
-            row.scalar_or_none("/spec/limited/nominalConcurrencyShares"),
-            queuing("queues"),
-            queuing("handSize"),
-            queuing("queueLengthLimit"),
-            row.age(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Type", Cell::Text("/spec/type")),
+            ("NominalConcurrencyShares", Cell::ScalarOr("/spec/limited/nominalConcurrencyShares", "<none>")),
+            ("Queues", Cell::ScalarOr("/spec/limited/limitResponse/queuing/queues", "<none>")),
+            ("HandSize", Cell::ScalarOr("/spec/limited/limitResponse/queuing/handSize", "<none>")),
+            ("QueueLengthLimit", Cell::ScalarOr("/spec/limited/limitResponse/queuing/queueLengthLimit", "<none>")),
+            ("Age", Cell::Age),
         ]
     }
 

@@ -7,11 +7,10 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 
 use crate::network_rules::{PROTOCOLS, domain_errors, ip_errors, is_own_address, special_address, strict_ip_errors};
 use crate::warnings;
-use jiff::Timestamp;
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
@@ -82,23 +81,33 @@ impl Strategy for EndpointSlice {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, AddressType, Ports, Endpoints, Age")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("AddressType", Cell::Text("/addressType")),
+            ("Ports", Cell::Computed(ports)),
+            ("Endpoints", Cell::Computed(addresses)),
+            ("Age", Cell::Age),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let unset = |text: String| Json::from(if text == "<none>" { "<unset>".into() } else { text });
-        let ports = object.list("/ports").map(|port| match (port.text("/name"), port.integer("/port")) {
-            (_, Some(number)) => number.to_string(),
-            ("", None) => "*".into(),
-            (name, None) => name.into(),
-        });
-        let addresses = object.list("/endpoints").flat_map(|endpoint| endpoint.list("/addresses"));
-        let addresses = addresses.filter_map(Json::as_str).map(Into::into);
-        let (ports, addresses) = (table::first_few(ports.collect()), table::first_few(addresses.collect()));
-        vec![row.name(), row.text("/addressType"), unset(ports), unset(addresses), row.age()]
-    }
+fn ports(slice: &Json) -> Json {
+    let ports = slice.list("/ports").map(|port| match (port.text("/name"), port.integer("/port")) {
+        (_, Some(number)) => number.to_string(),
+        ("", None) => "*".into(),
+        (name, None) => name.into(),
+    });
+    few_or_unset(ports.collect())
+}
+
+fn addresses(slice: &Json) -> Json {
+    let addresses = slice.list("/endpoints").flat_map(|endpoint| endpoint.texts("/addresses"));
+    few_or_unset(addresses.map(Into::into).collect())
+}
+
+fn few_or_unset(texts: Vec<String>) -> Json {
+    if texts.is_empty() { "<unset>".into() } else { table::first_few(texts).into() }
 }
 
 const MAX_ENDPOINTS: usize = 1_000;

@@ -8,13 +8,12 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{self, Cell, Table};
 use pintle_meta::GroupResource;
 
 use crate::core::pod::port_name_errors;
 use crate::network_rules::load_balancer_status_errors;
 use crate::{default_class, warnings};
-use jiff::Timestamp;
 use std::net::IpAddr;
 
 /// The deprecated annotation that contains the ingress class.
@@ -114,20 +113,27 @@ impl Strategy for Ingress {
             .done()
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Class, Hosts, Address, Ports, Age")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Class", Cell::TextOr("/spec/ingressClassName", "<none>")),
+            ("Hosts", Cell::Computed(hosts)),
+            ("Address", Cell::Computed(|ingress| table::ingress_addresses(ingress).into())),
+            (
+                "Ports",
+                Cell::Computed(|ingress| {
+                    if ingress.list("/spec/tls").next().is_some() { "80, 443" } else { "80" }.into()
+                }),
+            ),
+            ("Age", Cell::Age),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let class = row.text_or("/spec/ingressClassName", "<none>");
-        let hosts = object.list("/spec/rules").map(|rule| rule.text("/host")).filter(|host| !host.is_empty());
-        let hosts: Vec<String> = hosts.map(Into::into).collect();
-        let hosts = if hosts.is_empty() { "*".into() } else { table::first_few(hosts) };
-        let ports = if object.list("/spec/tls").next().is_some() { "80, 443" } else { "80" };
-        let addresses = table::ingress_addresses(object);
-        vec![row.name(), class, hosts.into(), addresses.into(), ports.into(), row.age()]
-    }
+fn hosts(ingress: &Json) -> Json {
+    let hosts = ingress.list("/spec/rules").map(|rule| rule.text("/host")).filter(|host| !host.is_empty());
+    let hosts: Vec<String> = hosts.map(Into::into).collect();
+    if hosts.is_empty() { "*".into() } else { table::first_few(hosts).into() }
 }
 
 fn class_errors(object: &Json) -> FieldErrors {

@@ -6,10 +6,9 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::ingress::reference;
-use jiff::Timestamp;
 
 /// The strategy of IngressClass in `networking.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -55,22 +54,25 @@ impl Strategy for IngressClass {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Controller, Parameters, Age")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Controller", Cell::Text("/spec/controller")),
+            ("Parameters", Cell::Computed(parameters)),
+            ("Age", Cell::Age),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let parameter = |key: &str| object.text(&format!("/spec/parameters/{key}"));
-        let kind = match parameter("apiGroup") {
-            "" => parameter("kind").to_owned(),
-            group => format!("{}.{group}", parameter("kind")),
-        };
-        let parameters = match parameter("name") {
-            "" => "<none>".into(),
-            name => format!("{kind}/{name}"),
-        };
-        vec![row.name(), row.text("/spec/controller"), parameters.into(), row.age()]
+fn parameters(object: &Json) -> Json {
+    let parameter = |key: &str| object.text(&format!("/spec/parameters/{key}"));
+    let kind = match parameter("apiGroup") {
+        "" => parameter("kind").to_owned(),
+        group => format!("{}.{group}", parameter("kind")),
+    };
+    match parameter("name") {
+        "" => "<none>".into(),
+        name => format!("{kind}/{name}").into(),
     }
 }
 

@@ -1,12 +1,11 @@
 //! The kind IPAddress of the group `networking.k8s.io`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{ADDRESSES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -40,19 +39,17 @@ impl Strategy for IpAddress {
         object_warning(object, ADDRESSES)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, ParentRef")
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("ParentRef", Cell::Computed(parent))]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let part = |key: &str| object.text(&format!("/spec/parentRef/{key}"));
-        let resource = match part("group") {
-            "" => part("resource").into(),
-            group => format!("{}.{group}", part("resource")),
-        };
-        let parts = [resource.as_str(), part("namespace"), part("name")];
-        let parent = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
-        vec![row.name(), parent.into()]
-    }
+fn parent(address: &Json) -> Json {
+    let part = |key: &str| address.text(&format!("/spec/parentRef/{key}"));
+    let resource = match part("group") {
+        "" => part("resource").into(),
+        group => format!("{}.{group}", part("resource")),
+    };
+    let parts = [resource.as_str(), part("namespace"), part("name")];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/").into()
 }

@@ -6,12 +6,11 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::port_name_errors;
 use crate::network_rules::{cidr_errors, is_cidr};
 use crate::warnings;
-use jiff::Timestamp;
 use std::net::IpAddr;
 
 /// The strategy of NetworkPolicy in `networking.k8s.io/v1`.
@@ -71,13 +70,8 @@ impl Strategy for NetworkPolicy {
             .done()
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Pod-Selector, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), table::selector(object.at("/spec/podSelector")).into(), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Pod-Selector", Cell::Selector("/spec/podSelector")), ("Age", Cell::Age)]
     }
 }
 

@@ -1,11 +1,10 @@
 //! The kind ServiceCIDR of the group `networking.k8s.io`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{SERVICE_RANGES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -18,13 +17,8 @@ impl Strategy for ServiceCidr {
         object_warning(object, SERVICE_RANGES)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, CIDRs, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.joined("/spec/cidrs"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("CIDRs", Cell::Joined("/spec/cidrs")), ("Age", Cell::Age)]
     }
 
     fn status_keeps_metadata(&self) -> bool {

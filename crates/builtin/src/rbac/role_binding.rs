@@ -1,12 +1,11 @@
 //! The kinds RoleBinding and ClusterRoleBinding of `rbac.authorization.k8s.io/v1`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{RBAC_GROUP, Strategy};
 
 /// The strategy of RoleBinding and ClusterRoleBinding.
@@ -61,23 +60,31 @@ impl Strategy for RoleBinding {
         NameRule::PathSegment
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Role, Age, Users*, Groups*, ServiceAccounts*")
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            (
+                "Role",
+                Cell::Computed(|binding| {
+                    format!("{}/{}", binding.text("/roleRef/kind"), binding.text("/roleRef/name")).into()
+                }),
+            ),
+            ("Age", Cell::Age),
+            ("Users*", Cell::Computed(|binding| subjects(binding, "User"))),
+            ("Groups*", Cell::Computed(|binding| subjects(binding, "Group"))),
+            ("ServiceAccounts*", Cell::Computed(|binding| subjects(binding, "ServiceAccount"))),
+        ]
     }
+}
 
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let role = format!("{}/{}", object.text("/roleRef/kind"), object.text("/roleRef/name"));
-        let of_kind = |kind: &str| {
-            let subjects = object.list("/subjects").filter(|subject| subject.text("/kind") == kind);
-            let names = subjects.map(|subject| match kind {
-                "ServiceAccount" => format!("{}/{}", subject.text("/namespace"), subject.text("/name")),
-                _ => subject.text("/name").to_owned(),
-            });
-            Json::from(names.collect::<Vec<_>>().join(", "))
-        };
-        vec![row.name(), role.into(), row.age(), of_kind("User"), of_kind("Group"), of_kind("ServiceAccount")]
-    }
+/// Returns the names of the subjects that have this kind.
+fn subjects(binding: &Json, kind: &str) -> Json {
+    let subjects = binding.list("/subjects").filter(|subject| subject.text("/kind") == kind);
+    let names = subjects.map(|subject| match kind {
+        "ServiceAccount" => format!("{}/{}", subject.text("/namespace"), subject.text("/name")),
+        _ => subject.text("/name").to_owned(),
+    });
+    names.collect::<Vec<_>>().join(", ").into()
 }
 
 impl RoleBinding {

@@ -1,13 +1,12 @@
 //! The kind CSIDriver of `storage.k8s.io/v1`.
 
-use jiff::Timestamp;
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 /// The strategy of CSIDriver in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -76,26 +75,21 @@ impl Strategy for CsiDriver {
             .done()
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns(
-            "Name, AttachRequired:boolean, PodInfoOnMount:boolean, StorageCapacity:boolean, \
-             TokenRequests, RequiresRepublish:boolean, Modes, Age",
-        )
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        let audiences: Vec<_> = object.list("/spec/tokenRequests").map(|request| request.text("/audience")).collect();
-        let audiences = if audiences.is_empty() { "<unset>".into() } else { audiences.join(",") };
-        vec![
-            row.name(),
-            row.boolean("/spec/attachRequired"),
-            row.boolean("/spec/podInfoOnMount"),
-            row.boolean("/spec/storageCapacity"),
-            audiences.into(),
-            row.boolean("/spec/requiresRepublish"),
-            row.joined("/spec/volumeLifecycleModes"),
-            row.age(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("AttachRequired:boolean", Cell::Boolean("/spec/attachRequired")),
+            ("PodInfoOnMount:boolean", Cell::Boolean("/spec/podInfoOnMount")),
+            ("StorageCapacity:boolean", Cell::Boolean("/spec/storageCapacity")),
+            ("TokenRequests", Cell::Computed(audiences)),
+            ("RequiresRepublish:boolean", Cell::Boolean("/spec/requiresRepublish")),
+            ("Modes", Cell::Joined("/spec/volumeLifecycleModes")),
+            ("Age", Cell::Age),
         ]
     }
+}
+
+fn audiences(driver: &Json) -> Json {
+    let audiences: Vec<_> = driver.list("/spec/tokenRequests").map(|request| request.text("/audience")).collect();
+    if audiences.is_empty() { "<unset>".into() } else { audiences.join(",").into() }
 }

@@ -6,10 +6,9 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::volume_plugins::driver_errors;
-use jiff::Timestamp;
 use std::collections::HashSet;
 
 /// The strategy of CSINode in `storage.k8s.io/v1`.
@@ -43,13 +42,8 @@ impl Strategy for CsiNode {
         self.validate_create(new)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Drivers:integer, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), object.list("/spec/drivers").count().into(), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("Drivers:integer", Cell::Size("/spec/drivers")), ("Age", Cell::Age)]
     }
 }
 

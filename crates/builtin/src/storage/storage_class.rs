@@ -6,10 +6,9 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::warnings;
-use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The strategy of StorageClass in `storage.k8s.io/v1`.
@@ -54,19 +53,14 @@ impl Strategy for StorageClass {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![
-            row.name(),
-            row.text("/provisioner"),
-            row.text("/reclaimPolicy"),
-            row.text("/volumeBindingMode"),
-            row.boolean("/allowVolumeExpansion"),
-            row.age(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Provisioner", Cell::Text("/provisioner")),
+            ("ReclaimPolicy", Cell::Text("/reclaimPolicy")),
+            ("VolumeBindingMode", Cell::Text("/volumeBindingMode")),
+            ("AllowVolumeExpansion", Cell::Boolean("/allowVolumeExpansion")),
+            ("Age", Cell::Age),
         ]
     }
 }

@@ -7,10 +7,9 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::volume_plugins::driver_errors;
-use jiff::Timestamp;
 
 /// The strategy of VolumeAttachment in `storage.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
@@ -49,19 +48,14 @@ impl Strategy for VolumeAttachment {
             .done()
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, Attacher, PV, Node, Attached:boolean, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![
-            row.name(),
-            row.text("/spec/attacher"),
-            row.text("/spec/source/persistentVolumeName"),
-            row.text("/spec/nodeName"),
-            row.boolean("/status/attached"),
-            row.age(),
+    fn table(&self) -> Table {
+        &[
+            ("Name", Cell::Name),
+            ("Attacher", Cell::Text("/spec/attacher")),
+            ("PV", Cell::Text("/spec/source/persistentVolumeName")),
+            ("Node", Cell::Text("/spec/nodeName")),
+            ("Attached:boolean", Cell::Boolean("/status/attached")),
+            ("Age", Cell::Age),
         ]
     }
 

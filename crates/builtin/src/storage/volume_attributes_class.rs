@@ -7,11 +7,10 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::table::{self, Column, Row};
+use pintle_kinds::table::{Cell, Table};
 
 use super::storage_class::{driver_errors, parameter_errors};
 use crate::core::add_finalizer;
-use jiff::Timestamp;
 
 /// The strategy of VolumeAttributesClass in `storage.k8s.io`.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +42,7 @@ impl Strategy for VolumeAttributesClass {
         errors
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        table::columns("Name, DriverName, Age")
-    }
-
-    fn cells(&self, object: &Json, now: Timestamp) -> Vec<Json> {
-        let row = Row::new(object, now);
-        vec![row.name(), row.text("/driverName"), row.age()]
+    fn table(&self) -> Table {
+        &[("Name", Cell::Name), ("DriverName", Cell::Text("/driverName")), ("Age", Cell::Age)]
     }
 }

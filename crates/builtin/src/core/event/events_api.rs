@@ -7,7 +7,7 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::table::Column;
+use pintle_kinds::table::Table;
 use pintle_kinds::{Form, Strategy};
 
 use super::{CoreEvent, errors};
@@ -102,8 +102,12 @@ impl Strategy for Event {
         Arc::new(event)
     }
 
-    fn columns(&self) -> Option<Vec<Column>> {
-        CoreEvent.columns()
+    fn table(&self) -> Table {
+        CoreEvent.table()
+    }
+
+    fn column_descriptions(&self) -> &'static [(&'static str, &'static str)] {
+        CoreEvent.column_descriptions()
     }
 
     fn cells(&self, event: &Json, now: Timestamp) -> Vec<Json> {

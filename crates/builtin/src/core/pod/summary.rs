@@ -5,30 +5,33 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use pintle_apimachinery::object::holds;
 use pintle_json::Json;
-use pintle_kinds::table::{self, Row};
+use pintle_kinds::table;
 
-pub(super) fn cells(pod: &Json, now: Timestamp) -> Vec<Json> {
-    let (row, summary) = (Row::new(pod, now), Summary::of(pod));
+pub(super) fn ready(pod: &Json) -> Json {
+    let Summary { ready, containers, .. } = Summary::of(pod);
+    format!("{ready}/{containers}").into()
+}
+
+pub(super) fn status(pod: &Json) -> Json {
+    Summary::of(pod).status.into()
+}
+
+pub(super) fn restarts(pod: &Json, now: Timestamp) -> Json {
+    match Summary::of(pod) {
+        Summary { restarts, last_restart: Some(time), .. } if restarts > 0 => {
+            format!("{restarts} ({} ago)", table::age(time, now)).into()
+        }
+        summary => summary.restarts.to_string().into(),
+    }
+}
+
+/// Returns the number of readiness gates that hold, and the number of all readiness gates.
+pub(super) fn readiness_gates(pod: &Json) -> Json {
     let gates: Vec<_> = pod.list("/spec/readinessGates").map(|gate| gate.text("/conditionType")).collect();
     let holding = pod.list("/status/conditions").filter(|condition| condition.text("/status") == "True");
     let holding: HashSet<&str> = holding.map(|condition| condition.text("/type")).collect();
     let met = gates.iter().filter(|gate| holding.contains(*gate)).count();
-    let gates = if gates.is_empty() { "<none>".into() } else { format!("{met}/{}", gates.len()) };
-    let restarts = match summary.last_restart {
-        Some(time) if summary.restarts > 0 => format!("{} ({} ago)", summary.restarts, table::age(time, now)),
-        _ => summary.restarts.to_string(),
-    };
-    vec![
-        row.name(),
-        format!("{}/{}", summary.ready, summary.containers).into(),
-        summary.status.into(),
-        restarts.into(),
-        row.age(),
-        row.text_or("/status/podIPs/0/ip", "<none>"),
-        row.text_or("/spec/nodeName", "<none>"),
-        row.text_or("/status/nominatedNodeName", "<none>"),
-        gates.into(),
-    ]
+    if gates.is_empty() { "<none>".into() } else { format!("{met}/{}", gates.len()).into() }
 }
 
 struct Summary {
