@@ -76,6 +76,7 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
             conduct: Conduct {
                 generation: true,
                 needs_version: true,
+                status_keeps_metadata: true,
                 terminating: is_terminating(definition),
                 ..Conduct::default()
             },

@@ -8,10 +8,9 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{differ_outside, metadata, metadata_mut, text};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::webhook_calls::{ConversionWebhook, WebhookCalls, WebhookClient};
-use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_fieldmanager::Conversion;
 use pintle_json::{Json, json};
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::Column;
 use pintle_kinds::{Form, Layout, Origin, PlainFinalizers, Routing, Scale, Strategy};
 use pintle_schema::Schema;
@@ -238,10 +237,6 @@ impl Strategy for Custom {
         PlainFinalizers::Warned
     }
 
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
     fn prune(&self, object: &mut Json) -> Vec<String> {
         default::normalise_numbers(object);
         let version = object.text("/apiVersion");
@@ -311,10 +306,6 @@ impl Strategy for Custom {
 
     fn deprecation(&self) -> Option<&str> {
         self.deprecation.as_deref()
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Subdomain
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -401,10 +392,6 @@ impl Strategy for Custom {
 
     fn scale(&self) -> Option<&Scale> {
         self.scale.as_ref()
-    }
-
-    fn reset_fields(&self, part: Subresource) -> Option<Reset> {
-        (part == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 
     fn columns(&self) -> Option<Vec<Column>> {

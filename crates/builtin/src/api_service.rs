@@ -7,7 +7,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 use pintle_store::Stored;
 
@@ -26,15 +25,7 @@ pub fn delegated_spec(stored: &Stored) -> Option<Json> {
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
     // The name of an APIService for the core group ends with a dot.
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", pintle_json::Map::new());
     }
@@ -68,10 +59,6 @@ impl Strategy for ApiService {
             ("Service", "The reference to the service that hosts this API endpoint."),
             ("Available", "Whether this service is available."),
         ]
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 

@@ -11,7 +11,7 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Outcome, quoted};
 use pintle_apimachinery::object::{condition, duplicates, restore_member};
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, Map, json};
 use pintle_kinds::reset::Reset;
 use pintle_kinds::table::{self, Cell, Table};
@@ -128,10 +128,6 @@ impl Strategy for CertificateSigningRequest {
         subresource: Subresource,
     ) -> Outcome<Option<ExtraPermission>> {
         signer::extra_permission(new, old, subresource)
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

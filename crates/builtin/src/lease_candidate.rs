@@ -1,7 +1,7 @@
 //! The kind LeaseCandidate. LeaseCandidates are served only if coordinated leader election is enabled.
 
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, Table};
@@ -14,10 +14,6 @@ use semver::Version;
 pub(crate) struct LeaseCandidate;
 
 impl Strategy for LeaseCandidate {
-    fn name_rule(&self) -> NameRule {
-        NameRule::ConfigKey
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let text = |key: &str| object.text(&format!("/spec/{key}"));

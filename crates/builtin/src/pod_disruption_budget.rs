@@ -5,7 +5,7 @@ use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::{condition, metadata, set_condition};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::{selects, structured};
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
@@ -34,10 +34,6 @@ impl Strategy for PodDisruptionBudget {
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         object.set("status", json!({}));
         self.defaults(object);
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {

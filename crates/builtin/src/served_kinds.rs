@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use pintle_apimachinery::request::{Subresource, Verb};
+use pintle_apimachinery::validate::NameRule;
 use pintle_json::Json;
-use pintle_kinds::{Conduct, Form, Kind, Kinds, Plain, ScaleBody, ServedSubresource, Strategy};
+use pintle_kinds::object_meta::MetadataChecks;
+use pintle_kinds::{Conduct, Form, Kind, Kinds, Plain, Pods, ScaleBody, ServedSubresource, Strategy};
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Scope};
 
 use super::{
@@ -36,16 +38,16 @@ fn all(coordinated: bool) -> impl Iterator<Item = Kind> {
     })
 }
 
-fn read(line: &str) -> Option<Kind> {
+fn read(line: &'static str) -> Option<Kind> {
     let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
     let version: GroupVersion = columns.next()?.parse().ok()?;
     let (kind, plural, scope, verbs) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
     let (short, categories, conduct) = (columns.next()?, columns.next()?, columns.next()?);
     let subresources = columns.next().unwrap_or_default();
     let verbs = if verbs == "all" { Verb::ALL.into() } else { verbs_of(verbs) };
-    let conduct = list(conduct);
-    let says = |word: &str| conduct.iter().any(|known| known == word);
-    let stored: Option<GroupVersion> = conduct.iter().find_map(|word| word.strip_prefix("stored=")?.parse().ok());
+    let says = |word: &str| conduct.split(',').any(|known| known == word);
+    let value = |name: &str| conduct.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let stored: Option<GroupVersion> = value("stored").and_then(|version| version.parse().ok());
     let stored_version = match says("transient") || says("readonly") {
         true => None,
         false => Some(stored.unwrap_or_else(|| version.clone())),
@@ -73,6 +75,15 @@ fn read(line: &str) -> Option<Kind> {
             orphans: says("orphans"),
             transient: says("transient"),
             terminating: false,
+            name_rule: name_rule(value("names")),
+            metadata_checks: metadata_checks(value("checks")),
+            checks_metadata_last: says("metadatalast"),
+            status_keeps_metadata: says("statusonly"),
+            keeps_sent_status: says("sentstatus"),
+            is_report: says("report"),
+            is_read_often: says("readoften"),
+            waits_for_dependents: says("dependents"),
+            pods: pods(value("pods")),
         },
         resource_key: OnceLock::new(),
         columns: OnceLock::new(),
@@ -85,34 +96,63 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-/// Returns the strategy of the built-in kind whose objects are stored under the name `resource`. The strategy belongs to the storage
-/// version of the kind.
-fn of_stored(resource: &str) -> Option<&'static dyn Strategy> {
-    static STRATEGIES: OnceLock<HashMap<String, Arc<dyn Strategy>>> = OnceLock::new();
-    let strategies = STRATEGIES.get_or_init(|| {
+fn name_rule(word: Option<&str>) -> NameRule {
+    match word {
+        Some("label") => NameRule::Label,
+        Some("segment") => NameRule::PathSegment,
+        Some("configkey") => NameRule::ConfigKey,
+        Some("address") => NameRule::IpAddress,
+        Some("subdomain52") => NameRule::ShortSubdomain(52),
+        _ => NameRule::Subdomain,
+    }
+}
+
+fn metadata_checks(word: Option<&str>) -> MetadataChecks {
+    match word {
+        Some("whole") => MetadataChecks::Whole,
+        Some("update+whole") => MetadataChecks::UpdateThenWhole,
+        Some("whole+update") => MetadataChecks::WholeThenUpdate,
+        Some("whole+whole") => MetadataChecks::WholeTwice,
+        _ => MetadataChecks::Update,
+    }
+}
+
+fn pods(word: Option<&'static str>) -> Pods {
+    match word {
+        Some("self") => Pods::Themselves,
+        Some("inside") => Pods::Inside,
+        Some(template) => Pods::MadeFrom(template),
+        None => Pods::Unrelated,
+    }
+}
+
+/// Returns the built-in kind that is stored under the name `resource`, in its storage version.
+fn of_stored(resource: &str) -> Option<&'static Kind> {
+    static KINDS: OnceLock<HashMap<String, Kind>> = OnceLock::new();
+    let kinds = KINDS.get_or_init(|| {
         let stored = all(false).filter(|kind| kind.strategy.form() == Form::Stored);
-        stored.map(|kind| (kind.store.to_string(), kind.strategy)).collect()
+        stored.map(|kind| (kind.store.to_string(), kind)).collect()
     });
-    strategies.get(resource).map(|strategy| &**strategy)
+    kinds.get(resource)
 }
 
 /// Returns the values of an object's selectable fields. The store indexes objects by these values. The values are in the same order as the
 /// result of `Strategy::field_labels`. The result is empty if no built-in kind stores its objects under the name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
-    let Some(strategy) = of_stored(resource) else { return Vec::new() };
+    let Some(Kind { strategy, .. }) = of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
 /// Returns the unique values of an object. No other object may have one of these values. The store indexes objects by their unique values.
 pub fn claims(resource: &str, object: &Json) -> Vec<String> {
-    of_stored(resource).map(|strategy| strategy.claims(object)).unwrap_or_default()
+    of_stored(resource).map(|kind| kind.strategy.claims(object)).unwrap_or_default()
 }
 
 /// Returns whether the objects that are stored under the name `resource` are read by many requests. The store keeps such objects in decoded
 /// form.
 pub fn is_read_often(resource: &str) -> bool {
-    of_stored(resource).is_some_and(|strategy| strategy.is_read_often())
+    of_stored(resource).is_some_and(|kind| kind.conduct.is_read_often)
 }
 
 fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {

@@ -52,9 +52,10 @@ use std::sync::{Arc, OnceLock};
 pub use field_selectors::{indexed_field, selects_fields, unknown_field};
 pub use known::{Group, Kinds, VersionKinds, compare_versions};
 pub use layout::Layout;
+use object_meta::MetadataChecks;
 use pintle_apimachinery::failure::Failure;
 use pintle_apimachinery::request::{Subresource, Verb};
-use pintle_apimachinery::validate::FieldErrors;
+use pintle_apimachinery::validate::{FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Scope};
 use pintle_schema::Schema;
@@ -135,6 +136,25 @@ pub struct Conduct {
     pub transient: bool,
     /// The kind is a custom resource whose definition is being deleted. Creates are rejected.
     pub terminating: bool,
+    /// The validation rule for `metadata.name`.
+    pub name_rule: NameRule,
+    /// The metadata checks that this kind repeats when it validates an update.
+    pub metadata_checks: MetadataChecks,
+    /// A create request validates the metadata last, and only if there are no other errors.
+    pub checks_metadata_last: bool,
+    /// A write of the status keeps all stored metadata except the managed fields.
+    pub status_keeps_metadata: bool,
+    /// A create request can set the status even if the kind has a subresource `/status`.
+    pub keeps_sent_status: bool,
+    /// The objects of this kind are only reports, such as events. A plan does not list changes of reports.
+    pub is_report: bool,
+    /// The store keeps decoded objects of this kind in a cache. The cache is useful for kinds whose objects are often read while objects of
+    /// other kinds are processed.
+    pub is_read_often: bool,
+    /// The delete option `orphanDependents=false` starts a foreground deletion.
+    pub waits_for_dependents: bool,
+    /// How objects of this kind are related to pods.
+    pub pods: Pods,
 }
 
 impl Kind {
@@ -235,7 +255,10 @@ impl Kind {
 
     /// Returns the paths of the fields that a write to the subresource cannot change.
     pub fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
-        self.strategy.reset_fields(subresource).unwrap_or_else(|| reset::usual(subresource, self.splits_status()))
+        self.strategy.reset_fields(subresource).unwrap_or_else(|| match subresource {
+            Subresource::Status if self.conduct.status_keeps_metadata => reset::ALL_BUT_STATUS,
+            _ => reset::usual(subresource, self.splits_status()),
+        })
     }
 
     /// Converts an object from its stored form to this version.

@@ -45,7 +45,7 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
 pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
-    let mut errors = names(kind.strategy.name_rule(), metadata);
+    let mut errors = names(kind.conduct.name_rule, metadata);
     if metadata["name"].text("").is_empty() {
         errors.push(FieldError::required("metadata.name", "name or generateName is required"));
     }
@@ -76,8 +76,7 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     let whole = || contents(kind, &new);
     let update = || -> FieldErrors { [changes.clone(), standard(plain, &new)].into_iter().flatten().collect() };
     let generic = [common(&new), qualified(&new), exclusive(&new), changes.clone()];
-    let checks =
-        if subresource == Subresource::None { kind.strategy.metadata_checks() } else { MetadataChecks::Update };
+    let checks = if subresource == Subresource::None { kind.conduct.metadata_checks } else { MetadataChecks::Update };
     let of_kind = match checks {
         MetadataChecks::Update => vec![update()],
         MetadataChecks::Whole => vec![whole()],
@@ -89,9 +88,10 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
 }
 
 /// The metadata checks that a kind repeats in its own validation of an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
     /// Repeats the checks for updates, but not the checks for new objects.
+    #[default]
     Update,
     /// Repeats the checks for new objects, but not the checks for updates.
     Whole,

@@ -13,10 +13,9 @@ use pintle_meta::GroupVersionKind;
 
 use super::Kind;
 use super::layout::Layout;
-use super::object_meta::MetadataChecks;
 use super::post_handler::PostHandler;
 use super::reset::Reset;
-use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream};
+use super::strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Routing, Stream};
 use super::table::{self, Column, Table};
 use crate::known::Kinds;
 
@@ -48,11 +47,6 @@ pub trait Strategy: Send + Sync {
     /// Returns the rule that applies to finalizers without a domain.
     fn plain_finalizers(&self) -> PlainFinalizers {
         PlainFinalizers::Rejected
-    }
-
-    /// Returns whether a write of the status keeps all stored metadata except the managed fields.
-    fn status_keeps_metadata(&self) -> bool {
-        false
     }
 
     /// Removes the fields that the schema does not declare. Returns the paths of the removed fields in sorted order.
@@ -112,21 +106,6 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the metadata checks that this kind repeats when it validates an update.
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Update
-    }
-
-    /// Returns whether a create request validates the metadata last, and only if there are no other errors.
-    fn checks_metadata_last(&self) -> bool {
-        false
-    }
-
-    /// Returns whether a create request can set the status even if the kind has a subresource `/status`.
-    fn keeps_sent_status(&self) -> bool {
-        false
-    }
-
     /// Returns the reason why an object with this name cannot be deleted. Every cluster needs certain objects, so these objects are
     /// protected. Returns `None` if an object with this name can be deleted.
     fn undeletable(&self, _name: &str) -> Option<&'static str> {
@@ -146,11 +125,6 @@ pub trait Strategy: Send + Sync {
 
     /// Returns whether a terminating object must be kept, regardless of the finalizers in its metadata.
     fn is_held(&self, _object: &Json) -> bool {
-        false
-    }
-
-    /// Returns whether the delete option `orphanDependents=false` starts a foreground deletion.
-    fn waits_for_dependents(&self) -> bool {
         false
     }
 
@@ -176,11 +150,6 @@ pub trait Strategy: Send + Sync {
     /// the generation.
     fn changes_generation(&self, new: &Json, old: &Json) -> bool {
         pintle_apimachinery::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
-    }
-
-    /// Returns the validation rule for `metadata.name`.
-    fn name_rule(&self) -> pintle_apimachinery::validate::NameRule {
-        pintle_apimachinery::validate::NameRule::Subdomain
     }
 
     /// Returns the field labels that a field selector can contain, in addition to `metadata.name` and `metadata.namespace`. Returns `None`
@@ -214,12 +183,6 @@ pub trait Strategy: Send + Sync {
     /// Returns the unique values of a stored object, such as addresses. No other object may have one of these values.
     fn claims(&self, _stored: &Json) -> Vec<String> {
         Vec::new()
-    }
-
-    /// Returns whether the store keeps decoded objects of this kind in a cache. The cache is useful for kinds whose objects are often read
-    /// while objects of other kinds are processed.
-    fn is_read_often(&self) -> bool {
-        false
     }
 
     /// Converts an object from this version to its stored form.
@@ -297,17 +260,6 @@ pub trait Strategy: Send + Sync {
         _part: Subresource,
     ) -> Outcome<Option<ExtraPermission>> {
         Ok(None)
-    }
-
-    /// Returns how objects of this kind are related to pods.
-    fn pods(&self) -> Pods {
-        Pods::Unrelated
-    }
-
-    /// Returns whether the objects of this kind are only reports, such as events. A plan, which is a dry run against a live cluster, does
-    /// not list changes of such objects.
-    fn is_report(&self) -> bool {
-        false
     }
 
     /// Returns the paths of fields whose values can be secret. By default, a plan, which is a dry run against a live cluster, does not show

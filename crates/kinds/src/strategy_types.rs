@@ -46,8 +46,9 @@ pub enum PlainFinalizers {
 }
 
 /// Describes how the objects of a kind are related to pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pods {
+    #[default]
     Unrelated,
     /// The objects are pods.
     Themselves,

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use pintle_meta::label_key_faults;
 
 /// A rule for names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NameRule {
     /// A DNS subdomain of at most 253 bytes, such as `a.b-c`.
+    #[default]
     Subdomain,
     /// A DNS subdomain that has at most this length in bytes.
     ShortSubdomain(usize),

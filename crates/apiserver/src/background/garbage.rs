@@ -276,7 +276,7 @@ impl Collector {
         object: &Stored,
         observed: u64,
     ) -> Outcome<Processed> {
-        if target.kind.strategy.is_report() {
+        if target.kind.conduct.is_report {
             return Ok(Processed::Done);
         }
         let references = object.owner_references();

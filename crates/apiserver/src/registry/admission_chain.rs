@@ -140,7 +140,7 @@ impl LimitRanges {
 impl Plugin for LimitRanges {
     fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
         let target = request.target;
-        if target.kind.strategy.pods() != Pods::Themselves {
+        if target.kind.conduct.pods != Pods::Themselves {
             return Ok(());
         }
         let ranges = attempt(request, &target.kind.resource()).map(|attempt| Self::of(registry, target, &attempt));

@@ -218,12 +218,12 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
     // The propagation policy is ignored for objects that only report information, such as events. Such objects have no dependents.
-    if kind.strategy.is_report() {
+    if kind.conduct.is_report {
         return present;
     }
     let requested = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(PropagationPolicy::Orphan),
-        (Some(false), _) if kind.strategy.waits_for_dependents() => Some(PropagationPolicy::Foreground),
+        (Some(false), _) if kind.conduct.waits_for_dependents => Some(PropagationPolicy::Foreground),
         (Some(false), _) => Some(PropagationPolicy::Background),
         (None, propagation) => propagation,
     };

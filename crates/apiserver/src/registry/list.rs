@@ -329,7 +329,7 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
 
 /// Returns whether kube-apiserver reads objects of the kind only from etcd, and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
-    kind.strategy.is_report()
+    kind.conduct.is_report
 }
 
 /// Parses the resource version of a list. The version must be an integer. An empty text means 0.

@@ -167,7 +167,7 @@ impl<'a> Write<'a> {
         let kind = &self.target.kind;
         let new = &mut self.new;
         match (self.old, self.target.subresource) {
-            (None, _) if kind.splits_status() && !kind.strategy.keeps_sent_status() => new.unset("status"),
+            (None, _) if kind.splits_status() && !kind.conduct.keeps_sent_status => new.unset("status"),
             (Some(old), Subresource::Status) => keep_all_but_status(new, old, kind),
             (Some(old), Subresource::None) if kind.splits_status() => restore_member(new, old, "status"),
             _ => (),
@@ -195,7 +195,7 @@ impl<'a> Write<'a> {
         let errors = match self.old {
             None => {
                 let own = kind.strategy.validate_create(&self.new);
-                let first_own = kind.strategy.checks_metadata_last() && !own.is_empty();
+                let first_own = kind.conduct.checks_metadata_last && !own.is_empty();
                 let of_metadata = || pintle_kinds::object_meta::errors(kind, &self.new);
                 [if first_own { FieldErrors::default() } else { of_metadata() }, own]
             }
@@ -248,8 +248,8 @@ fn keep_identity(new: &mut Json, old: &Json) {
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];
-    restore_except(new, old, if kind.strategy.status_keeps_metadata() { &status_fields[..3] } else { &status_fields });
-    if kind.strategy.status_keeps_metadata()
+    restore_except(new, old, if kind.conduct.status_keeps_metadata { &status_fields[..3] } else { &status_fields });
+    if kind.conduct.status_keeps_metadata
         && let Some(metadata) = new.get_mut("metadata")
     {
         match managed {

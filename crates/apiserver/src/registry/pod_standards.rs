@@ -84,7 +84,7 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     if !matches!(request.operation, Operation::Create | Operation::Update) {
         return None;
     }
-    let subject = match (target.kind.strategy.pods(), target.subresource) {
+    let subject = match (target.kind.conduct.pods, target.subresource) {
         (Pods::Themselves, Subresource::None | Subresource::EphemeralContainers | Subresource::Resize) => {
             request.old.is_none_or(|old| changes_containers(new, old)).then_some(StandardsTarget::Pod)?
         }

@@ -5,7 +5,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, policy_errors, static_suffix_warning};
@@ -22,14 +21,6 @@ pub(crate) struct AdmissionPolicy {
 }
 
 impl Strategy for AdmissionPolicy {
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
-    }
-
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.at("/spec/validations").is_some() || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into()) {
             object.set("status", pintle_json::Map::new());

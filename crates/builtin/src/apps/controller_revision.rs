@@ -5,7 +5,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 
 /// The strategy of ControllerRevision in `apps/v1`.
@@ -13,10 +12,6 @@ use pintle_kinds::table::{Cell, Table};
 pub(crate) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn defaults(&self, object: &mut Json) {
         object.set_default("revision", 0);
     }

@@ -6,9 +6,9 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::query::parse_int;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -103,10 +103,6 @@ impl Strategy for DaemonSet {
         errors.extend(selector_changed(new, old));
         errors.extend(self.validate_create(new));
         errors
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom(TEMPLATE)
     }
 
     fn table(&self) -> Table {

@@ -7,7 +7,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::reset::Reset;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Scale, Strategy};
+use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -115,10 +115,6 @@ impl Strategy for Deployment {
                 errors
             }
         }
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom(TEMPLATE)
     }
 
     fn table(&self) -> Table {

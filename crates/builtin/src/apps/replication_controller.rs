@@ -6,7 +6,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Scale, Strategy};
+use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_spec};
 use crate::core::pod::{template_warnings, validate_template};
@@ -87,10 +87,6 @@ impl Strategy for ReplicationController {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["status.replicas"])
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom(TEMPLATE)
     }
 
     fn table(&self) -> Table {

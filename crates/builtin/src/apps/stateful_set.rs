@@ -8,7 +8,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Scale, Strategy};
+use pintle_kinds::{Scale, Strategy};
 
 use super::{TEMPLATE, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
@@ -123,14 +123,6 @@ impl Strategy for StatefulSet {
             errors.push(FieldError::forbidden("spec", why));
         }
         errors
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Label
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom(TEMPLATE)
     }
 
     fn table(&self) -> Table {

@@ -2,11 +2,11 @@
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Strategy};
 
 use super::{job_errors, job_warnings};
 use crate::core::pod::pod_template;
@@ -75,14 +75,6 @@ impl Strategy for CronJob {
 
     fn validate_update(&self, new: &Json, _: &Json, part: Subresource) -> FieldErrors {
         if part != Subresource::None { FieldErrors::default() } else { self.validate_create(new) }
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::ShortSubdomain(52)
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom("/spec/jobTemplate/spec/template")
     }
 
     fn table(&self) -> Table {

@@ -6,10 +6,9 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::{selects_labels, structured};
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::{Json, Text, json};
+use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{self, Cell, Table};
-use pintle_kinds::{Pods, Strategy};
 use pintle_meta::GroupVersionKind;
 
 use super::{job_errors, job_spec, job_warnings};
@@ -23,10 +22,6 @@ const GENERATED: [&str; 4] =
 pub(crate) struct Job;
 
 impl Strategy for Job {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeThenUpdate
-    }
-
     fn unknown_field_label(&self, _: &GroupVersionKind, label: &str) -> String {
         format!("field label \"{label}\" not supported for Job")
     }
@@ -152,10 +147,6 @@ impl Strategy for Job {
 
     fn field(&self, object: &Json, label: &str) -> Option<String> {
         (label == "status.successful").then(|| object.integer("/status/succeeded").unwrap_or(0).to_string())
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom("/spec/template")
     }
 
     fn table(&self) -> Table {

@@ -4,7 +4,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{self, Cell, Table};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
@@ -14,10 +13,6 @@ use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
 pub(crate) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         errors.extend(key_errors(object, "data"));

@@ -7,7 +7,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{self, Cell, Table};
 
 use crate::network_rules::{ip_errors, is_own_address, special_address};
@@ -18,10 +17,6 @@ use crate::warnings;
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn deprecation(&self) -> Option<&str> {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }

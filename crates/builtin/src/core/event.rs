@@ -8,7 +8,7 @@ use pintle_json::Json;
 use jiff::Timestamp;
 use pintle_apimachinery::object::{metadata, text};
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
@@ -50,18 +50,6 @@ impl Strategy for CoreEvent {
 
     fn validate_update(&self, new: &Json, _: &Json, _: Subresource) -> FieldErrors {
         errors(new, "reportingComponent")
-    }
-
-    fn checks_metadata_last(&self) -> bool {
-        true
-    }
-
-    fn is_report(&self) -> bool {
-        true
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

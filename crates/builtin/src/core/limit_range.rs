@@ -5,7 +5,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faul
 use pintle_json::{Json, Text};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_schema::quantity;
 
 use super::pod::{container_resource_errors, resource_name_errors};
@@ -15,14 +14,6 @@ use super::pod::{container_resource_errors, resource_name_errors};
 pub(crate) struct LimitRange;
 
 impl Strategy for LimitRange {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Whole
-    }
-
-    fn is_read_often(&self) -> bool {
-        true
-    }
-
     fn defaults(&self, object: &mut Json) {
         let Some(spec) = object.member("spec") else { return };
         for limit in spec.items_mut("limits").filter(|limit| limit.text("/type") == "Container") {

@@ -3,11 +3,10 @@
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{metadata, restore_member};
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, qualified_name_faults};
+use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
 use pintle_json::{Json, json};
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Kind, Pods, Strategy};
+use pintle_kinds::{Kind, Strategy};
 
 /// The name of the resource in the store.
 pub const NAMESPACES: &str = "namespaces";
@@ -37,10 +36,6 @@ impl Namespace {
 }
 
 impl Strategy for Namespace {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeThenUpdate
-    }
-
     fn defaults(&self, object: &mut Json) {
         Self::label(object);
         object.member("spec");
@@ -137,20 +132,8 @@ impl Strategy for Namespace {
         object.list("/spec/finalizers").any(Json::is_string)
     }
 
-    fn waits_for_dependents(&self) -> bool {
-        true
-    }
-
     fn name_in_conflicts<'a>(&self, kind: &'a Kind) -> &'a str {
         &kind.plural
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::Inside
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Label
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

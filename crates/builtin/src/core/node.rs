@@ -7,7 +7,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, label_value_faults};
 use pintle_json::{Json, Text, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Strategy, Stream};
 
@@ -35,16 +34,8 @@ const NODE_INFO: &[&str] = &[
 ];
 
 impl Strategy for Node {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeThenUpdate
-    }
-
     fn stream(&self, subresource: Subresource) -> Option<Stream> {
         (subresource == Subresource::Proxy).then_some(proxy::OF_NODE)
-    }
-
-    fn keeps_sent_status(&self) -> bool {
-        true
     }
 
     fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {

@@ -8,7 +8,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, Text, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 use pintle_schema::quantity;
 
@@ -22,10 +21,6 @@ use crate::warnings;
 pub(crate) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeTwice
-    }
-
     fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
         if subresource != Subresource::None {
             return Vec::new();

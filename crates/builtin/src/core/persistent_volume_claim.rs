@@ -9,7 +9,6 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::label_selector::selector_errors;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 use pintle_meta::GroupResource;
 use pintle_schema::quantity;
@@ -29,10 +28,6 @@ const DEFAULT_STORAGE_CLASS: [&str; 2] =
 const SIZE: &str = "/spec/resources/requests/storage";
 
 impl Strategy for PersistentVolumeClaim {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn warnings(&self, object: &Json, _: Option<&Json>, subresource: Subresource) -> Vec<String> {
         if subresource != Subresource::None {
             return Vec::new();

@@ -41,11 +41,10 @@ use pintle_apimachinery::object::{metadata, restore_member, set_metadata};
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::post_handler::PostHandler;
 use pintle_kinds::reset::Reset;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Strategy, Stream};
+use pintle_kinds::{Strategy, Stream};
 use pintle_meta::GroupResource;
 
 use crate::warnings;
@@ -91,10 +90,6 @@ const POD_FIELD_LABELS: &[&str] = &[
 ];
 
 impl Strategy for Pod {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn field_label<'a>(&self, label: &'a str) -> &'a str {
         if label == "spec.host" { "spec.nodeName" } else { label }
     }
@@ -220,10 +215,6 @@ impl Strategy for Pod {
                 ("", "Node"),
             ],
         }
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::Themselves
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

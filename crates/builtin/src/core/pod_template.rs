@@ -3,8 +3,8 @@
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
+use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, Table};
-use pintle_kinds::{Pods, Strategy};
 
 use super::pod::{pod_template, template_warnings, validate_template};
 
@@ -28,10 +28,6 @@ impl Strategy for PodTemplate {
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
         validate_template(&object["template"], "template")
-    }
-
-    fn pods(&self) -> Pods {
-        Pods::MadeFrom("/template")
     }
 
     fn table(&self) -> Table {

@@ -80,10 +80,6 @@ fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
 pub(crate) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
-    fn is_read_often(&self) -> bool {
-        true
-    }
-
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => REQUESTED.iter().filter_map(|resource| requests_above_limits(object, resource)).collect(),

@@ -6,7 +6,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors};
@@ -26,10 +25,6 @@ const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
 ];
 
 impl Strategy for Secret {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn defaults(&self, object: &mut Json) {
         if object.text("/type").is_empty() {
             object.set("type", "Opaque");

@@ -11,7 +11,7 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::table::{self, Cell, Table};
 use pintle_kinds::{Strategy, Stream};
@@ -138,10 +138,6 @@ impl Strategy for Service {
             Subresource::None => field_warnings(object),
             _ => warnings::load_balancer(object),
         }
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Label
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

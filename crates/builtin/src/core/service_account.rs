@@ -6,7 +6,6 @@ use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::post_handler::PostHandler;
 use pintle_kinds::table::{Cell, Table};
 
@@ -17,10 +16,6 @@ use crate::warnings;
 pub(crate) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         keep_secret_names(object);
     }

@@ -1,9 +1,7 @@
 //! The kind ResourceClaim of the group `resource.k8s.io`.
 
-use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 
 use super::claim_defaults;
@@ -19,14 +17,6 @@ impl Strategy for ResourceClaim {
 
     fn table(&self) -> Table {
         &[("Name", Cell::Name), ("State", Cell::Computed(state)), ("Age", Cell::Age)]
-    }
-
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 

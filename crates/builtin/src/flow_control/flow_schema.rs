@@ -6,8 +6,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
@@ -17,14 +15,6 @@ use pintle_kinds::{Kinds, Strategy};
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Whole
-    }
-
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         // As in kube-apiserver, a schema without rules matches no request.
         if object.list("/spec/rules").next().is_some() { object_warning(object, FLOW_CONTROL) } else { Vec::new() }
@@ -60,10 +50,6 @@ impl Strategy for FlowSchema {
                 }),
             ),
         ]
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 

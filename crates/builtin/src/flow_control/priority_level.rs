@@ -6,8 +6,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
@@ -17,14 +15,6 @@ use pintle_kinds::{Kinds, Strategy};
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Whole
-    }
-
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         object_warning(object, FLOW_CONTROL)
     }
@@ -66,10 +56,6 @@ impl Strategy for PriorityLevelConfiguration {
             ("QueueLengthLimit", Cell::ScalarOr("/spec/limited/limitResponse/queuing/queueLengthLimit", "<none>")),
             ("Age", Cell::Age),
         ]
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }
 

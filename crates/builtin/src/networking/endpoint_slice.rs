@@ -6,7 +6,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, label_val
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{self, Cell, Table};
 
 use crate::network_rules::{PROTOCOLS, domain_errors, ip_errors, is_own_address, special_address, strict_ip_errors};
@@ -19,10 +18,6 @@ const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslice
 pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::Whole
-    }
-
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() && object.text("/addressType") == "FQDN" {

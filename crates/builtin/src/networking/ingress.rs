@@ -7,7 +7,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{self, Cell, Table};
 use pintle_meta::GroupResource;
 
@@ -27,10 +26,6 @@ const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn warnings(&self, object: &Json, old: Option<&Json>, subresource: Subresource) -> Vec<String> {
         let annotated =
             warnings::is_annotated(object, INGRESS_CLASS_ANNOTATION) && !object.has("/spec/ingressClassName");

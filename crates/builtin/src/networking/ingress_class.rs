@@ -5,7 +5,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_erro
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 
 use super::ingress::reference;
@@ -15,10 +14,6 @@ use super::ingress::reference;
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::UpdateThenWhole
-    }
-
     fn defaults(&self, object: &mut Json) {
         if let Some(parameters) = object.at_mut("/spec/parameters").filter(|parameters| parameters.is_object()) {
             parameters.set_default("scope", "Cluster");

@@ -14,10 +14,6 @@ use pintle_kinds::{Kinds, Strategy};
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
-    fn name_rule(&self) -> NameRule {
-        NameRule::IpAddress
-    }
-
     fn validate_create(&self, object: &Json) -> FieldErrors {
         if !object.has("/spec/parentRef") {
             return FieldErrors::from([FieldError::required("spec.parentRef", "")]);

@@ -1,9 +1,7 @@
 //! The kind ServiceCIDR of the group `networking.k8s.io`.
 
 use pintle_apimachinery::cluster::Cluster;
-use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{SERVICE_RANGES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
@@ -19,13 +17,5 @@ impl Strategy for ServiceCidr {
 
     fn table(&self) -> Table {
         &[("Name", Cell::Name), ("CIDRs", Cell::Joined("/spec/cidrs")), ("Age", Cell::Age)]
-    }
-
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }

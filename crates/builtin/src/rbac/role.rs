@@ -4,10 +4,9 @@ use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::selector::structured;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::without_effect::{IMPERSONATION, without_effect};
 use pintle_kinds::{Kinds, Strategy};
 
@@ -18,10 +17,6 @@ pub(crate) struct Role {
 }
 
 impl Strategy for Role {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeThenUpdate
-    }
-
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Json) {
         if object.get("rules").is_none_or(Json::is_empty) {
             object.set("rules", Json::Null);
@@ -77,9 +72,5 @@ impl Strategy for Role {
             .map(|verb| without_effect(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION))
             .into_iter()
             .collect()
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
     }
 }

@@ -4,7 +4,6 @@ use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{RBAC_GROUP, Strategy};
 
@@ -15,10 +14,6 @@ pub(crate) struct RoleBinding {
 }
 
 impl Strategy for RoleBinding {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeThenUpdate
-    }
-
     fn defaults(&self, object: &mut Json) {
         if let Some(role) = object.member("roleRef") {
             role.set_default("apiGroup", RBAC_GROUP);
@@ -54,10 +49,6 @@ impl Strategy for RoleBinding {
             errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }
         errors
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
     }
 
     fn table(&self) -> Table {

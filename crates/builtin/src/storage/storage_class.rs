@@ -5,7 +5,6 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults, q
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
-use pintle_kinds::object_meta::MetadataChecks;
 use pintle_kinds::table::{Cell, Table};
 
 use crate::warnings;
@@ -16,10 +15,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
-    fn metadata_checks(&self) -> MetadataChecks {
-        MetadataChecks::WholeThenUpdate
-    }
-
     fn warnings(&self, object: &Json, _: Option<&Json>, _: Subresource) -> Vec<String> {
         let mut found = Vec::new();
         for (at, topology) in object.list("/allowedTopologies").enumerate() {

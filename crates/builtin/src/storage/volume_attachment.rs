@@ -1,12 +1,10 @@
 //! The kind VolumeAttachment of `storage.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::Context;
-use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
-use pintle_kinds::reset::{ALL_BUT_STATUS, Reset};
 use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::volume_plugins::driver_errors;
@@ -16,10 +14,6 @@ use crate::core::pod::volume_plugins::driver_errors;
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn status_keeps_metadata(&self) -> bool {
-        true
-    }
-
     fn defaults(&self, object: &mut Json) {
         if let Some(status) = object.member("status") {
             status.set_default("attached", false);
@@ -57,9 +51,5 @@ impl Strategy for VolumeAttachment {
             ("Attached:boolean", Cell::Boolean("/status/attached")),
             ("Age", Cell::Age),
         ]
-    }
-
-    fn reset_fields(&self, subresource: Subresource) -> Option<Reset> {
-        (subresource == Subresource::Status).then_some(ALL_BUT_STATUS)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
 use pintle_kinds::check::Check;
 use pintle_kinds::table::Table;
@@ -62,14 +62,6 @@ impl Strategy for Event {
         }
         found.extend(fixed_errors(new, old));
         found
-    }
-
-    fn is_report(&self) -> bool {
-        true
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::Subdomain
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
