@@ -231,9 +231,10 @@ impl<'a> Bounds<'a> {
             return say("no limit is specified or limit is 0".into());
         }
         let ratio = limit as f64 / requested as f64;
-        let too_far = match most.whole() <= MAX_IN_MILLI {
-            true => ratio * 1000.0 > most.milli() as f64,
-            false => ratio > most.whole() as f64,
+        let too_far = if most.whole() <= MAX_IN_MILLI {
+            ratio * 1000.0 > most.milli() as f64
+        } else {
+            ratio > most.whole() as f64
         };
         if too_far { say(format!("provided ratio is {ratio:.6}")) } else { None }
     }
@@ -250,10 +251,7 @@ fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
 }
 
 fn comparable(amount: Quantity, all: &[Quantity]) -> i128 {
-    match all.iter().all(|one| one.whole() <= MAX_IN_MILLI) {
-        true => amount.milli(),
-        false => amount.whole(),
-    }
+    if all.iter().all(|one| one.whole() <= MAX_IN_MILLI) { amount.milli() } else { amount.whole() }
 }
 
 #[cfg(test)]

@@ -75,9 +75,10 @@ pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Resu
 /// Returns the hard limits of the quota that apply to the object. The result is empty if the scopes of the quota do not include the
 /// object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
-    match scope::covers(quota, attempt, attempt.object) {
-        true => Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource)),
-        false => Amounts::default(),
+    if scope::covers(quota, attempt, attempt.object) {
+        Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource))
+    } else {
+        Amounts::default()
     }
 }
 

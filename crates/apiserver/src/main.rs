@@ -255,10 +255,7 @@ mod platform {
     /// Sets the mode of the file, so that only the owner can access the file. The file may already have existed with another mode. A
     /// special file, such as a pipe, has no mode that could be set.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
-        match file.metadata()?.is_file() {
-            true => file.set_permissions(Permissions::from_mode(0o600)),
-            false => Ok(()),
-        }
+        if file.metadata()?.is_file() { file.set_permissions(Permissions::from_mode(0o600)) } else { Ok(()) }
     }
 }
 

@@ -95,9 +95,10 @@ impl Registry {
         };
         let db = Db::new(config.first_revision, history, draft, clock.clone());
         let db = Arc::new(db.keeping_trees_of(pintle_builtin::is_read_often));
-        let kinds = match config.coordinated_leader_election {
-            true => pintle_builtin::coordinated_kinds(),
-            false => pintle_builtin::kinds(),
+        let kinds = if config.coordinated_leader_election {
+            pintle_builtin::coordinated_kinds()
+        } else {
+            pintle_builtin::kinds()
         };
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {

@@ -102,10 +102,7 @@ impl ApiServer {
         config: ApiServerConfig,
         upstream: Option<Upstream>,
     ) -> Result<Self, StartError> {
-        match config.own_thread {
-            true => thread::start(config, upstream).await,
-            false => Self::launch(config, upstream).await,
-        }
+        if config.own_thread { thread::start(config, upstream).await } else { Self::launch(config, upstream).await }
     }
 
     /// Starts the server on the current runtime.
@@ -118,12 +115,11 @@ impl ApiServer {
         if address.ip().is_unspecified() {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
         }
-        let (acceptor, ca) = match config.tls {
-            true => {
-                let (acceptor, ca) = tls::acceptor(address.ip(), config.seed).map_err(StartError::Tls)?;
-                (Some(acceptor), Some(ca))
-            }
-            false => (None, None),
+        let (acceptor, ca) = if config.tls {
+            let (acceptor, ca) = tls::acceptor(address.ip(), config.seed).map_err(StartError::Tls)?;
+            (Some(acceptor), Some(ca))
+        } else {
+            (None, None)
         };
         let token = tokens.as_mut().map(|tokens| {
             let text = token(config.seed)?;

@@ -35,12 +35,11 @@ pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     if !wanted.name.is_empty() {
         return Ok(Some(wanted));
     }
-    match wanted == User::default() {
-        true => Ok(None),
-        false => {
-            let why = "impersonation headers name a group, a uid or extra data, but no user";
-            Err(Failure { early: true, ..Failure::bad_request(why) })
-        }
+    if wanted == User::default() {
+        Ok(None)
+    } else {
+        let why = "impersonation headers name a group, a uid or extra data, but no user";
+        Err(Failure { early: true, ..Failure::bad_request(why) })
     }
 }
 

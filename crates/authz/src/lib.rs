@@ -119,9 +119,10 @@ impl Authenticator {
         let Some(user) = self.tokens.as_ref().and_then(|tokens| tokens.user(token)) else {
             return self.accounts.user(cluster, token, audiences, now);
         };
-        match audiences.iter().any(|audience| audience == ISSUER) {
-            true => Ok((user.clone().with_implied_group(), vec![ISSUER.into()])),
-            false => Err(InvalidToken::default()),
+        if audiences.iter().any(|audience| audience == ISSUER) {
+            Ok((user.clone().with_implied_group(), vec![ISSUER.into()]))
+        } else {
+            Err(InvalidToken::default())
         }
     }
 }

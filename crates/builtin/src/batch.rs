@@ -66,10 +66,8 @@ fn job_errors(spec: &Json, path: &str) -> FieldErrors {
     let plain = matches!(spec.text("/completionMode"), "" | "NonIndexed");
     needs_indexes.retain(|field| plain && spec.get(field).is_some_and(|value| !value.is_null()));
     let restart = template.text("/spec/restartPolicy");
-    let replacement: &[&str] = match spec.has("/podFailurePolicy") {
-        true => &["Failed"],
-        false => &["Failed", "TerminatingOrFailed"],
-    };
+    let replacement: &[&str] =
+        if spec.has("/podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
     Check::at(spec, path)
         .not_negative(&[
             "parallelism",

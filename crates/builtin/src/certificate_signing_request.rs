@@ -224,9 +224,10 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
 /// Validates the issued certificate, if there is one.
 fn certificate_error(object: &Json) -> Option<FieldError> {
     let text = object.text("/status/certificate");
-    let why = match text.is_empty() {
-        true => return None,
-        false => check_certificates(&STANDARD.decode(text).unwrap_or_default()).err()?,
+    let why = if text.is_empty() {
+        return None;
+    } else {
+        check_certificates(&STANDARD.decode(text).unwrap_or_default()).err()?
     };
     Some(FieldError::invalid_text("status.certificate", "<certificate data>", why))
 }

@@ -30,12 +30,11 @@ pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
                 found.push(Block { content, ..block });
             }
         } else if let Some((block, in_body)) = &mut open {
-            match !*in_body && line.contains(':') {
-                true => block.has_headers = true,
-                false => {
-                    *in_body = true;
-                    body.extend(line.chars().filter(|c| !c.is_whitespace()));
-                }
+            if !*in_body && line.contains(':') {
+                block.has_headers = true
+            } else {
+                *in_body = true;
+                body.extend(line.chars().filter(|c| !c.is_whitespace()));
             }
         }
     }

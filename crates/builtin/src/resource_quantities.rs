@@ -53,9 +53,10 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
 /// not belong to Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
-    match why.is_empty() && is_native(name) && name != "storage" {
-        true => FieldErrors::from([FieldError::unsupported(field, &name.into(), &["storage"])]),
-        false => why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect(),
+    if why.is_empty() && is_native(name) && name != "storage" {
+        FieldErrors::from([FieldError::unsupported(field, &name.into(), &["storage"])])
+    } else {
+        why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect()
     }
 }
 

@@ -48,10 +48,8 @@ fn read(line: &'static str) -> Option<Kind> {
     let says = |word: &str| conduct.split(',').any(|known| known == word);
     let value = |name: &str| conduct.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let stored: Option<GroupVersion> = value("stored").and_then(|version| version.parse().ok());
-    let stored_version = match says("transient") || says("readonly") {
-        true => None,
-        false => Some(stored.unwrap_or_else(|| version.clone())),
-    };
+    let stored_version =
+        if says("transient") || says("readonly") { None } else { Some(stored.unwrap_or_else(|| version.clone())) };
     let store = match (version.group.as_str(), kind) {
         ("events.k8s.io", "Event") => GroupResource::new("", "events"),
         (group, _) => GroupResource::new(group, plural),

@@ -71,10 +71,7 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     if issues.is_empty() {
         validate::literals(&checked, &mut issues);
     }
-    match issues.is_empty() {
-        true => Ok(checked),
-        false => Err(issues.into_error(text)),
-    }
+    if issues.is_empty() { Ok(checked) } else { Err(issues.into_error(text)) }
 }
 
 /// The maximum number of expressions that one traversal of the tree may visit. If a traversal visits an expression several times, each

@@ -53,9 +53,9 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [Overload])>
 fn overload(line: &'static str, for_patches: bool) -> Option<(&'static str, Overload)> {
     let (id, signature) = line.split_once(" = ")?;
     let (call, result) = signature.rsplit_once(" -> ")?;
-    let (receiver, call) = match call.starts_with('(') {
-        true => call[1..].split_once(").").map(|(receiver, call)| (Some(receiver), call))?,
-        false => (None, call),
+    let (receiver, call) = match call.strip_prefix('(') {
+        Some(rest) => rest.split_once(").").map(|(receiver, call)| (Some(receiver), call))?,
+        None => (None, call),
     };
     let open = call.find('(')?;
     let (name, args) = (&call[..open], call[open..].strip_prefix('(')?.strip_suffix(')')?);

@@ -216,10 +216,7 @@ fn word(text: &str) -> Scan {
 fn escaped(text: &str) -> Scan {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' ');
     let end = 1 + text[1..].find(|c| !inner(c)).unwrap_or(text.len() - 1);
-    match text[end..].starts_with('`') && end > 1 {
-        true => Scan::Token(Token::EscapedIdent, end + 1),
-        false => failure(text, end),
-    }
+    if text[end..].starts_with('`') && end > 1 { Scan::Token(Token::EscapedIdent, end + 1) } else { failure(text, end) }
 }
 
 fn digits(bytes: &[u8]) -> usize {

@@ -102,9 +102,10 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
         let first = args.first();
         // As in cel-go, the message is shorter if the value has methods, or if the operator accepts the value as an
         // operand.
-        return match first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
-            true => Failure::no_overload(),
-            false => Failure::new(format!("no such overload: {name}")),
+        return if first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
+            Failure::no_overload()
+        } else {
+            Failure::new(format!("no such overload: {name}"))
         };
     }
     if let ("flatten", [receiver, depth @ ..]) = (name, args) {

@@ -37,10 +37,7 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
             0
         }
     };
-    match issues.is_empty() {
-        true => Ok(Ast { exprs: parser.builder.exprs, root }),
-        false => Err(CompileError::new(text, issues)),
-    }
+    if issues.is_empty() { Ok(Ast { exprs: parser.builder.exprs, root }) } else { Err(CompileError::new(text, issues)) }
 }
 
 /// The reason why the parser stopped early.
@@ -183,9 +180,10 @@ impl<'a> Parser<'a> {
 
 fn enter(nesting: &mut u32) -> Parsed<()> {
     *nesting += 1;
-    match *nesting > MAX_NESTING {
-        true => Err(Stop::Limit(format!("expression recursion limit exceeded: {MAX_NESTING}"))),
-        false => Ok(()),
+    if *nesting > MAX_NESTING {
+        Err(Stop::Limit(format!("expression recursion limit exceeded: {MAX_NESTING}")))
+    } else {
+        Ok(())
     }
 }
 

@@ -159,9 +159,10 @@ impl<'p> Scanner<'p> {
 
     /// Writes a literal character, inside or outside of a class.
     fn literal(&mut self, c: char) {
-        match c.is_ascii_alphanumeric() || !c.is_ascii() {
-            true => self.out.push(c),
-            false => self.out.push_str(&format!("\\x{{{:X}}}", u32::from(c))),
+        if c.is_ascii_alphanumeric() || !c.is_ascii() {
+            self.out.push(c)
+        } else {
+            self.out.push_str(&format!("\\x{{{:X}}}", u32::from(c)))
         }
     }
 
@@ -176,14 +177,13 @@ impl<'p> Scanner<'p> {
     /// Reads a repetition operator of this length, and a following `?`, which makes the operator lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
-        match self.flags.is_empty() || self.peek() != Some('?') {
-            true => self.copy_to(start + length),
-            false => {
-                // Write `{0,1}` instead of `?`. If the part before the flags ends with an operator, a `?` would make
-                // this operator lazy.
-                self.at += length;
-                self.out.push_str("{0,1}");
-            }
+        if self.flags.is_empty() || self.peek() != Some('?') {
+            self.copy_to(start + length)
+        } else {
+            // Write `{0,1}` instead of `?`, because the part before the flags can end with an operator that a `?`
+            // would make lazy.
+            self.at += length;
+            self.out.push_str("{0,1}");
         }
         if self.peek() == Some('?') {
             self.copy_to(self.at + 1);

@@ -52,9 +52,10 @@ impl Timestamp {
     ///
     /// Fails if the year of the timestamp is not between 1 and 9999.
     pub fn new(seconds: i64, nanos: u32) -> Result<Self, Failure> {
-        match RANGE.contains(&seconds) {
-            true => Ok(Self { seconds, nanos: nanos % NANOS as u32, offset: 0 }),
-            false => Err(overflow()),
+        if RANGE.contains(&seconds) {
+            Ok(Self { seconds, nanos: nanos % NANOS as u32, offset: 0 })
+        } else {
+            Err(overflow())
         }
     }
 
@@ -130,9 +131,10 @@ impl Timestamp {
         let unknown = || Failure::new(format!("unknown time zone {zone}"));
         if let Some((hours, minutes)) = zone.split_once(':') {
             let (hours, minutes) = (atoi(hours)?, atoi(minutes)?);
-            let minutes = match zone.starts_with('-') {
-                true => hours.saturating_mul(60).saturating_sub(minutes),
-                false => hours.saturating_mul(60).saturating_add(minutes),
+            let minutes = if zone.starts_with('-') {
+                hours.saturating_mul(60).saturating_sub(minutes)
+            } else {
+                hours.saturating_mul(60).saturating_add(minutes)
             };
             return Some(minutes.saturating_mul(60)).filter(|offset| offset.abs() < MAX_OFFSET).ok_or_else(unknown);
         }
@@ -301,10 +303,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         }
         rest = after;
     }
-    match negative {
-        true => Some((total as i64).wrapping_neg()),
-        false => i64::try_from(total).ok(),
-    }
+    if negative { Some((total as i64).wrapping_neg()) } else { i64::try_from(total).ok() }
 }
 
 fn unit_nanos(unit: &str) -> Option<u64> {

@@ -141,9 +141,12 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state. A
     /// caller that holds a lock can drop the state later. The call can drop its arguments, but it does not drop any other objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
-        self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
-            true => fifo.update(old, new),
-            false => Waiting::Recreated { last: old, final_state_known: false, object: new },
+        self.present(key, new, |fifo, new| {
+            if (fifo.same_identity)(&old, &new) {
+                fifo.update(old, new)
+            } else {
+                Waiting::Recreated { last: old, final_state_known: false, object: new }
+            }
         })
     }
 

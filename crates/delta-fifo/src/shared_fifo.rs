@@ -181,10 +181,9 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// Dropping the future has no effect.
     pub fn room(&self) -> Wait<impl Future<Output = Guard<'_, Q>> + Unpin> {
-        self.wait_until(|guard| match guard.len() < self.config.bound || guard.is_closed() {
-            true => Ok(guard),
-            false => Err(guard),
-        })
+        self.wait_until(
+            |guard| if guard.len() < self.config.bound || guard.is_closed() { Ok(guard) } else { Err(guard) },
+        )
     }
 
     /// Waits until `pop` returns items, and returns these items. While the caller processes the items, the queue is

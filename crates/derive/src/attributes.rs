@@ -284,16 +284,18 @@ pub(crate) fn is_kind(kind: &str) -> bool {
 
 fn checked_group(group: LitStr) -> Result<LitStr> {
     let text = group.value();
-    match text.contains('.') && text.split('.').all(is_label) {
-        true => Ok(group),
-        false => Err(Error::new(group.span(), "a group is a DNS name in lower case, such as \"example.com\"")),
+    if text.contains('.') && text.split('.').all(is_label) {
+        Ok(group)
+    } else {
+        Err(Error::new(group.span(), "a group is a DNS name in lower case, such as \"example.com\""))
     }
 }
 
 fn checked_version(version: LitStr) -> Result<LitStr> {
     let text = version.value();
-    match is_label(&text) && text.starts_with(|first: char| first.is_ascii_lowercase()) {
-        true => Ok(version),
-        false => Err(Error::new(version.span(), "a version is a DNS label, such as \"v1\" or \"v1alpha1\"")),
+    if is_label(&text) && text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        Ok(version)
+    } else {
+        Err(Error::new(version.span(), "a version is a DNS label, such as \"v1\" or \"v1alpha1\""))
     }
 }

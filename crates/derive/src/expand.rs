@@ -47,9 +47,10 @@ fn check_shape(input: &DeriveInput) -> Result<bool> {
         _ => return Err(Error::new_spanned(&input.ident, "a resource is a struct")),
     };
     let has = |name: &str| fields.iter().any(|field| field.ident.as_ref().is_some_and(|ident| ident == name));
-    match has("metadata") {
-        true => Ok(has("status")),
-        false => Err(Error::new_spanned(&input.ident, "a resource has a field `metadata: ObjectMeta`")),
+    if has("metadata") {
+        Ok(has("status"))
+    } else {
+        Err(Error::new_spanned(&input.ident, "a resource has a field `metadata: ObjectMeta`"))
     }
 }
 

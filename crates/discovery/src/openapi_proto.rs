@@ -134,9 +134,10 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {
-    match nests_deeper(value, MAX_BLOCK_DEPTH) {
-        true => pintle_schema::write_yaml_line(value),
-        false => pintle_schema::write_yaml(value),
+    if nests_deeper(value, MAX_BLOCK_DEPTH) {
+        pintle_schema::write_yaml_line(value)
+    } else {
+        pintle_schema::write_yaml(value)
     }
 }
 

@@ -33,10 +33,8 @@ struct PathItem<'a> {
 pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
-    let collection = match kind.namespaced() {
-        true => format!("{root}/namespaces/{{namespace}}/{}", kind.plural),
-        false => everywhere.clone(),
-    };
+    let collection =
+        if kind.namespaced() { format!("{root}/namespaces/{{namespace}}/{}", kind.plural) } else { everywhere.clone() };
     let object = format!("{collection}/{{name}}");
     let item = |path: String, verbs: &[Verb]| PathItem {
         kind,

@@ -77,8 +77,9 @@ fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")
             || (status.reason == Some(Reason::Forbidden) && status.message.contains("being terminated"))
     });
-    match error.is_already_exists() || is_terminating {
-        true => tracing::debug!(%key, reason, %error, "an event was rejected"),
-        false => tracing::warn!(%key, reason, %error, "an event could not be written"),
+    if error.is_already_exists() || is_terminating {
+        tracing::debug!(%key, reason, %error, "an event was rejected")
+    } else {
+        tracing::warn!(%key, reason, %error, "an event could not be written")
     }
 }

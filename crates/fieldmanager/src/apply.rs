@@ -275,12 +275,11 @@ fn prune_in(
         let other = VersionView::of(ctx, version).unwrap_or_else(|| VersionView::own(ctx));
         let convert =
             |object: &Json| view.convert_back(object).and_then(|object| other.converted(&object).map(Cow::into_owned));
-        let kept = match own(version) {
-            true => keep_owned(of, merged, &pruned, &owned),
-            false => {
-                let kept = keep_owned(other.schema.root(), &convert(merged)?, &convert(&pruned)?, &owned);
-                other.convert_back(&kept).and_then(|kept| view.converted(&kept).map(Cow::into_owned))?
-            }
+        let kept = if own(version) {
+            keep_owned(of, merged, &pruned, &owned)
+        } else {
+            let kept = keep_owned(other.schema.root(), &convert(merged)?, &convert(&pruned)?, &owned);
+            other.convert_back(&kept).and_then(|kept| view.converted(&kept).map(Cow::into_owned))?
         };
         pruned = kept;
     }

@@ -152,15 +152,16 @@ fn check_items(of: &ListType, items: &[Json], path: &mut String, errors: &mut Va
     let associative = of.topology != pintle_schema::Topology::Atomic;
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
-        let step = match associative {
-            true => match PathElement::of_item(of, item) {
+        let step = if associative {
+            match PathElement::of_item(of, item) {
                 Ok(step) => step,
                 Err(why) => {
                     errors.push(path, &format!("element {at}: {why}"));
                     return;
                 }
-            },
-            false => PathElement::Index(at as i64),
+            }
+        } else {
+            PathElement::Index(at as i64)
         };
         let length = path.len();
         let text = step.to_string();

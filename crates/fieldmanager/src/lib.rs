@@ -107,12 +107,10 @@ impl<'a> WriteContext<'a> {
     /// server does not know the fields of that group.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
-            || match self.schema.is_custom() {
-                true => self.served.is_empty() || self.served.iter().any(|known| known == api_version),
-                false => {
-                    group_of(api_version) == group_of(self.api_version)
-                        && Schema::knows(api_version, self.schema.kind())
-                }
+            || if self.schema.is_custom() {
+                self.served.is_empty() || self.served.iter().any(|known| known == api_version)
+            } else {
+                group_of(api_version) == group_of(self.api_version) && Schema::knows(api_version, self.schema.kind())
             }
     }
 

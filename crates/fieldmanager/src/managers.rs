@@ -86,12 +86,11 @@ impl Managers {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))
         });
-        match entries.is_empty() {
-            true => metadata.unset("managedFields"),
-            false => {
-                let entries = entries.into_iter().map(|(id, managed)| entry(id, managed));
-                metadata.set("managedFields", entries.collect::<Vec<_>>());
-            }
+        if entries.is_empty() {
+            metadata.unset("managedFields")
+        } else {
+            let entries = entries.into_iter().map(|(id, managed)| entry(id, managed));
+            metadata.set("managedFields", entries.collect::<Vec<_>>());
         }
     }
 

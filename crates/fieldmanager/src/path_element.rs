@@ -44,14 +44,17 @@ impl PathElement {
 
     /// Returns the path element in the text format that `fieldsV1` uses. HTML characters are escaped, as in Go.
     pub fn spell(&self) -> String {
-        let escaped = |value: String| match value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-            true => value
-                .replace('<', "\\u003c")
-                .replace('>', "\\u003e")
-                .replace('&', "\\u0026")
-                .replace('\u{2028}', "\\u2028")
-                .replace('\u{2029}', "\\u2029"),
-            false => value,
+        let escaped = |value: String| {
+            if value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+                value
+                    .replace('<', "\\u003c")
+                    .replace('>', "\\u003e")
+                    .replace('&', "\\u0026")
+                    .replace('\u{2028}', "\\u2028")
+                    .replace('\u{2029}', "\\u2029")
+            } else {
+                value
+            }
         };
         match self {
             Self::Field(name) => format!("f:{name}"),

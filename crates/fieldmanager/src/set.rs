@@ -190,9 +190,10 @@ impl Set {
     }
 
     fn put(&mut self, step: PathElement, below: Self) {
-        match below.is_empty() {
-            true => self.children.remove(&step),
-            false => self.children.insert(step, below),
+        if below.is_empty() {
+            self.children.remove(&step)
+        } else {
+            self.children.insert(step, below)
         };
     }
 

@@ -47,9 +47,10 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
             }
         };
         let root = ctx.schema.root();
-        match key_defaults::is_within_limit(root, old) && key_defaults::is_within_limit(root, new) {
-            true => record(&mut managers, old, new, ctx),
-            false => managers = Managers::default(),
+        if key_defaults::is_within_limit(root, old) && key_defaults::is_within_limit(root, new) {
+            record(&mut managers, old, new, ctx)
+        } else {
+            managers = Managers::default()
         }
         managers.fold();
     }

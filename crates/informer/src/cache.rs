@@ -374,9 +374,8 @@ impl<T: Object> Cache<T> {
             }
             let set_version = |current: &mut String| version::advance(current, revision);
             let mut before = writer.write_all(writes, set_version).into_iter();
-            let written = written.into_iter().map(|(is_write, written)| match is_write {
-                true => WriteResult { before: before.next().flatten(), ..written },
-                false => written,
+            let written = written.into_iter().map(|(is_write, written)| {
+                if is_write { WriteResult { before: before.next().flatten(), ..written } } else { written }
             });
             let written: Vec<WriteResult<T>> = written.collect();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));

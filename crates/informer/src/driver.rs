@@ -186,9 +186,10 @@ impl<T: Object + DeserializeOwned> Steps<T> {
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
-        match is_known {
-            true => tracing::debug!(informer = %self.name, %error, "the informer is still not up to date"),
-            false => tracing::warn!(informer = %self.name, %error, "the informer is not up to date"),
+        if is_known {
+            tracing::debug!(informer = %self.name, %error, "the informer is still not up to date")
+        } else {
+            tracing::warn!(informer = %self.name, %error, "the informer is not up to date")
         }
     }
 

@@ -236,10 +236,7 @@ impl<T: Object> Publisher<T> {
             // other task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
-                match is_same_state(&known, listed) {
-                    true => *listed = known,
-                    false => fall_back(listed, &known),
-                }
+                if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
             }
         }
         let (replaced, queues) =

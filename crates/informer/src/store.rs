@@ -135,10 +135,7 @@ impl<V: Value> Store<V> {
         // from memory while the keys are compared.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
-        let slot = match is_there && shard.is_of(likely, key) {
-            true => likely,
-            false => shard.find(hash, key)?,
-        };
+        let slot = if is_there && shard.is_of(likely, key) { likely } else { shard.find(hash, key)? };
         shard.value_at(slot, stamp()).cloned()
     }
 

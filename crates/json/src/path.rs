@@ -32,15 +32,9 @@ fn steps(path: &str) -> Option<impl Iterator<Item = &str>> {
 }
 
 fn unescape(step: &str) -> Cow<'_, str> {
-    match step.contains('~') {
-        true => step.replace("~1", "/").replace("~0", "~").into(),
-        false => step.into(),
-    }
+    if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
 }
 
 fn index(step: &str) -> Option<usize> {
-    match step.starts_with('+') || (step.starts_with('0') && step.len() > 1) {
-        true => None,
-        false => step.parse().ok(),
-    }
+    if step.starts_with('+') || (step.starts_with('0') && step.len() > 1) { None } else { step.parse().ok() }
 }

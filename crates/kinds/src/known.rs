@@ -61,9 +61,12 @@ impl Kinds {
 
     /// Replaces the strategy of a built-in kind by a strategy that is defined outside of this module.
     pub fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
-        let replaced = |known: &Arc<Kind>| match known.group == group && known.kind == kind {
-            true => Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) }),
-            false => known.clone(),
+        let replaced = |known: &Arc<Kind>| {
+            if known.group == group && known.kind == kind {
+                Arc::new(Kind { strategy: strategy.clone(), ..Kind::clone(known) })
+            } else {
+                known.clone()
+            }
         };
         Self::of(self.builtin.iter().map(replaced).collect())
     }
@@ -150,9 +153,10 @@ impl Kinds {
                 group.add(&Arc::new(kind), false);
             }
         }
-        match group.by_plural.is_empty() {
-            true => self.groups.remove(&resource.group),
-            false => self.groups.insert(&resource.group, Arc::new(group)),
+        if group.by_plural.is_empty() {
+            self.groups.remove(&resource.group)
+        } else {
+            self.groups.insert(&resource.group, Arc::new(group))
         }
     }
 
@@ -232,18 +236,16 @@ impl Group {
     fn remove(&mut self, kind: &Arc<Kind>) {
         if let Some(mut version) = self.versions.get(&kind.version).cloned() {
             Arc::make_mut(&mut version).by_plural.remove(&kind.plural);
-            match version.by_plural.is_empty() {
-                true => self.versions.remove(&kind.version),
-                false => self.versions.insert(&kind.version, version),
+            if version.by_plural.is_empty() {
+                self.versions.remove(&kind.version)
+            } else {
+                self.versions.insert(&kind.version, version)
             }
         }
         for (kinds, name) in [(&mut self.by_plural, &kind.plural), (&mut self.by_kind, &kind.kind)] {
             let known = kinds.get(name).into_iter().flat_map(|known| known.iter());
             let left: Arc<[_]> = known.filter(|known| !Arc::ptr_eq(known, kind)).cloned().collect();
-            match left.is_empty() {
-                true => kinds.remove(name),
-                false => kinds.insert(name, left),
-            }
+            if left.is_empty() { kinds.remove(name) } else { kinds.insert(name, left) }
         }
     }
 }

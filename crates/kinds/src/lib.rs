@@ -198,10 +198,7 @@ impl Kind {
 
     /// Returns the `apiVersion` of the kind's objects.
     pub fn api_version(&self) -> String {
-        match self.group.is_empty() {
-            true => self.version.clone(),
-            false => [&*self.group, "/", &self.version].concat(),
-        }
+        if self.group.is_empty() { self.version.clone() } else { [&*self.group, "/", &self.version].concat() }
     }
 
     /// Returns the key under which the store keeps the objects of this kind.

@@ -35,9 +35,10 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if says("kind") != kind.kind {
         errors.push(wrong("kind", &kind.kind));
     }
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::invalid_named(&kind.group, says("kind"), metadata::name(object), errors)),
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::invalid_named(&kind.group, says("kind"), metadata::name(object), errors))
     }
 }
 

@@ -45,11 +45,12 @@ impl RequestTarget {
 
     /// Returns an error if the namespace in the body differs from the namespace in the URL.
     pub fn check_namespace(&self, namespace: &str) -> Outcome<()> {
-        match namespace.is_empty() || namespace == self.namespace {
-            true => Ok(()),
-            false => Err(Failure::bad_request(
+        if namespace.is_empty() || namespace == self.namespace {
+            Ok(())
+        } else {
+            Err(Failure::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
-            )),
+            ))
         }
     }
 

@@ -23,11 +23,12 @@ pub fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     if size <= LARGEST_STORED {
         return Ok(());
     }
-    let message = match size > LARGEST_SENT {
-        true => format!(
+    let message = if size > LARGEST_SENT {
+        format!(
             "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {LARGEST_SENT})"
-        ),
-        false => "etcdserver: request is too large".to_owned(),
+        )
+    } else {
+        "etcdserver: request is too large".to_owned()
     };
     Err(Failure::plain(500, message))
 }

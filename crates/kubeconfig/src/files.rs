@@ -122,9 +122,10 @@ pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
 /// Opens a regular file. Rejects pipes and devices. Opening a pipe blocks, and a device may have no end. The content of
 /// a pipe or a device cannot be read twice.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    match path.metadata()?.is_file() {
-        true => File::open(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    if path.metadata()?.is_file() {
+        File::open(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
 }
 

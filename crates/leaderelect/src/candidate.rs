@@ -191,9 +191,10 @@ impl<A: ObjectApi<LeaseCandidate> + ListWatch<Object = LeaseCandidate>> Candidat
                         pauses.reset();
                     }
                     Err(error) => {
-                        match std::mem::replace(&mut failing, true) {
-                            false => tracing::warn!(candidate = %self.key, %error, "cannot renew the candidate"),
-                            true => tracing::debug!(candidate = %self.key, %error, "still cannot renew the candidate"),
+                        if std::mem::replace(&mut failing, true) {
+                            tracing::debug!(candidate = %self.key, %error, "still cannot renew the candidate")
+                        } else {
+                            tracing::warn!(candidate = %self.key, %error, "cannot renew the candidate")
                         }
                         look_at = now + pauses.next(error.retry_after);
                     }

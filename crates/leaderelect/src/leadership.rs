@@ -216,9 +216,10 @@ impl Leadership {
         if self.state.has_changed().is_err() {
             return Err(self.loss(EndReason::Dropped));
         }
-        let left = match self.shared.expired.load(Ordering::Acquire) {
-            true => Duration::ZERO,
-            false => state.deadline.remaining(self.shared.clocks.now()),
+        let left = if self.shared.expired.load(Ordering::Acquire) {
+            Duration::ZERO
+        } else {
+            state.deadline.remaining(self.shared.clocks.now())
         };
         if left.is_zero() {
             self.shared.expired.store(true, Ordering::Release);

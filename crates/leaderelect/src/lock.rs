@@ -236,9 +236,10 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     }
 
     async fn watch(&self) -> Result<Option<LockEvents<Lease>>, ApiError> {
-        match self.watch {
-            true => watch_one(&self.api, &self.key, |event| lock_event(event, locked)).await.map(Some),
-            false => Ok(None),
+        if self.watch {
+            watch_one(&self.api, &self.key, |event| lock_event(event, locked)).await.map(Some)
+        } else {
+            Ok(None)
         }
     }
 

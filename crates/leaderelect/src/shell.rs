@@ -435,10 +435,7 @@ impl<L: Lock> Running<L> {
         {
             let Some(seat) = self.seats.get_mut(&id) else { continue };
             seat.waits = None;
-            match seat.contest.depart() {
-                true => self.begin(id),
-                false => self.step(id, Signal::Tick),
-            }
+            if seat.contest.depart() { self.begin(id) } else { self.step(id, Signal::Tick) }
         }
         if self.waiting.is_empty() {
             self.peak = self.seats.len();

@@ -116,10 +116,7 @@ impl ElectionStatus {
     pub fn check_lock(&self) -> Result<(), LockUnavailable> {
         let Some(Outage { since, error }) = self.outage() else { return Ok(()) };
         let age = self.clocks.now().monotonic.saturating_sub(since);
-        match age > self.lease_duration {
-            true => Err(LockUnavailable { lock: self.lock.clone(), age, error }),
-            false => Ok(()),
-        }
+        if age > self.lease_duration { Err(LockUnavailable { lock: self.lock.clone(), age, error }) } else { Ok(()) }
     }
 
     /// Returns the outage that began first.
@@ -149,9 +146,10 @@ impl ElectionStatus {
         let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
         // Use the monotonic clock. While the machine is suspended, no renewal is possible and this clock stops.
         let age = self.clocks.now().monotonic.saturating_sub(confirmed);
-        match age > self.lease_duration.saturating_add(tolerance) {
-            true => Err(RenewalOverdue { lock: self.lock.clone(), age }),
-            false => Ok(()),
+        if age > self.lease_duration.saturating_add(tolerance) {
+            Err(RenewalOverdue { lock: self.lock.clone(), age })
+        } else {
+            Ok(())
         }
     }
 }

@@ -349,9 +349,10 @@ impl fmt::Display for ApiError {
             ErrorKind::Unauthenticated(cause) => write!(f, "cannot obtain credentials: {cause}"),
             ErrorKind::Unprocessed(cause) => write!(f, "the server did not process the request: {cause}"),
         }?;
-        match self.earlier_may_have_acted {
-            true => f.write_str(" (an earlier attempt of the request may have been executed)"),
-            false => Ok(()),
+        if self.earlier_may_have_acted {
+            f.write_str(" (an earlier attempt of the request may have been executed)")
+        } else {
+            Ok(())
         }
     }
 }

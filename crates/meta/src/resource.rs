@@ -38,9 +38,10 @@ impl GroupVersion {
 
     /// Returns the URL path prefix for this group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub fn path(&self) -> String {
-        match self.group.is_empty() {
-            true => format!("/api/{}", self.version),
-            false => format!("/apis/{}/{}", self.group, self.version),
+        if self.group.is_empty() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
         }
     }
 
@@ -57,10 +58,7 @@ impl GroupVersion {
 
 impl fmt::Display for GroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group.is_empty() {
-            true => f.write_str(&self.version),
-            false => write!(f, "{}/{}", self.group, self.version),
-        }
+        if self.group.is_empty() { f.write_str(&self.version) } else { write!(f, "{}/{}", self.group, self.version) }
     }
 }
 

@@ -126,10 +126,7 @@ impl Schema {
     /// Returns an object of this kind without any field values. The object contains exactly what Go's JSON encoder
     /// would write for it.
     pub fn empty(&self) -> Json {
-        match self.custom {
-            true => Json::Object(Default::default()),
-            false => fields::zero(&self.root),
-        }
+        if self.custom { Json::Object(Default::default()) } else { fields::zero(&self.root) }
     }
 }
 

@@ -101,9 +101,12 @@ impl PatchBody {
     /// replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
-        let bad = |why: String| match validated {
-            true => PatchError::BadRequest(format!("error decoding patch: {why}")),
-            false => PatchError::BadRequest(NONE.into()),
+        let bad = |why: String| {
+            if validated {
+                PatchError::BadRequest(format!("error decoding patch: {why}"))
+            } else {
+                PatchError::BadRequest(NONE.into())
+            }
         };
         let (value, findings) = read_verbatim(body).map_err(bad)?;
         match &value {

@@ -58,9 +58,10 @@ impl Quantity {
 
     /// Returns `self - other`, or zero if the difference is negative.
     pub fn less(self, other: Self) -> Self {
-        match self.nanos > other.nanos {
-            true => Self { nanos: self.nanos.saturating_sub(other.nanos), ..self },
-            false => Self::ZERO,
+        if self.nanos > other.nanos {
+            Self { nanos: self.nanos.saturating_sub(other.nanos), ..self }
+        } else {
+            Self::ZERO
         }
     }
 

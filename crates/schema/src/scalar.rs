@@ -121,10 +121,7 @@ fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     // zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
-    match strict {
-        true => text.parse().map_err(|_| unparsable()),
-        false => Err(unparsable()),
-    }
+    if strict { text.parse().map_err(|_| unparsable()) } else { Err(unparsable()) }
 }
 
 fn unparsable(text: &str, layout: &str) -> ScalarError<'static> {

@@ -85,9 +85,10 @@ pub(crate) fn shape(value: &Json) -> &'static str {
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
     // Valid UTF-8 is parsed directly, because a lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
-    let whole = match text.contains("\\ud") || text.contains("\\uD") {
-        true => Cow::Owned(replace_lone_surrogates(&text)),
-        false => Cow::Borrowed(&*text),
+    let whole = if text.contains("\\ud") || text.contains("\\uD") {
+        Cow::Owned(replace_lone_surrogates(&text))
+    } else {
+        Cow::Borrowed(&*text)
     };
     let mut json = serde_json::Deserializer::from_str(&whole);
     let result = take(&mut json, sink).and_then(|out| json.end().map(|()| out));

@@ -143,9 +143,10 @@ mod tests {
         let (mut sent, mut plain) = (Vec::new(), Vec::new());
         for (part, compressed) in parts.iter().zip(&compressed) {
             for is_precompressed in [false, true, true] {
-                match is_precompressed {
-                    true => gzip.add_precompressed(compressed),
-                    false => gzip.add(part).expect("writes to memory succeed"),
+                if is_precompressed {
+                    gzip.add_precompressed(compressed)
+                } else {
+                    gzip.add(part).expect("writes to memory succeed")
                 }
                 plain.extend_from_slice(part);
                 sent.extend(gzip.take());

@@ -405,10 +405,7 @@ impl VersionedStore {
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
-        match holders.all(|(of, holder)| **of == *resource && **holder == *key) {
-            true => Ok(()),
-            false => Err(Refused::Taken),
-        }
+        if holders.all(|(of, holder)| **of == *resource && **holder == *key) { Ok(()) } else { Err(Refused::Taken) }
     }
 
     fn check_expected(&self, resource: &str, key: &str, expect: Expect) -> Result<(), Refused> {

@@ -47,8 +47,9 @@ pub(crate) fn decode<T: DeserializeOwned>(object: Value) -> Result<T, ApiError> 
 }
 
 pub(crate) fn checked(object: Value) -> Result<Value, ApiError> {
-    match object["metadata"].is_object() {
-        true => Ok(object),
-        false => Err(ApiError::invalid_request("an object without metadata")),
+    if object["metadata"].is_object() {
+        Ok(object)
+    } else {
+        Err(ApiError::invalid_request("an object without metadata"))
     }
 }

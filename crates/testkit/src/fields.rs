@@ -105,10 +105,7 @@ pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value
         return Vec::new();
     }
     let found = differences(shown(&before).as_ref(), shown(&after).as_ref());
-    match found.is_empty() {
-        true => vec![".metadata.managedFields".into()],
-        false => found,
-    }
+    if found.is_empty() { vec![".metadata.managedFields".into()] } else { found }
 }
 
 fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {

@@ -147,9 +147,10 @@ fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, 
         integer["type"] = "integer".into();
         return Ok(number(&integer, random));
     }
-    match has(&["pattern", "format", "minLength", "maxLength"]) {
-        true => text(schema, random).map(Value::from).map_err(|why| Unsatisfied { path: path.into(), why }),
-        false => Ok(format!("{}%", random.u8(..=100)).into()),
+    if has(&["pattern", "format", "minLength", "maxLength"]) {
+        text(schema, random).map(Value::from).map_err(|why| Unsatisfied { path: path.into(), why })
+    } else {
+        Ok(format!("{}%", random.u8(..=100)).into())
     }
 }
 
@@ -248,9 +249,10 @@ fn list(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<Va
         }
     }
     let least = schema["minItems"].as_u64().unwrap_or_default() as usize;
-    match items.len() < least {
-        true => Err(Unsatisfied { path: path.into(), why: format!("no {least} different items were found") }),
-        false => Ok(items.into()),
+    if items.len() < least {
+        Err(Unsatisfied { path: path.into(), why: format!("no {least} different items were found") })
+    } else {
+        Ok(items.into())
     }
 }
 

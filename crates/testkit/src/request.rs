@@ -58,10 +58,8 @@ impl SentRequest {
         let (Some(_version), Some(first)) = (parts.next(), parts.next()) else { return request };
         let rest: Vec<String> = parts.collect();
         let is_scoped = first == "namespaces" && rest.len() >= 2 && !["status", "finalize"].contains(&rest[1].as_str());
-        let (namespace, resource, rest) = match is_scoped {
-            true => (rest[0].clone(), rest[1].clone(), &rest[2..]),
-            false => (String::new(), first, &rest[..]),
-        };
+        let (namespace, resource, rest) =
+            if is_scoped { (rest[0].clone(), rest[1].clone(), &rest[2..]) } else { (String::new(), first, &rest[..]) };
         let name = rest.first().cloned().unwrap_or_default();
         let subresource = rest.get(1..).map(|rest| rest.join("/")).unwrap_or_default();
         let is_watch = query.get("watch").is_some_and(|value| *value != "false" && *value != "0");

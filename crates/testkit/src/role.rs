@@ -44,9 +44,10 @@ impl LeastRole {
         let mut role = Self { name: name.into(), cluster: Rules::new(), namespaces: BTreeMap::new() };
         for request in relevant() {
             let is_local = !request.namespace.is_empty() && (request.is_lease() || !is_global);
-            let rules = match is_local {
-                true => role.namespaces.entry(request.namespace.clone()).or_default(),
-                false => &mut role.cluster,
+            let rules = if is_local {
+                role.namespaces.entry(request.namespace.clone()).or_default()
+            } else {
+                &mut role.cluster
             };
             let resource = match request.subresource.as_str() {
                 "" => request.resource.clone(),

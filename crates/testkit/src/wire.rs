@@ -198,9 +198,10 @@ impl Link {
         }
         // Do not compute the changes of Leases and Events, because reports do not show them and there are many.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
-        let before = match is_watched && !sent.name.is_empty() {
-            true => self.read(&object_path(&head.uri, sent, None)).await,
-            false => None,
+        let before = if is_watched && !sent.name.is_empty() {
+            self.read(&object_path(&head.uri, sent, None)).await
+        } else {
+            None
         };
         let uri = head.uri.clone();
         let revision = self.server.resource_version();
@@ -223,10 +224,8 @@ impl Link {
         if sent.is_write() && sent.is_lease() && has_written {
             self.record_lease(sent, &uri, &request_body, &body).await;
         }
-        let changes = match is_watched && has_written {
-            true => self.changes(sent, &uri, before, &body).await,
-            false => Vec::new(),
-        };
+        let changes =
+            if is_watched && has_written { self.changes(sent, &uri, before, &body).await } else { Vec::new() };
         self.journal.complete(index, Some(code), "", changes);
         if disturbance.cut == Some(Cut::After) {
             return self.cut(index, disturbance, "cut after it took effect").await;
@@ -302,9 +301,10 @@ fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     if sent.name.is_empty() {
         return format!("{path}/{}", created.unwrap_or_default());
     }
-    match sent.subresource.is_empty() {
-        true => path.to_owned(),
-        false => path.strip_suffix(&format!("/{}", sent.subresource)).unwrap_or(path).to_owned(),
+    if sent.subresource.is_empty() {
+        path.to_owned()
+    } else {
+        path.strip_suffix(&format!("/{}", sent.subresource)).unwrap_or(path).to_owned()
     }
 }
 

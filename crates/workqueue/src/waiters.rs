@@ -220,8 +220,9 @@ impl Waiters {
 /// Returns the maximum number of notified waiters. If more waiters were notified, they could not all run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    match cfg!(any(pintle_loom, pintle_shuttle)) {
-        true => 2,
-        false => *PROCESSORS.get_or_init(|| available_parallelism().map_or(1, NonZeroUsize::get)),
+    if cfg!(any(pintle_loom, pintle_shuttle)) {
+        2
+    } else {
+        *PROCESSORS.get_or_init(|| available_parallelism().map_or(1, NonZeroUsize::get))
     }
 }

@@ -73,9 +73,10 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
 /// Returns the names of the types that a crate exports: from this file and from its public modules.
 fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
-    let parts = match file.file_name().is_some_and(|name| name == "lib.rs") {
-        true => file.with_file_name(""),
-        false => file.with_extension(""),
+    let parts = if file.file_name().is_some_and(|name| name == "lib.rs") {
+        file.with_file_name("")
+    } else {
+        file.with_extension("")
     };
     let mut names = own_types(&source.text);
     for module in modules(&source.text, "pub mod ") {

@@ -32,13 +32,15 @@ impl CompiledPolicy {
         let mutation = &self.mutations[at];
         let scope = Scope::new(self, inputs, VALIDATION_BUDGET);
         let value = evaluate(&scope, mutation).map_err(MutationError::Failed)?;
-        let changed = match mutation.is_patch {
-            true => patched(object, &value, schema)?,
-            false => merged(object, &value, schema).map_err(MutationError::Failed)?,
+        let changed = if mutation.is_patch {
+            patched(object, &value, schema)?
+        } else {
+            merged(object, &value, schema).map_err(MutationError::Failed)?
         };
-        let undecodable = |why: String| match mutation.is_patch {
-            true => MutationError::Undecodable(why),
-            false => {
+        let undecodable = |why: String| {
+            if mutation.is_patch {
+                MutationError::Undecodable(why)
+            } else {
                 let (version, kind) = (object.text("/apiVersion"), object.text("/kind"));
                 let slash = if version.contains('/') { "" } else { "/" };
                 MutationError::Failed(format!(
@@ -136,10 +138,7 @@ fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<()
     let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();
     type_name_errors(value, &mut object.type_name().to_owned(), MAX_DEPTH, &mut errors);
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(format!("type mismatch: {}", errors.join("\n"))),
-    }
+    if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
 }
 
 /// Fails if a value in the result, such as a duration, has no JSON type. In JSON Patches, kube-apiserver converts such values to JSON.

@@ -82,10 +82,8 @@ fn of_service(service: &Json) -> Amounts {
     let balanced = kind == "LoadBalancer";
     let chosen = balanced && service.at("/spec/allocateLoadBalancerNodePorts") == Some(&Json::Bool(false));
     let has_node_port = |port: &&Json| !chosen || port.integer("/nodePort").unwrap_or(0) != 0;
-    let ports = match balanced || kind == "NodePort" {
-        true => service.list("/spec/ports").filter(has_node_port).count(),
-        false => 0,
-    };
+    let ports =
+        if balanced || kind == "NodePort" { service.list("/spec/ports").filter(has_node_port).count() } else { 0 };
     used.set("services.nodeports", Quantity::count(ports));
     used.set("services.loadbalancers", Quantity::count(balanced.into()));
     used

@@ -25,11 +25,12 @@ pub fn with_uid(review: &str, uid: &str) -> String {
 pub(super) fn read(group: &str, version: ReviewVersion, kind: &str, body: &str) -> Result<Json, String> {
     let undecodable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let is_json = body.trim_start().starts_with('{');
-    let review: Json = match is_json {
-        true => schema::JsonNode::from_json(body.as_bytes()).map(schema::JsonNode::into_value).map_err(undecodable)?,
-        false => schema::read_yaml(body.as_bytes())
+    let review: Json = if is_json {
+        schema::JsonNode::from_json(body.as_bytes()).map(schema::JsonNode::into_value).map_err(undecodable)?
+    } else {
+        schema::read_yaml(body.as_bytes())
             .map(|(node, _)| node.into_value())
-            .map_err(|why| undecodable(why.to_string()))?,
+            .map_err(|why| undecodable(why.to_string()))?
     };
     if !review.is_object() {
         let shape = match &review {

@@ -42,10 +42,7 @@ pub fn finalizers(object: &Json) -> Vec<&str> {
 /// Sets the finalizers. If the list of finalizers is empty, the field is removed.
 pub fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
-    match finalizers.is_empty() {
-        true => metadata.unset("finalizers"),
-        false => metadata.set("finalizers", finalizers),
-    }
+    if finalizers.is_empty() { metadata.unset("finalizers") } else { metadata.set("finalizers", finalizers) }
 }
 
 /// Returns whether the object is terminating.

@@ -110,10 +110,7 @@ impl ListOptions {
 
     /// Returns an error if the combination of options is invalid.
     pub fn check(&self) -> Outcome<()> {
-        let errors = match self.watch {
-            true => self.watch_errors(),
-            false => self.list_errors(),
-        };
+        let errors = if self.watch { self.watch_errors() } else { self.list_errors() };
         if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", errors)) }
     }
 

@@ -81,9 +81,10 @@ impl ResourcePath {
 
     /// Returns the resource in the form that messages and RBAC rules use, such as `pods/status`.
     pub fn full_resource(&self) -> String {
-        match self.subresource.is_empty() {
-            true => self.resource.clone(),
-            false => format!("{}/{}", self.resource, self.subresource),
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
         }
     }
 }

@@ -88,9 +88,10 @@ impl FieldError {
     /// Creates an error for a value that is not one of `known`.
     pub fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
-        let message = match known.is_empty() {
-            true => format!("Unsupported value: {value}"),
-            false => format!("Unsupported value: {value}: supported values: {}", known.join(", ")),
+        let message = if known.is_empty() {
+            format!("Unsupported value: {value}")
+        } else {
+            format!("Unsupported value: {value}: supported values: {}", known.join(", "))
         };
         Self::new(FieldErrorType::NotSupported, field, message)
     }

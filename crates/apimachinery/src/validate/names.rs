@@ -87,11 +87,12 @@ fn subdomain_errors(name: &str, most: usize) -> Vec<String> {
 fn label_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);
     if name.is_empty() || !is_word(name, b"-") || has_upper(name) {
-        match is_subdomain_alone(name) {
-            true => errors.push("must not contain dots".into()),
-            false => errors.push(format!(
+        if is_subdomain_alone(name) {
+            errors.push("must not contain dots".into())
+        } else {
+            errors.push(format!(
                 "{LABEL} (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL_PATTERN}')"
-            )),
+            ))
         }
     }
     errors

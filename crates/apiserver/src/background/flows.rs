@@ -100,10 +100,8 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
 
 /// Returns a copy of the condition without its transition time.
 fn dangling(level: &str, exists: bool) -> Json {
-    let (status, reason, rest) = match exists {
-        true => ("False", "Found", "and it exists"),
-        false => ("True", "NotFound", "but there is no such object"),
-    };
+    let (status, reason, rest) =
+        if exists { ("False", "Found", "and it exists") } else { ("True", "NotFound", "but there is no such object") };
     let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {rest}");
     json!({"type": DANGLING, "status": status, "reason": reason, "message": message})
 }

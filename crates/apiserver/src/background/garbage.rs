@@ -336,10 +336,7 @@ fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Opt
     let (group, name) = group_kind.split_once('/')?;
     let kind = kinds.group_kind(group, name)?;
     let store: ResourceKey = kind.resource_key().clone();
-    let key = match kind.namespaced() {
-        true => key,
-        false => key.rsplit('/').next().unwrap_or_default().into(),
-    };
+    let key = if kind.namespaced() { key } else { key.rsplit('/').next().unwrap_or_default().into() };
     registry.db.get(&store, &key)?;
     Some((kind.clone(), (store, key)))
 }

@@ -187,30 +187,30 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
             "ContentDeleted",
             "All content successfully deleted, may be waiting on finalization".to_owned(),
         ),
-        match remaining.is_empty() {
-            true => {
-                ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed".to_owned())
-            }
-            false => (
+        if remaining.is_empty() {
+            ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed".to_owned())
+        } else {
+            (
                 "NamespaceContentRemaining",
                 "True",
                 "SomeResourcesRemain",
                 format!("Some resources are remaining: {content}"),
-            ),
+            )
         },
-        match finalizers.is_empty() {
-            true => (
+        if finalizers.is_empty() {
+            (
                 "NamespaceFinalizersRemaining",
                 "False",
                 "ContentHasNoFinalizers",
                 "All content-preserving finalizers finished".to_owned(),
-            ),
-            false => (
+            )
+        } else {
+            (
                 "NamespaceFinalizersRemaining",
                 "True",
                 "SomeFinalizersRemain",
                 format!("Some content in the namespace has finalizers remaining: {by}"),
-            ),
+            )
         },
     ];
     let now = registry.clock.now_text();
@@ -276,9 +276,10 @@ fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Json> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
-        match finalizers.is_empty() {
-            true => namespace["spec"] = json!({}),
-            false => namespace["spec"]["finalizers"] = finalizers.into(),
+        if finalizers.is_empty() {
+            namespace["spec"] = json!({})
+        } else {
+            namespace["spec"]["finalizers"] = finalizers.into()
         }
     });
     registry.db.get(NAMESPACES, &namespace.name()).is_none()

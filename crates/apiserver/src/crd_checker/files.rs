@@ -95,9 +95,10 @@ fn unreadable(path: &Path, document: usize, why: &str) -> CheckedManifest {
 
 fn check(offline: &mut Offline, sample: Sample, path: &Path, document: usize) -> CheckedManifest {
     let object = sample.title();
-    let outcome = match sample.is_definition() {
-        true => offline.define(sample).map(|defined| (defined.rules, defined.warnings)),
-        false => offline.create(sample).map(|checked| (Vec::new(), checked.warnings)),
+    let outcome = if sample.is_definition() {
+        offline.define(sample).map(|defined| (defined.rules, defined.warnings))
+    } else {
+        offline.create(sample).map(|checked| (Vec::new(), checked.warnings))
     };
     let (result, rejection) = match outcome {
         Ok(result) => (result, None),

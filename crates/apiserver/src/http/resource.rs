@@ -139,10 +139,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
         });
     };
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
-    let absent = || match has_routes {
-        true => Failure::no_such_resource(),
-        false => Failure::page_not_found(),
-    };
+    let absent = || if has_routes { Failure::no_such_resource() } else { Failure::page_not_found() };
     // If a resource has one route for each method, a `/watch` path exists only if the resource can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
@@ -189,10 +186,8 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
 /// Determines the subresource from the path, and checks the method.
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Subresource> {
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
-    let absent = || match has_routes {
-        true => Failure::no_such_resource(),
-        false => Failure::not_found(&kind.resource(), &path.name),
-    };
+    let absent =
+        || if has_routes { Failure::no_such_resource() } else { Failure::not_found(&kind.resource(), &path.name) };
     let subresource = Subresource::parse(&path.subresource).ok_or_else(absent)?;
     let verbs = match subresource {
         Subresource::None => &kind.verbs,

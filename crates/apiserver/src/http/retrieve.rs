@@ -28,9 +28,10 @@ pub(super) async fn get(registry: &Arc<Registry>, call: &Call, target: &RequestT
         let version = parse_number(version).map_err(|error| {
             let why = &error.status.message;
             let message = format!("resourceVersion: Invalid value: {version:?}: {why}");
-            match is_uncached(kind) {
-                true => Failure::bad_request(format!("invalid resource version: {message}")),
-                false => Failure::plain(500, message),
+            if is_uncached(kind) {
+                Failure::bad_request(format!("invalid resource version: {message}"))
+            } else {
+                Failure::plain(500, message)
             }
         })?;
         wait_for(registry, kind, version, call.view).await?;
@@ -72,21 +73,20 @@ pub(super) fn watch(
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Watch, &target.kind)?;
     let mut options = list_options(call, path, true)?;
-    let target = match target.name.is_empty() {
-        true => target.clone(),
-        false => {
-            let by_name = FieldSelector::everything().equals("metadata.name", &target.name).to_string();
-            let named: FieldSelector = options.field_selector.parse().unwrap_or_default();
-            if named.exact("metadata.name").is_some_and(|name| name != target.name) {
-                let why = format!("the name in the path ({}) does not match the field selector", target.name);
-                return Err(Failure::bad_request(why));
-            }
-            options.field_selector = match options.field_selector.as_str() {
-                "" => by_name,
-                others => format!("{others},{by_name}"),
-            };
-            RequestTarget { name: String::new(), ..target.clone() }
+    let target = if target.name.is_empty() {
+        target.clone()
+    } else {
+        let by_name = FieldSelector::everything().equals("metadata.name", &target.name).to_string();
+        let named: FieldSelector = options.field_selector.parse().unwrap_or_default();
+        if named.exact("metadata.name").is_some_and(|name| name != target.name) {
+            let why = format!("the name in the path ({}) does not match the field selector", target.name);
+            return Err(Failure::bad_request(why));
         }
+        options.field_selector = match options.field_selector.as_str() {
+            "" => by_name,
+            others => format!("{others},{by_name}"),
+        };
+        RequestTarget { name: String::new(), ..target.clone() }
     };
     let selection = Selection::parse(&target, &options)?;
     options.check()?;

@@ -64,9 +64,10 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
             .with(StatusDetails::default());
     }
-    let types = match patch {
-        true => "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-        false => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    let types = if patch {
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    } else {
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf"
     };
     let message = format!("the body of the request was in an unknown format - accepted media types include: {types}");
     Failure::new(415, Reason::UnsupportedMediaType, message)

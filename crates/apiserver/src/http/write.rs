@@ -87,9 +87,10 @@ pub(super) async fn delete(
     warn_of_orphans(call, &target, &options);
     let kind = target.kind.clone();
     let attempt = || registry.delete(&target, &options, &call.requester);
-    let deleted = match options.dry_run {
-        true => registry.read_with_webhooks(&call.requester, attempt).await?,
-        false => registry.with_webhooks(&call.requester, attempt).await?,
+    let deleted = if options.dry_run {
+        registry.read_with_webhooks(&call.requester, attempt).await?
+    } else {
+        registry.with_webhooks(&call.requester, attempt).await?
     };
     Ok(match deleted {
         // The status code 202 means that the object still exists because its deletion waits for the object's dependents. As in

@@ -130,9 +130,10 @@ struct LimitRanges;
 impl LimitRanges {
     /// Returns the limit ranges that apply to this write request.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
-        match target.kind.namespaced() && limits::applies(attempt) {
-            true => registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace)),
-            false => Vec::new(),
+        if target.kind.namespaced() && limits::applies(attempt) {
+            registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace))
+        } else {
+            Vec::new()
         }
     }
 }
@@ -188,9 +189,10 @@ impl Plugin for FurtherRights {
             let attributes = Attributes::Resource { verb, path: &path, name };
             matches!(pintle_authz::decide(registry.rbac(), &request.by.user, &attributes), Decision::Allowed(_))
         };
-        match names.iter().any(has) {
-            true => Ok(Vec::new()),
-            false => Err(Failure::forbidden(&kind.resource(), metadata::name(new), &refusal)),
+        if names.iter().any(has) {
+            Ok(Vec::new())
+        } else {
+            Err(Failure::forbidden(&kind.resource(), metadata::name(new), &refusal))
         }
     }
 }

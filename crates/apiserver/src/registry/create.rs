@@ -135,15 +135,13 @@ impl Registry {
         if !is_defined(&self.db.now(), kind) {
             let why = "create not allowed while custom resource definition is terminating";
             let definition = self.db.get(pintle_apiextensions::DEFINITIONS, &pintle_apiextensions::name(kind));
-            return Err(match definition.is_some_and(|definition| definition.is_deleting()) {
-                true => Failure::forbidden(&kind.resource(), &target.name, why),
-                false => Failure::page_not_found(),
+            return Err(if definition.is_some_and(|definition| definition.is_deleting()) {
+                Failure::forbidden(&kind.resource(), &target.name, why)
+            } else {
+                Failure::page_not_found()
             });
         }
-        match kind.namespaced() {
-            true => self.check_namespace_is_open(kind, &target.namespace, &target.name),
-            false => Ok(()),
-        }
+        if kind.namespaced() { self.check_namespace_is_open(kind, &target.namespace, &target.name) } else { Ok(()) }
     }
 
     /// Checks that the namespace exists and is not being deleted.

@@ -109,9 +109,10 @@ impl Registry {
         if !held && grace == 0 && was_marked {
             // A dry run returns the object with the changes that the delete options cause. In a real deletion, the object is removed, so
             // this state is never stored.
-            return match options.dry_run && new != *old {
-                true => Some(Deleted::Object(shown(kind, new))),
-                false => self.remove(target, stored, options.dry_run),
+            return if options.dry_run && new != *old {
+                Some(Deleted::Object(shown(kind, new)))
+            } else {
+                self.remove(target, stored, options.dry_run)
             };
         }
         let shrinks = !is_first && metadata::grace_seconds(old).is_some_and(|left| grace < left);
@@ -124,11 +125,10 @@ impl Registry {
         if options.dry_run {
             return Some(answer(shown(kind, new)));
         }
-        let marked = match changed {
-            true => {
-                self.db.put_leaving(&target.resource_key(), &target.key(), stored.revision(), new).ok()?.new.clone()
-            }
-            false => stored.clone(),
+        let marked = if changed {
+            self.db.put_leaving(&target.resource_key(), &target.key(), stored.revision(), new).ok()?.new.clone()
+        } else {
+            stored.clone()
         };
         if gone {
             return self.remove(target, &marked, false);
@@ -138,12 +138,11 @@ impl Registry {
 
     fn remove(&self, target: &RequestTarget, stored: &Arc<Stored>, dry_run: bool) -> Option<Deleted> {
         let kind = &target.kind;
-        let shown = match dry_run {
-            true => Served::of_result(kind, stored),
-            false => {
-                let change = self.db.remove(&target.resource_key(), &target.key(), stored.revision()).ok()?;
-                Served::of_result(kind, &change.new)
-            }
+        let shown = if dry_run {
+            Served::of_result(kind, stored)
+        } else {
+            let change = self.db.remove(&target.resource_key(), &target.key(), stored.revision()).ok()?;
+            Served::of_result(kind, &change.new)
         };
         if kind.conduct.returns_deleted {
             return Some(Deleted::Object(shown));

@@ -44,12 +44,11 @@ impl Served {
     /// Creates a view of the stored object that a request returns. If a webhook must convert the object, the view is
     /// [unconverted](Self::unconverted).
     pub(crate) fn of_result(kind: &Kind, stored: &Arc<Stored>) -> Self {
-        match kind.strategy.needs_webhook(stored.version()) {
-            false => Self::stored(kind, stored),
-            true => {
-                let content = ServedContent::Unconverted(stored.clone());
-                Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
-            }
+        if kind.strategy.needs_webhook(stored.version()) {
+            let content = ServedContent::Unconverted(stored.clone());
+            Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
+        } else {
+            Self::stored(kind, stored)
         }
     }
 

@@ -46,9 +46,10 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
 /// If the path is a file, returns the path itself. If the path is a folder, returns all manifest files below the folder.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
-    match path.is_dir() {
-        true => find(path, &mut files, &mut HashSet::new())?,
-        false => files.push(path.to_owned()),
+    if path.is_dir() {
+        find(path, &mut files, &mut HashSet::new())?
+    } else {
+        files.push(path.to_owned())
     }
     files.sort();
     Ok(files)

@@ -126,10 +126,7 @@ impl Index for RuleIndex {
     }
 
     fn remove(&mut self, resource: &str, key: &str) {
-        match is_binding(resource) {
-            true => self.unbind(key),
-            false => drop(self.roles.remove(key)),
-        }
+        if is_binding(resource) { self.unbind(key) } else { drop(self.roles.remove(key)) }
     }
 }
 

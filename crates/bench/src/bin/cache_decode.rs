@@ -158,12 +158,11 @@ impl Ticks {
 
     fn print(&self, what: &str, begun: Instant, before: Duration, n: usize, out: &mut impl Write) -> io::Result<()> {
         let each = 1e6 / n as f64;
-        match self.wants_to_run {
-            true => writeln!(out, "{what}: longest stall {:?}", self.longest),
-            false => {
-                let (wall, cpu) = (begun.elapsed().as_secs_f64() * each, (cpu() - before).as_secs_f64() * each);
-                writeln!(out, "{what}: {wall:.1} us, {cpu:.1} us of CPU")
-            }
+        if self.wants_to_run {
+            writeln!(out, "{what}: longest stall {:?}", self.longest)
+        } else {
+            let (wall, cpu) = (begun.elapsed().as_secs_f64() * each, (cpu() - before).as_secs_f64() * each);
+            writeln!(out, "{what}: {wall:.1} us, {cpu:.1} us of CPU")
         }
     }
 }

@@ -48,9 +48,10 @@ pub(super) fn expression(
     if text.trim().is_empty() {
         errors.push(FieldError::required(field, missing));
     } else if let Some(why) = compile(text) {
-        errors.push(match why.starts_with(INSTANTIATION_FAILED) {
-            true => FieldError::internal(field, why),
-            false => FieldError::invalid_text(field, text, why),
+        errors.push(if why.starts_with(INSTANTIATION_FAILED) {
+            FieldError::internal(field, why)
+        } else {
+            FieldError::invalid_text(field, text, why)
         });
     }
 }

@@ -20,13 +20,14 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     let constraints = "matchConstraints";
     let mut expressions = Expressions::new(spec);
     let mut check = Check::at(spec, "spec").known("failurePolicy", &["Fail", "Ignore"]).inside("paramKind", param_kind);
-    check = match spec.has("/matchConstraints") {
-        false => check.required(constraints),
-        true => check
+    check = if spec.has("/matchConstraints") {
+        check
             .also(match_resources(&spec[constraints], "spec.matchConstraints"))
             .refuse(spec.list("/matchConstraints/resourceRules").next().is_none(), || {
                 FieldError::required("matchConstraints.resourceRules", "")
-            }),
+            })
+    } else {
+        check.required(constraints)
     };
     if is_mutating {
         check = check.also(only_writes(&spec[constraints], "spec.matchConstraints"));

@@ -26,9 +26,10 @@ impl Strategy for DaemonSet {
     }
 
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
-        match old.is_some_and(|old| old.at(TEMPLATE) == object.at(TEMPLATE)) {
-            true => Vec::new(),
-            false => template_warnings::of(object, TEMPLATE),
+        if old.is_some_and(|old| old.at(TEMPLATE) == object.at(TEMPLATE)) {
+            Vec::new()
+        } else {
+            template_warnings::of(object, TEMPLATE)
         }
     }
 

@@ -41,20 +41,19 @@ impl PostHandler for AccessReview {
         let user = if self.is_self { context.user.clone() } else { subject(sent) };
         let of = |value: &Json, field: &str| value[field].text("").to_owned();
         let namespace = of(resource, "namespace");
-        let question = match resource.is_null() {
-            true => Question::Path { user, verb: of(path, "verb"), path: of(path, "path") },
-            false => {
-                let path = ResourcePath {
-                    group: of(resource, "group"),
-                    version: of(resource, "version"),
-                    namespace,
-                    resource: of(resource, "resource"),
-                    name: of(resource, "name"),
-                    subresource: of(resource, "subresource"),
-                    ..ResourcePath::default()
-                };
-                Question::Resource { user, verb: of(resource, "verb"), path }
-            }
+        let question = if resource.is_null() {
+            Question::Path { user, verb: of(path, "verb"), path: of(path, "path") }
+        } else {
+            let path = ResourcePath {
+                group: of(resource, "group"),
+                version: of(resource, "version"),
+                namespace,
+                resource: of(resource, "resource"),
+                name: of(resource, "name"),
+                subresource: of(resource, "subresource"),
+                ..ResourcePath::default()
+            };
+            Question::Resource { user, verb: of(resource, "verb"), path }
         };
         Ok(Task::Ask(Box::new(question), with_server_metadata(sent, target)))
     }

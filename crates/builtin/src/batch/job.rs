@@ -194,12 +194,11 @@ fn job_name_errors(job: &Json) -> FieldErrors {
     };
     let name = metadata::name(job);
     let host = format!("{name}-{}", completions - 1);
-    match name_errors(NameRule::Label, &host, false).is_empty() {
-        true => FieldErrors::default(),
-        false => {
-            let why = format!("will not able to create pod with invalid DNS label: {host}");
-            FieldErrors::from([FieldError::invalid_text("metadata.name", name, why)])
-        }
+    if name_errors(NameRule::Label, &host, false).is_empty() {
+        FieldErrors::default()
+    } else {
+        let why = format!("will not able to create pod with invalid DNS label: {host}");
+        FieldErrors::from([FieldError::invalid_text("metadata.name", name, why)])
     }
 }
 

@@ -35,12 +35,13 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
         .refuse(spec.has("/successPolicy") && !indexed, || {
             FieldError::invalid("successPolicy", &success, "requires indexed completion mode")
         })
-        .inside("successPolicy", |policy| match indexed {
-            false => policy,
-            true => {
+        .inside("successPolicy", |policy| {
+            if indexed {
                 let why = "at least one rules must be specified when the successPolicy is specified";
                 let policy = at_most(policy.required_because("rules", why), "rules", MAX_RULES);
                 policy.each("rules", |rule, _| success_rule(rule, spec.integer("/completions").unwrap_or(0)))
+            } else {
+                policy
             }
         })
         .done()

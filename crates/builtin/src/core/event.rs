@@ -138,13 +138,14 @@ fn namespace_errors(event: &Json) -> FieldErrors {
         (_, true) => true,
         (involved, false) => involved == namespace,
     };
-    match fits {
-        true => FieldErrors::default(),
-        false => FieldErrors::from([FieldError::invalid_text(
+    if fits {
+        FieldErrors::default()
+    } else {
+        FieldErrors::from([FieldError::invalid_text(
             "involvedObject.namespace",
             involved,
             "does not match event.namespace",
-        )]),
+        )])
     }
 }
 

@@ -93,9 +93,10 @@ impl Strategy for Namespace {
             Subresource::Status => {
                 let phase = new.text("/status/phase");
                 let terminating = old.has("/metadata/deletionTimestamp");
-                let (wrong, why) = match terminating {
-                    true => (phase != "Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
-                    false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
+                let (wrong, why) = if terminating {
+                    (phase != "Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
+                } else {
+                    (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty")
                 };
                 if wrong {
                     FieldErrors::from([FieldError::invalid_text("status.Phase", phase, why)])

@@ -131,9 +131,10 @@ impl<'a> Destination<'a> {
             [scheme, name, port] => (scheme, name, port),
             _ => ("", "", ""),
         };
-        match !name.is_empty() && matches!(scheme, "" | "http" | "https") {
-            true => Ok(Self { scheme, name, port }),
-            false => Err(Failure::bad_request(format!("invalid {what} request {}", quoted(text)))),
+        if !name.is_empty() && matches!(scheme, "" | "http" | "https") {
+            Ok(Self { scheme, name, port })
+        } else {
+            Err(Failure::bad_request(format!("invalid {what} request {}", quoted(text))))
         }
     }
 

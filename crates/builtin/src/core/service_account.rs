@@ -28,9 +28,10 @@ impl Strategy for ServiceAccount {
         const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
         let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
         let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
-        match warnings::is_annotated(object, KEY) && !had {
-            true => vec![format!("metadata.annotations[{KEY}]: {why}")],
-            false => Vec::new(),
+        if warnings::is_annotated(object, KEY) && !had {
+            vec![format!("metadata.annotations[{KEY}]: {why}")]
+        } else {
+            Vec::new()
         }
     }
 

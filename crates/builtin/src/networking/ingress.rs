@@ -181,10 +181,7 @@ pub(super) fn reference(check: Check<'_>) -> Check<'_> {
 
 /// Validates a host name or a wildcard host name.
 fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
-    let why = match host.contains('*') {
-        true => wildcard_errors(host),
-        false => name_errors(NameRule::Subdomain, host, false),
-    };
+    let why = if host.contains('*') { wildcard_errors(host) } else { name_errors(NameRule::Subdomain, host, false) };
     why.iter().fold(check, |check, why| check.refuse(true, || FieldError::invalid_text(field, host, why)))
 }
 

@@ -19,10 +19,7 @@ impl Strategy for CsiDriver {
         let unchanged = old.is_some_and(|old| old.at(TOKENS) == object.at(TOKENS));
         let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
                    attributes";
-        match has_tokens && !unchanged {
-            true => vec![format!("spec.serviceAccountTokenInSecrets {why}")],
-            false => Vec::new(),
-        }
+        if has_tokens && !unchanged { vec![format!("spec.serviceAccountTokenInSecrets {why}")] } else { Vec::new() }
     }
 
     fn defaults(&self, object: &mut Json) {

@@ -83,9 +83,10 @@ impl Checker<'_> {
 
     fn initialized(&mut self, object: &str, field: &Field) {
         let found = self.expr(field.value);
-        let declared = match self.environment.has_object(object) {
-            true => self.environment.field_type(object, &field.name),
-            false => Some(Type::Error),
+        let declared = if self.environment.has_object(object) {
+            self.environment.field_type(object, &field.name)
+        } else {
+            Some(Type::Error)
         };
         let Some(declared) = declared else {
             self.issues.push(Issue::new(field.at, format!("undefined field '{}'", field.name)));

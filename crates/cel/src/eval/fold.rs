@@ -38,9 +38,10 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         match range {
             Value::List(list) => {
                 for (index, item) in list.iter().enumerate() {
-                    let (first, second) = match fold.two_vars {
-                        true => (Ok(Value::Int(i64::try_from(index).unwrap_or(i64::MAX))), Some(item)),
-                        false => (item, None),
+                    let (first, second) = if fold.two_vars {
+                        (Ok(Value::Int(i64::try_from(index).unwrap_or(i64::MAX))), Some(item))
+                    } else {
+                        (item, None)
                     };
                     if !self.round(fold, first, second)? {
                         break;
@@ -52,9 +53,10 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 self.meter.work(map.len() as u64 * 20)?;
                 for key in map.keys() {
                     let key = key.value();
-                    let value = match fold.two_vars {
-                        true => Some(map.get(&key).and_then(|value| value.ok_or_else(|| Failure::no_key(key.plain())))),
-                        false => None,
+                    let value = if fold.two_vars {
+                        Some(map.get(&key).and_then(|value| value.ok_or_else(|| Failure::no_key(key.plain()))))
+                    } else {
+                        None
                     };
                     if !self.round(fold, Ok(key), value)? {
                         break;

@@ -196,10 +196,7 @@ fn not<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn ordered<'a>(name: &str, args: &[Value<'a>], holds: impl FnOnce(Ordering) -> bool) -> Returned<'a> {
     let [left, right] = args else { return None };
-    match supports(name, left) {
-        true => Some(left.compare(right).map(|ordering| Value::Bool(holds(ordering)))),
-        false => None,
-    }
+    if supports(name, left) { Some(left.compare(right).map(|ordering| Value::Bool(holds(ordering)))) } else { None }
 }
 
 fn less<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {

@@ -95,9 +95,10 @@ fn to_int<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
         Value::Int(number) | Value::Duration(number) => Ok(Value::Int(*number)),
         Value::Uint(number) => i64::try_from(*number).map(Value::Int).map_err(|_| overflow()),
         Value::Double(number) => {
-            match *number > -9_223_372_036_854_775_808.0 && *number < 9_223_372_036_854_775_808.0 {
-                true => Ok(Value::Int(*number as i64)),
-                false => Err(overflow()),
+            if *number > -9_223_372_036_854_775_808.0 && *number < 9_223_372_036_854_775_808.0 {
+                Ok(Value::Int(*number as i64))
+            } else {
+                Err(overflow())
             }
         }
         Value::Timestamp(time) => Ok(Value::Int(time.seconds())),
@@ -117,10 +118,13 @@ fn to_uint<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(match value {
         Value::Uint(number) => Ok(Value::Uint(*number)),
         Value::Int(number) => u64::try_from(*number).map(Value::Uint).map_err(|_| overflow()),
-        Value::Double(number) => match *number >= 0.0 && *number < 18_446_744_073_709_551_616.0 {
-            true => Ok(Value::Uint(*number as u64)),
-            false => Err(overflow()),
-        },
+        Value::Double(number) => {
+            if *number >= 0.0 && *number < 18_446_744_073_709_551_616.0 {
+                Ok(Value::Uint(*number as u64))
+            } else {
+                Err(overflow())
+            }
+        }
         Value::String(text) => {
             let plain = text.bytes().all(|byte| byte.is_ascii_digit());
             let number = plain.then(|| text.parse().ok()).flatten();

@@ -74,10 +74,7 @@ fn is_ordered(value: &Value<'_>) -> bool {
 
 /// Compares two list items. As in kube-apiserver, returns `None` if the items have no order, for example because one of them is NaN.
 fn comparison(left: &Value<'_>, right: &Value<'_>) -> Result<Option<Ordering>, Failure> {
-    match is_ordered(left) {
-        true => Ok(left.compare(right).ok()),
-        false => Err(Failure::no_overload()),
-    }
+    if is_ordered(left) { Ok(left.compare(right).ok()) } else { Err(Failure::no_overload()) }
 }
 
 /// Returns the implementation of the function `sum` for the given signature. The signature determines whether the sum of an empty

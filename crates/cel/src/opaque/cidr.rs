@@ -59,10 +59,7 @@ pub(crate) fn parse(text: &str) -> Result<Cidr, Failure> {
     let cidr = parse_prefix(text).map_err(|reason| {
         Failure::new(format!("{context}: {context}: netip.ParsePrefix({}): {reason}", quoted(text)))
     })?;
-    match ip::is_mapped(cidr.address) {
-        true => Err(Failure::new(format!("{context}: {}", ip::mapped(text)))),
-        false => Ok(cidr),
-    }
+    if ip::is_mapped(cidr.address) { Err(Failure::new(format!("{context}: {}", ip::mapped(text)))) } else { Ok(cidr) }
 }
 
 /// Parses a prefix. The error message is the text of Go's `netip.ParsePrefix`.

@@ -68,10 +68,7 @@ fn without_zeros(part: &str) -> String {
         return part.into();
     }
     let digits = part.trim_start_matches('0');
-    match digits.starts_with(|c: char| c.is_ascii_digit()) {
-        true => digits.into(),
-        false => format!("0{digits}"),
-    }
+    if digits.starts_with(|c: char| c.is_ascii_digit()) { digits.into() } else { format!("0{digits}") }
 }
 
 pub(crate) fn parse(text: &str) -> Result<Version, String> {

@@ -141,16 +141,15 @@ fn host(authority: &str) -> Result<String, String> {
         }
         unescape(user, Mode::Other)?;
     }
-    let port = match host.starts_with('[') {
-        true => {
-            let end = host.rfind(']').ok_or("missing ']' in host")?;
-            let inner = host[1..end].split('%').next().unwrap_or_default();
-            if inner.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err(format!("invalid host: {}", ip::parse_zoned(inner).err().unwrap_or_default()));
-            }
-            &host[end + 1..]
+    let port = if host.starts_with('[') {
+        let end = host.rfind(']').ok_or("missing ']' in host")?;
+        let inner = host[1..end].split('%').next().unwrap_or_default();
+        if inner.parse::<std::net::Ipv6Addr>().is_err() {
+            return Err(format!("invalid host: {}", ip::parse_zoned(inner).err().unwrap_or_default()));
         }
-        false => host.rfind(':').map_or("", |index| &host[index..]),
+        &host[end + 1..]
+    } else {
+        host.rfind(':').map_or("", |index| &host[index..])
     };
     if !is_port(port) {
         return Err(format!("invalid port {} after host", quoted(port)));
@@ -210,10 +209,7 @@ fn escaped_path(path: &str) -> String {
     let path = unescape(path, Mode::Other).unwrap_or_else(|_| path.into());
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {
-        match plain(byte) {
-            true => escaped.push(char::from(byte)),
-            false => escaped.push_str(&format!("%{byte:02X}")),
-        }
+        if plain(byte) { escaped.push(char::from(byte)) } else { escaped.push_str(&format!("%{byte:02X}")) }
     }
     escaped
 }

@@ -46,10 +46,7 @@ fn unquoted(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.starts_with(['r', 'R']);
     let quoted = if raw { &text[1..] } else { &text[..] };
-    let quotes = match quoted.len() >= 6 && (quoted.starts_with("\"\"\"") || quoted.starts_with("'''")) {
-        true => 3,
-        false => 1,
-    };
+    let quotes = if quoted.len() >= 6 && (quoted.starts_with("\"\"\"") || quoted.starts_with("'''")) { 3 } else { 1 };
     let inner = quoted.get(quotes..quoted.len() - quotes).ok_or(WRONG)?;
     if raw || !inner.contains('\\') {
         return Ok(inner.into());

@@ -200,9 +200,6 @@ impl Parser<'_> {
         }
         self.unwanted(&expected);
         self.take();
-        match begins_operand(self.peek()) {
-            true => Ok(()),
-            false => Err(Stop::Syntax),
-        }
+        if begins_operand(self.peek()) { Ok(()) } else { Err(Stop::Syntax) }
     }
 }

@@ -169,10 +169,7 @@ impl Parser<'_> {
             return self.builder.broken(start);
         }
         let name: Arc<str> = if dot { format!(".{text}").into() } else { text.into() };
-        match call {
-            true => self.builder.global_call(call_at, &name, args),
-            false => self.builder.push(at, Kind::Ident(name)),
-        }
+        if call { self.builder.global_call(call_at, &name, args) } else { self.builder.push(at, Kind::Ident(name)) }
     }
 
     fn no_name(&mut self) -> Stop {

@@ -40,9 +40,10 @@ impl<'p> Scanner<'p> {
         }
         if let Some((name, parts)) = escape.and_then(|name| Some((name, perl_class(name)?))) {
             self.at += 2;
-            match name.is_ascii_uppercase() {
-                true => self.out.push_str(&format!("[^{parts}]")),
-                false => self.out.push_str(parts),
+            if name.is_ascii_uppercase() {
+                self.out.push_str(&format!("[^{parts}]"))
+            } else {
+                self.out.push_str(parts)
             }
             return Ok(());
         }

@@ -86,9 +86,10 @@ impl<'a> Entries<'a> {
         if matches!(key, Key::Double(bits) if f64::from_bits(*bits).is_nan()) {
             return None;
         }
-        match self.index.is_empty() {
-            true => self.list.iter().position(|(known, _)| known == key),
-            false => self.index.get(key).copied(),
+        if self.index.is_empty() {
+            self.list.iter().position(|(known, _)| known == key)
+        } else {
+            self.index.get(key).copied()
         }
     }
 
@@ -121,9 +122,10 @@ impl<'a> Entries<'a> {
     pub(crate) fn remove(&mut self, key: &Key<'a>) -> bool {
         let Some(at) = self.position(key) else { return false };
         self.list.remove(at);
-        self.index = match self.list.len() > FEW {
-            true => self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect(),
-            false => HashMap::new(),
+        self.index = if self.list.len() > FEW {
+            self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect()
+        } else {
+            HashMap::new()
         };
         true
     }
@@ -177,9 +179,10 @@ impl<'a> Map<'a> {
             Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),
             Layout::Node(node, Some(schema)) => schema.field(*node, name),
             Layout::Entries(entries) => {
-                let found = match entries.index.is_empty() {
-                    true => entries.list.iter().find(|(key, _)| matches!(key, Key::String(text) if **text == *name)),
-                    false => entries.position(&Key::String(Text::Owned(name.into()))).map(|at| &entries.list[at]),
+                let found = if entries.index.is_empty() {
+                    entries.list.iter().find(|(key, _)| matches!(key, Key::String(text) if **text == *name))
+                } else {
+                    entries.position(&Key::String(Text::Owned(name.into()))).map(|at| &entries.list[at])
                 };
                 Ok(found.map(|(_, value)| value.clone()))
             }

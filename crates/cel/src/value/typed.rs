@@ -18,9 +18,10 @@ impl Schema {
     pub fn value<'a>(&'a self, node: &'a dyn Node) -> Result<Value<'a>, Failure> {
         let scalar = node.scalar();
         if scalar == Scalar::Null {
-            return match self.is_nullable() {
-                true => Ok(Value::Null),
-                false => invalid("got null for schema with nullable=false"),
+            return if self.is_nullable() {
+                Ok(Value::Null)
+            } else {
+                invalid("got null for schema with nullable=false")
             };
         }
         match (self.shape(), scalar) {

@@ -96,15 +96,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             }
             Command::Watch(options) => {
                 self.events = None;
-                let decode = match options.send_initial_events {
-                    true => {
-                        self.acquire_permit().await;
-                        self.decode_initial(options.resource_version.is_empty())
-                    }
-                    false => {
-                        self.permit = None;
-                        self.decode_event.clone()
-                    }
+                let decode = if options.send_initial_events {
+                    self.acquire_permit().await;
+                    self.decode_initial(options.resource_version.is_empty())
+                } else {
+                    self.permit = None;
+                    self.decode_event.clone()
                 };
                 let opened = match timeout(self.limits.idle, self.list_watch.watch(&options)).await {
                     Ok(opened) => opened,

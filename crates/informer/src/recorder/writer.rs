@@ -83,10 +83,7 @@ impl Lines {
         let size = line.size();
         let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
         let is_behind = waiting > 0 && waiting.saturating_add(size) > WAITING;
-        let line = match is_behind {
-            true => Line { at: line.at, call: 0, record: Record::Lost(TOO_SLOW.into()) },
-            false => line,
-        };
+        let line = if is_behind { Line { at: line.at, call: 0, record: Record::Lost(TOO_SLOW.into()) } } else { line };
         let is_taken = lines.send(line).is_ok();
         if is_behind || !is_taken {
             *sender = None;

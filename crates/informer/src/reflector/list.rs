@@ -70,9 +70,10 @@ impl<T: Object> Reflector<T> {
                 return Step { discarded, ..self.list_failed(now, pages, error) };
             }
         };
-        match pages.objects.is_empty() {
-            true => pages.objects = page.items,
-            false => pages.objects.extend(page.items),
+        if pages.objects.is_empty() {
+            pages.objects = page.items
+        } else {
+            pages.objects.extend(page.items)
         }
         let resource_version = pages.resource_version.take().unwrap_or(page.metadata.resource_version);
         let continue_token = page.metadata.continue_token;

@@ -69,9 +69,10 @@ impl<T: Object> Reflector<T> {
             None | Some(Err(_)) => {
                 self.unfinished += 1;
                 let is_short = now.saturating_duration_since(stream.opened) < SHORT_WATCH;
-                let step = match is_short || self.unfinished >= UNFINISHED_STREAMS {
-                    true => self.streaming_failed(now),
-                    false => self.open_stream().into(),
+                let step = if is_short || self.unfinished >= UNFINISHED_STREAMS {
+                    self.streaming_failed(now)
+                } else {
+                    self.open_stream().into()
                 };
                 return Step { discarded: initial.into_objects(), ..step };
             }

@@ -77,18 +77,20 @@ impl<V> Page<V> {
     /// Returns the value that is visible at `stamp`, and the stamp of the commit that wrote it.
     pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
         let head = &self.heads[at];
-        match head.stamp <= stamp {
-            true => Some((head.stamp, head.value.as_ref()?)),
-            false => self.older_at(at, stamp).and_then(|version| Some((version.stamp, version.value.as_ref()?))),
+        if head.stamp <= stamp {
+            Some((head.stamp, head.value.as_ref()?))
+        } else {
+            self.older_at(at, stamp).and_then(|version| Some((version.stamp, version.value.as_ref()?)))
         }
     }
 
     /// Returns the value that is visible at `stamp`, if this version has the index value `term`.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
-        match head.stamp <= stamp {
-            true => head.value.as_ref().filter(|_| self.terms(at).is_some_and(|terms| terms.contains(term))),
-            false => self.older_at(at, stamp).filter(|version| version.terms.contains(term))?.value.as_ref(),
+        if head.stamp <= stamp {
+            head.value.as_ref().filter(|_| self.terms(at).is_some_and(|terms| terms.contains(term)))
+        } else {
+            self.older_at(at, stamp).filter(|version| version.terms.contains(term))?.value.as_ref()
         }
     }
 

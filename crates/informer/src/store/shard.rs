@@ -132,9 +132,10 @@ impl<V: Value> Shard<V> {
             }
         }
         if page.is_spent(at(slot)) {
-            match page.is_last(at(slot)) {
-                true => *page = self.empty.clone(),
-                false => Arc::make_mut(page).clear(at(slot)),
+            if page.is_last(at(slot)) {
+                *page = self.empty.clone()
+            } else {
+                Arc::make_mut(page).clear(at(slot))
             }
             self.table.remove(hash, slot);
             self.free.push(slot);

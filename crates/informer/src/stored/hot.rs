@@ -53,10 +53,7 @@ impl<T> Hot<T> {
                 ring.bytes -= bytes;
                 continue;
             };
-            let cooled = match record.was_read.swap(false, Ordering::Relaxed) {
-                true => Cooled::Held,
-                false => record.cool(),
-            };
+            let cooled = if record.was_read.swap(false, Ordering::Relaxed) { Cooled::Held } else { record.cool() };
             match cooled {
                 Cooled::Held => ring.records.push_back((weak, bytes)),
                 Cooled::Object(_) | Cooled::Nothing => ring.bytes -= bytes,

@@ -10,12 +10,11 @@ use super::scalar::{Meaning, resolve};
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     // Reserve the full capacity. A growing string would leave copies of secrets in memory that are not wiped.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
-    match is_block(&value) {
-        true => block(&mut out, &value, 0, false),
-        false => {
-            flow(&mut out, &value);
-            out.push('\n');
-        }
+    if is_block(&value) {
+        block(&mut out, &value, 0, false)
+    } else {
+        flow(&mut out, &value);
+        out.push('\n');
     }
     wipe(&mut value);
     out
@@ -43,17 +42,14 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
                 begin(out);
                 text(out, key);
                 out.push(':');
-                match is_block(value) {
-                    true => {
-                        out.push('\n');
-                        // As in kubectl, the items of a list are not indented.
-                        block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
-                    }
-                    false => {
-                        out.push(' ');
-                        flow(out, value);
-                        out.push('\n');
-                    }
+                if is_block(value) {
+                    out.push('\n');
+                    // As in kubectl, the items of a list are not indented.
+                    block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
+                } else {
+                    out.push(' ');
+                    flow(out, value);
+                    out.push('\n');
                 }
             }
         }
@@ -61,12 +57,11 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
             for item in items {
                 begin(out);
                 out.push_str("- ");
-                match is_block(item) {
-                    true => block(out, item, indent + 2, true),
-                    false => {
-                        flow(out, item);
-                        out.push('\n');
-                    }
+                if is_block(item) {
+                    block(out, item, indent + 2, true)
+                } else {
+                    flow(out, item);
+                    out.push('\n');
                 }
             }
         }

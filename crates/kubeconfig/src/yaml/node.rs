@@ -166,9 +166,10 @@ impl<'a> Reader<'a> {
 
     fn weigh(&mut self, more: usize, line: usize) -> Result<(), String> {
         self.weight += more;
-        match self.weight > MAX_SIZE {
-            true => Err(format!("its values exceed {MAX_SIZE} bytes after the expansion of aliases, at line {line}")),
-            false => Ok(()),
+        if self.weight > MAX_SIZE {
+            Err(format!("its values exceed {MAX_SIZE} bytes after the expansion of aliases, at line {line}"))
+        } else {
+            Ok(())
         }
     }
 

@@ -55,10 +55,7 @@ fn integer(text: &str) -> Option<Number> {
     // `from_str_radix` accepts a sign, but this code has already removed the sign.
     let amount =
         u64::from_str_radix(digits, radix).ok().filter(|_| digits.starts_with(|c: char| c.is_ascii_hexdigit()))?;
-    match is_negative {
-        true => 0_i64.checked_sub_unsigned(amount).map(Number::from),
-        false => Some(amount.into()),
-    }
+    if is_negative { 0_i64.checked_sub_unsigned(amount).map(Number::from) } else { Some(amount.into()) }
 }
 
 fn float(text: &str) -> Option<Number> {

@@ -58,9 +58,10 @@ impl Machine {
             (LockRequest::Update { .. }, Purpose::Renew) => self.next_renewal(now),
             (LockRequest::Update { base, record }, Purpose::Contend) => {
                 let is_newest = self.observed.as_ref().is_some_and(|observed| observed.state.version == base);
-                match is_newest {
-                    true => LockRequest::Update { base, record: self.restamped(record, now) },
-                    false => LockRequest::Read,
+                if is_newest {
+                    LockRequest::Update { base, record: self.restamped(record, now) }
+                } else {
+                    LockRequest::Read
                 }
             }
             (LockRequest::Create(record), _) => LockRequest::Create(self.restamped(record, now)),

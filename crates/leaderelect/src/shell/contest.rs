@@ -286,10 +286,7 @@ impl<L: Lock> Contest<L> {
             }
             Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
         };
-        match self.reads {
-            true => Signal::Read(Err(failure)),
-            false => Signal::Written(Err(failure)),
-        }
+        if self.reads { Signal::Read(Err(failure)) } else { Signal::Written(Err(failure)) }
     }
 
     /// Stores the object that a watch event contains. The method ignores an object that is older than the stored one,
@@ -328,9 +325,10 @@ impl<L: Lock> Contest<L> {
     fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) =
             if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
-        match trouble.insert(kind) {
-            true => tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock"),
-            false => tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock"),
+        if trouble.insert(kind) {
+            tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock")
+        } else {
+            tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock")
         }
         let (reads, now, error) = (self.reads, self.clocks.now().monotonic, error.to_string());
         self.observed.send_if_modified(|observed| {

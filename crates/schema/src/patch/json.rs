@@ -248,9 +248,10 @@ impl Effort {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
         placed.ok_or_else(|| {
-            PatchError::Excessive(match self.placed > MAX_PLACED {
-                true => format!("exceeds the limit of the patch: it can place at most {MAX_PLACED} values"),
-                false => format!("would nest a value deeper than {DEEPEST} lists and objects"),
+            PatchError::Excessive(if self.placed > MAX_PLACED {
+                format!("exceeds the limit of the patch: it can place at most {MAX_PLACED} values")
+            } else {
+                format!("would nest a value deeper than {DEEPEST} lists and objects")
             })
         })
     }
@@ -300,10 +301,7 @@ impl Effort {
 impl io::Write for Effort {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.copied += text.len();
-        match self.copied <= MAX_COPIED {
-            true => Ok(text.len()),
-            false => Err(io::ErrorKind::FileTooLarge.into()),
-        }
+        if self.copied <= MAX_COPIED { Ok(text.len()) } else { Err(io::ErrorKind::FileTooLarge.into()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -50,9 +50,10 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
         let merged = match (live.remove(&name), value) {
             (Some(Json::Object(old)), Json::Object(new)) => {
                 let field = field(of, &name);
-                match field.is_some_and(|field| field.merge.replace) {
-                    true => Json::Object(new),
-                    false => Json::Object(merge_map(old, new, below(of, &name))?),
+                if field.is_some_and(|field| field.merge.replace) {
+                    Json::Object(new)
+                } else {
+                    Json::Object(merge_map(old, new, below(of, &name))?)
                 }
             }
             (Some(Json::Array(old)), Json::Array(new)) => Json::Array(merge_field(old, new, of, &name, deletes)?),

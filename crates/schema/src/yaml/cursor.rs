@@ -86,9 +86,10 @@ impl<'a> Cursor<'a> {
 
     /// Returns an error if YAML does not allow the next character.
     pub(super) fn check_end(&self) -> Result<(), YamlError> {
-        match self.is_end() && self.end < self.text.len() {
-            true => Err(YamlError::plain("control characters are not allowed")),
-            false => Ok(()),
+        if self.is_end() && self.end < self.text.len() {
+            Err(YamlError::plain("control characters are not allowed"))
+        } else {
+            Ok(())
         }
     }
 

@@ -40,13 +40,10 @@ fn block(value: &Json, indent: usize, out: &mut String) {
             for (at, (key, value)) in members.iter().enumerate() {
                 begin(at, indent, out);
                 let key = text(key);
-                match key.len() > MAX_KEY_LEN {
-                    true => {
-                        let _ = write!(out, "? {key}\n{:indent$}:", "");
-                    }
-                    false => {
-                        let _ = write!(out, "{key}:");
-                    }
+                if key.len() > MAX_KEY_LEN {
+                    let _ = write!(out, "? {key}\n{:indent$}:", "");
+                } else {
+                    let _ = write!(out, "{key}:");
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),

@@ -335,9 +335,10 @@ fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8)
     match value {
         Json::Array(items) if !items.is_empty() => {
             let items = items.iter().map(|item| print(item, indent + 2, flow, dice));
-            match flow {
-                true => format!("[{}]", items.collect::<Vec<_>>().join(" , ")),
-                false => items.map(|item| format!("\n{pad}- {}", item.trim_start_matches(' '))).collect(),
+            if flow {
+                format!("[{}]", items.collect::<Vec<_>>().join(" , "))
+            } else {
+                items.map(|item| format!("\n{pad}- {}", item.trim_start_matches(' '))).collect()
             }
         }
         Json::Object(members) if !members.is_empty() => {
@@ -346,9 +347,10 @@ fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8)
                 let key = if quote { json!(key).to_string() } else { format!("'{}'", key.replace('\'', "''")) };
                 format!("{key}: {}", print(value, indent + 2, flow, dice))
             });
-            match flow {
-                true => format!("{{{}}}", members.collect::<Vec<_>>().join(", ")),
-                false => members.map(|member| format!("\n{pad}{member}")).collect(),
+            if flow {
+                format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+            } else {
+                members.map(|member| format!("\n{pad}{member}")).collect()
             }
         }
         Json::String(text)

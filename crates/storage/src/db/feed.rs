@@ -269,9 +269,10 @@ impl Feed {
 
     /// Returns whether the feed has returned all changes so far.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
-        let is_at_end = || match self.live {
-            true => inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(()),
-            false => {
+        let is_at_end = || {
+            if self.live {
+                inner.followers.get(&self.resource)?.since(&self.scope, self.after)?.next().is_none().then_some(())
+            } else {
                 let mut left = inner.store.followed(&self.resource, self.after)?;
                 (!left.any(|change| self.scope.contains(change))).then_some(())
             }

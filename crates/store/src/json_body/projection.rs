@@ -17,10 +17,7 @@ impl<'de> DeserializeSeed<'de> for Projection<'_> {
     type Value = Json;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Json, D::Error> {
-        match self.paths.iter().any(|path| path.is_empty()) {
-            true => Json::deserialize(from),
-            false => from.deserialize_any(self),
-        }
+        if self.paths.iter().any(|path| path.is_empty()) { Json::deserialize(from) } else { from.deserialize_any(self) }
     }
 }
 

@@ -33,10 +33,7 @@ pub(super) fn number(schema: &Value, random: &mut Rng) -> Value {
         let down = (number / step).floor() * step;
         if down < least { down + step } else { down }
     });
-    match is_integer {
-        true => (number as i64).into(),
-        false => Number::from_f64(number).map_or(Value::Null, Value::Number),
-    }
+    if is_integer { (number as i64).into() } else { Number::from_f64(number).map_or(Value::Null, Value::Number) }
 }
 
 #[cfg(test)]

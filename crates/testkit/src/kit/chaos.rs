@@ -234,10 +234,7 @@ impl<W: World> Kit<W> {
         }
         let found = tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let expected = undisturbed.tasks * script.replicas + TASKS;
-        match found > expected {
-            true => Err(Violation::Leak { what, found, expected }),
-            false => Ok(()),
-        }
+        if found > expected { Err(Violation::Leak { what, found, expected }) } else { Ok(()) }
     }
 }
 

@@ -85,8 +85,5 @@ fn no_requests<W: World>(
     let mut requests = lab.requests();
     requests.drain(..from);
     requests.retain(|request| !request.is_housekeeping() && is_wrong(request));
-    match requests.is_empty() {
-        true => Ok(()),
-        false => Err(Violation::Wrote { what: what.into(), requests }),
-    }
+    if requests.is_empty() { Ok(()) } else { Err(Violation::Wrote { what: what.into(), requests }) }
 }

@@ -145,9 +145,10 @@ impl<K> Engine<K> {
 
     pub(super) fn add_ticket_after(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
         self.observe(|observer| observer.retried(after));
-        match after.is_zero() {
-            true => self.add_ticket(ticket, priority, now),
-            false => self.delay(ticket, now.after(after), DelayKind::Reminder, priority, now),
+        if after.is_zero() {
+            self.add_ticket(ticket, priority, now)
+        } else {
+            self.delay(ticket, now.after(after), DelayKind::Reminder, priority, now)
         }
     }
 

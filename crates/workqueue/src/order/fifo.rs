@@ -77,9 +77,10 @@ impl<K> Order<K> for Fifo {
         // Free a chunk as soon as all its tickets are removed. Therefore, repeated adds and removals use no additional memory, and `pop`
         // need not skip many removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
-            match at == last {
-                true => chunk.clear(),
-                false => *chunk = Vec::new(),
+            if at == last {
+                chunk.clear()
+            } else {
+                *chunk = Vec::new()
             }
             if at == 0 {
                 self.next = self.gone;

@@ -38,9 +38,10 @@ impl<T> Mutex<T> {
     /// Tries to take the lock. If another thread takes the lock after this method has read the flag, the method waits for that thread. A
     /// call at a later time would have the same result.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        match self.is_held.load(Ordering::Relaxed) {
-            true => Err(TryLockError::WouldBlock),
-            false => Ok(self.lock().unwrap_or_else(std::sync::PoisonError::into_inner)),
+        if self.is_held.load(Ordering::Relaxed) {
+            Err(TryLockError::WouldBlock)
+        } else {
+            Ok(self.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
         }
     }
 }

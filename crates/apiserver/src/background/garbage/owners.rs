@@ -50,8 +50,5 @@ pub(super) fn owner_state(
         return OwnerState::TooRecent;
     }
     let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND_FINALIZER);
-    match waiting {
-        true => OwnerState::WaitsForDependents,
-        false => OwnerState::Present,
-    }
+    if waiting { OwnerState::WaitsForDependents } else { OwnerState::Present }
 }

@@ -57,10 +57,7 @@ pub(super) fn drop_finalizer(
 }
 
 fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
-    match list.is_empty() {
-        true => metadata.unset(name),
-        false => metadata.set(name, list),
-    }
+    if list.is_empty() { metadata.unset(name) } else { metadata.set(name, list) }
 }
 
 /// Changes the metadata of an object if the object still has this UID. If a client has deleted or recreated the object, the object is not

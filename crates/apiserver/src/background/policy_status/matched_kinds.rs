@@ -65,9 +65,10 @@ impl<'k> MatchedKinds<'k> {
         for version in versions {
             let Some(names) = self.0.get(version) else { continue };
             // Iterate over the shorter collection. A rule can list more resources than the server has kinds, or fewer resources.
-            let named: Vec<_> = match resources.len() < names.len() {
-                true => resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect(),
-                false => names.iter().filter_map(|(name, kinds)| Some((*resources.get(*name)?, kinds))).collect(),
+            let named: Vec<_> = if resources.len() < names.len() {
+                resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect()
+            } else {
+                names.iter().filter_map(|(name, kinds)| Some((*resources.get(*name)?, kinds))).collect()
             };
             for (resource, kinds) in named {
                 for kind in kinds {

@@ -197,10 +197,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
 /// Returns the schema of the object in a request. The object can also be a Scale or the options of a connect request.
 pub(super) fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
-    let schema = match name == kind.kind {
-        true => kind.schema(),
-        false => Schema::builtin(version, name).map(Arc::new),
-    };
+    let schema = if name == kind.kind { kind.schema() } else { Schema::builtin(version, name).map(Arc::new) };
     schema.ok_or_else(|| {
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let slashed = if group.is_empty() { format!("/{version}") } else { format!("{group}/{version}") };

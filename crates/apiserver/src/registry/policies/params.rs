@@ -12,10 +12,7 @@ use crate::registry::Registry;
 
 /// Returns an error if the policy has a `paramKind` that is not served.
 pub(super) fn check_kind(registry: &Registry, policy: &Json) -> Result<(), String> {
-    match policy.has("/paramKind") {
-        true => kind(registry, policy).map(drop),
-        false => Ok(()),
-    }
+    if policy.has("/paramKind") { kind(registry, policy).map(drop) } else { Ok(()) }
 }
 
 fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {

@@ -159,10 +159,7 @@ impl<'a> Review<'a> {
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();
-        let converted = |object: &Json| match own_type.is_some() {
-            true => object.clone(),
-            false => convert(object, own, kind),
-        };
+        let converted = |object: &Json| if own_type.is_some() { object.clone() } else { convert(object, own, kind) };
         Converted {
             review: self,
             object: self.object().map(converted),

@@ -152,10 +152,7 @@ fn accepted(
     // kube-apiserver drops warnings that cannot be sent in a header.
     let is_sendable = |text: &&String| !text.is_empty() && !text.contains(['\n', '\r']);
     verdict.warnings.iter().filter(is_sendable).for_each(|text| request.by.warn(text.clone()));
-    match verdict.is_allowed {
-        true => Ok(Some(verdict)),
-        false => Err(denied(&webhook.name, verdict.status)),
-    }
+    if verdict.is_allowed { Ok(Some(verdict)) } else { Err(denied(&webhook.name, verdict.status)) }
 }
 
 /// Returns an error for a failed call, unless the failure policy ignores it.

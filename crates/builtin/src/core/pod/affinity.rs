@@ -124,17 +124,15 @@ fn pod_term(term: &Json, path: &str) -> FieldErrors {
 fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     let keys = object.texts(&format!("/{list}")).enumerate();
     let path = format!("{path}.{list}");
-    match object.has("/labelSelector") {
-        false => {
-            let why = "must not be specified when labelSelector is not set";
-            keys.take(1).map(|_| FieldError::forbidden(path.as_str(), why)).collect()
-        }
-        true => keys
-            .flat_map(|(at, key)| {
-                let field = format!("{path}[{at}]");
-                label_key_faults(key).into_iter().map(move |why| FieldError::invalid_text(field.as_str(), key, why))
-            })
-            .collect(),
+    if object.has("/labelSelector") {
+        keys.flat_map(|(at, key)| {
+            let field = format!("{path}[{at}]");
+            label_key_faults(key).into_iter().map(move |why| FieldError::invalid_text(field.as_str(), key, why))
+        })
+        .collect()
+    } else {
+        let why = "must not be specified when labelSelector is not set";
+        keys.take(1).map(|_| FieldError::forbidden(path.as_str(), why)).collect()
     }
 }
 

@@ -97,12 +97,11 @@ impl<'a> SeenPorts<'a> {
             host.checked_add(1).map_or(std::ops::Bound::Unbounded, |next| std::ops::Bound::Excluded((next, "")))
         };
         let mut found: Vec<usize> = places((0, ""), next(0)).collect();
-        match port.host_ip.is_empty() {
-            true => found.extend(places((port.host, ""), next(port.host))),
-            false => {
-                for ip in ["", port.host_ip] {
-                    found.extend(places((port.host, ip), std::ops::Bound::Included((port.host, ip))));
-                }
+        if port.host_ip.is_empty() {
+            found.extend(places((port.host, ""), next(port.host)))
+        } else {
+            for ip in ["", port.host_ip] {
+                found.extend(places((port.host, ip), std::ops::Bound::Included((port.host, ip))));
             }
         }
         found.sort_unstable();

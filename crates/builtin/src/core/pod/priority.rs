@@ -39,15 +39,14 @@ fn set_priority(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
         (*value, "PreemptLowerPriority".to_owned())
     } else {
         let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");
-        let found = match class.is_empty() {
-            true => {
-                let all = context.cluster.objects(&classes, None);
-                all.into_iter().find(|class| class.is_true("/globalDefault"))
-            }
-            false => match context.cluster.object(&classes, "", &class) {
+        let found = if class.is_empty() {
+            let all = context.cluster.objects(&classes, None);
+            all.into_iter().find(|class| class.is_true("/globalDefault"))
+        } else {
+            match context.cluster.object(&classes, "", &class) {
                 Some(class) => Some(class),
                 None => return Err(forbidden(pod, &format!("no PriorityClass with name {class} was found"))),
-            },
+            }
         };
         if let (true, Some(found), Some(spec)) = (class.is_empty(), &found, pod.get_mut("spec")) {
             spec.set("priorityClassName", metadata::name(found));

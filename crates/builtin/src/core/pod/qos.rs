@@ -4,9 +4,10 @@ use pintle_json::Json;
 
 /// Returns the QoS class of a pod. The class depends on the requests and limits for CPU and memory.
 pub(super) fn class(pod: &Json) -> &'static str {
-    let containers: Vec<_> = match pod.has("/spec/resources") {
-        true => vec![&pod["spec"]],
-        false => pod.list("/spec/containers").chain(pod.list("/spec/initContainers")).collect(),
+    let containers: Vec<_> = if pod.has("/spec/resources") {
+        vec![&pod["spec"]]
+    } else {
+        pod.list("/spec/containers").chain(pod.list("/spec/initContainers")).collect()
     };
     let amount = |container: &Json, side: &str, resource: &str| -> Option<Json> {
         let amount = container.at(&format!("/resources/{side}/{resource}"))?;

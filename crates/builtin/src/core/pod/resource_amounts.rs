@@ -122,9 +122,10 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     errors.extend(requirements(object, &field, |field, name| {
         let errors = name_of_resource(field, name);
         let known = matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-        match errors.is_empty() && !known {
-            true => FieldErrors::from([FieldError::unsupported(field, &name.into(), &["cpu", "hugepages-", "memory"])]),
-            false => errors,
+        if errors.is_empty() && !known {
+            FieldErrors::from([FieldError::unsupported(field, &name.into(), &["cpu", "hugepages-", "memory"])])
+        } else {
+            errors
         }
     }));
     errors
@@ -168,12 +169,11 @@ pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     let standard =
         CONTAINER_AMOUNTS.contains(&name) || QUOTA_RESOURCES.contains(&name) || name.starts_with("hugepages-");
-    match why.is_empty() && !name.contains('/') && !standard {
-        true => {
-            let why = "must be a standard resource type or fully qualified";
-            FieldErrors::from([FieldError::invalid_text(field, name, why)])
-        }
-        false => why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect(),
+    if why.is_empty() && !name.contains('/') && !standard {
+        let why = "must be a standard resource type or fully qualified";
+        FieldErrors::from([FieldError::invalid_text(field, name, why)])
+    } else {
+        why.iter().map(|why| FieldError::invalid_text(field, name, why)).collect()
     }
 }
 

@@ -95,9 +95,10 @@ fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));
     if !container.is_empty() {
-        return match names.any(|known| known == container) {
-            true => Ok(()),
-            false => Err(Failure::bad_request(format!("container {container} is not valid for pod {name}"))),
+        return if names.any(|known| known == container) {
+            Ok(())
+        } else {
+            Err(Failure::bad_request(format!("container {container} is not valid for pod {name}")))
         };
     }
     if pod.list("/spec/containers").count() == 1 {

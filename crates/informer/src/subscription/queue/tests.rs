@@ -119,9 +119,10 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         // the waiting deletion of each skipped object.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
-        match waits {
-            false => assert!(queue.try_next().is_none()),
-            true => assert_eq!(put_off(&queue), 8),
+        if waits {
+            assert_eq!(put_off(&queue), 8)
+        } else {
+            assert!(queue.try_next().is_none())
         }
         assert!(queue.len() == 0 && *queue.synced.borrow());
     }

@@ -85,9 +85,10 @@ impl Scanner<'_> {
             }
             found = true;
         }
-        match found {
-            true => Ok(String::from_utf8_lossy(&uri).into_owned()),
-            false => Err(self.error("did not find expected tag URI", start)),
+        if found {
+            Ok(String::from_utf8_lossy(&uri).into_owned())
+        } else {
+            Err(self.error("did not find expected tag URI", start))
         }
     }
 

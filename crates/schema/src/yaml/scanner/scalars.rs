@@ -77,12 +77,11 @@ impl Scanner<'_> {
             }
             self.scan_gap(&mut gap, |scanner, broken| {
                 let early = broken && (scanner.cursor.mark().column as isize) < indent;
-                match early && scanner.cursor.byte(0) == b'\t' {
-                    true => {
-                        let problem = "found a tab character that violates indentation";
-                        Err(YamlError::scanning(problem, start, scanner.cursor.mark()))
-                    }
-                    false => Ok(()),
+                if early && scanner.cursor.byte(0) == b'\t' {
+                    let problem = "found a tab character that violates indentation";
+                    Err(YamlError::scanning(problem, start, scanner.cursor.mark()))
+                } else {
+                    Ok(())
                 }
             })?;
             broken = gap.first.is_some();

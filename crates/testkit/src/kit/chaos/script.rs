@@ -116,15 +116,14 @@ fn rule(fault: Fault) -> Rule {
 /// the operator watches, or one resource. The rules apply to one process, as if one of several API servers lagged, or
 /// to most requests of all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
-    let lag = match random.bool() {
-        true => Lag::Time(Duration::from_millis(random.u64(500..30_000))),
-        false => Lag::Versions(random.u64(1..40)),
+    let lag = if random.bool() {
+        Lag::Time(Duration::from_millis(random.u64(500..30_000)))
+    } else {
+        Lag::Versions(random.u64(1..40))
     };
     let until = Some(Duration::from_secs(random.u64(10..60)));
-    let (process, probability) = match random.bool() {
-        true => (format!("operator-{}", random.u8(1..5)), 1.0),
-        false => ("operator-".into(), 0.7),
-    };
+    let (process, probability) =
+        if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
         // The watch of the Lease lags too, but an election reads the newest version of the Lease.
         0 => vec![None],
@@ -172,10 +171,7 @@ fn relist(at: Duration) -> [(Duration, Event); 2] {
 }
 
 fn ending(random: &mut Rng) -> Event {
-    match random.bool() {
-        true => Event::Kill(random.usize(..)),
-        false => Event::Stop(random.usize(..)),
-    }
+    if random.bool() { Event::Kill(random.usize(..)) } else { Event::Stop(random.usize(..)) }
 }
 
 impl fmt::Display for Script {
