@@ -94,7 +94,7 @@ fn errors(object: &Json) -> FieldErrors {
         })
         .name("spec.group", NameRule::Subdomain);
     for why in name_errors(NameRule::OldLabel, version, false) {
-        check = check.refuse(true, || FieldError::invalid_text("spec.version", version, why));
+        check = check.invalid_text_if(true, "spec.version", version, why);
     }
     for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
         let number = number(field);

@@ -53,10 +53,10 @@ fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let strict = kind != "daemonset";
     Check::of(object)
         .not_negative(&["spec.replicas"])
-        .refuse(selector.is_none() && strict, || FieldError::required("spec.selector", ""))
+        .required_if(selector.is_none() && strict, "spec.selector", "")
         .also(broken)
-        .refuse(empty, || FieldError::invalid("spec.selector", &value, format!("empty selector is invalid for {kind}")))
-        .refuse(unreadable && strict, || FieldError::invalid("spec.selector", &value, "invalid label selector"))
+        .invalid_if(empty, "spec.selector", &value, format_args!("empty selector is invalid for {kind}"))
+        .invalid_if(unreadable && strict, "spec.selector", &value, "invalid label selector")
         .refuse(!matches && !empty && !unreadable, || {
             let why = "`selector` does not match template `labels`";
             FieldError::invalid("spec.template.metadata.labels", &labels, why)

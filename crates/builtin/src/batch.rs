@@ -83,9 +83,7 @@ fn job_errors(spec: &Json, path: &str) -> FieldErrors {
         })
         .also(job_policies::manager_errors(spec, path))
         .known("completionMode", &["NonIndexed", "Indexed"])
-        .refuse(indexed && !spec.has("/completions"), || {
-            FieldError::required("completions", "when completion mode is Indexed")
-        })
+        .required_if(indexed && !spec.has("/completions"), "completions", "when completion mode is Indexed")
         .also(if indexed { job_policies::index_errors(spec, path) } else { FieldErrors::default() })
         .also(needs_indexes.into_iter().map(|field| {
             let value = spec.get(field).cloned().unwrap_or_default();

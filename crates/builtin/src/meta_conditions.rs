@@ -21,7 +21,7 @@ pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
         let (status, reason) = (object.text("/status"), object.text("/reason"));
         let generation = object.integer("/observedGeneration").unwrap_or(0);
         condition
-            .refuse(duplicates[at], || FieldError::duplicate("type", &types[at].into()))
+            .duplicate_if(duplicates[at], "type", &types[at].into())
             .qualified("type")
             .refuse(!["False", "True", "Unknown"].contains(&status), || {
                 FieldError::unsupported("status", &status.into(), &["False", "True", "Unknown"])
@@ -30,9 +30,9 @@ pub(super) fn condition_errors(object: &Json, field: &str) -> FieldErrors {
                 let why = "must be greater than or equal to zero";
                 FieldError::invalid("observedGeneration", &generation.into(), why)
             })
-            .refuse(!object.has("/lastTransitionTime"), || FieldError::required("lastTransitionTime", ""))
+            .required_if(!object.has("/lastTransitionTime"), "lastTransitionTime", "")
             .required("reason")
-            .refuse(!reason.is_empty() && !is_reason(reason), || FieldError::invalid_text("reason", reason, REASON))
+            .invalid_text_if(!reason.is_empty() && !is_reason(reason), "reason", reason, REASON)
             .refuse(reason.len() > MAX_REASON, || FieldError::too_long("reason", MAX_REASON))
             .refuse(object.text("/message").len() > MAX_MESSAGE, || FieldError::too_long("message", MAX_MESSAGE))
     });

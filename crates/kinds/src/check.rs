@@ -1,5 +1,7 @@
 //! Contains a builder that applies validation rules to an object and collects the errors.
 
+use std::fmt;
+
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 
@@ -139,6 +141,41 @@ impl<'a> Check<'a> {
             self.errors.push(error);
         }
         self
+    }
+
+    /// Reports an invalid value if the condition is true. An empty field means the checked value, as in [`refuse`](Self::refuse).
+    pub fn invalid_if(self, holds: bool, field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
+        self.refuse(holds, || FieldError::invalid(field, value, why))
+    }
+
+    /// Reports an invalid string if the condition is true.
+    pub fn invalid_text_if(self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
+        self.refuse(holds, || FieldError::invalid_text(field, value, why))
+    }
+
+    /// Reports a missing field if the condition is true.
+    pub fn required_if(self, holds: bool, field: impl Into<String>, why: &str) -> Self {
+        self.refuse(holds, || FieldError::required(field, why))
+    }
+
+    /// Reports a field that must not be set if the condition is true.
+    pub fn forbidden_if(self, holds: bool, field: impl Into<String>, why: impl fmt::Display) -> Self {
+        self.refuse(holds, || FieldError::forbidden(field, why))
+    }
+
+    /// Reports a value that occurs twice if the condition is true.
+    pub fn duplicate_if(self, holds: bool, field: impl Into<String>, value: &Json) -> Self {
+        self.refuse(holds, || FieldError::duplicate(field, value))
+    }
+
+    /// Reports an unknown value if the condition is true.
+    pub fn unsupported_if(self, holds: bool, field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
+        self.refuse(holds, || FieldError::unsupported(field, value, known))
+    }
+
+    /// Reports the name of an unknown object if the condition is true.
+    pub fn not_found_if(self, holds: bool, field: impl Into<String>, name: &str) -> Self {
+        self.refuse(holds, || FieldError::not_found(field, name))
     }
 
     /// Applies the rules to each item of a list. The index of the item is also passed to the rules. This method stops when the maximum

@@ -24,18 +24,15 @@ pub fn selector_errors(selector: &Json, path: &str) -> FieldErrors {
             "Exists" | "DoesNotExist" => expression.refuse(values, || {
                 FieldError::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
             }),
-            other => {
-                expression.refuse(true, || FieldError::invalid_text("operator", other, "not a valid selector operator"))
-            }
+            other => expression.invalid_text_if(true, "operator", other, "not a valid selector operator"),
         };
         let key = expression.object().text("/key");
         let why = label_key_faults(key);
-        let expression =
-            why.iter().fold(expression, |check, why| check.refuse(true, || FieldError::invalid_text("key", key, why)));
+        let expression = why.iter().fold(expression, |check, why| check.invalid_text_if(true, "key", key, why));
         expression.each("values", |value, _| {
             let text = value.object().as_str().unwrap_or_default();
             let why = label_value_faults(text);
-            why.iter().fold(value, |value, why| value.refuse(true, || FieldError::invalid_text("", text, why)))
+            why.iter().fold(value, |value, why| value.invalid_text_if(true, "", text, why))
         })
     });
     errors.extend(expressions.done());

@@ -139,9 +139,7 @@ fn names(rule: NameRule, metadata: &Map) -> FieldErrors {
 }
 
 fn contents(kind: &Kind, metadata: &Map) -> FieldErrors {
-    let mut errors = common(metadata);
-    errors.extend(finalizers(kind.strategy.plain_finalizers(), metadata));
-    errors
+    common(metadata).and(finalizers(kind.strategy.plain_finalizers(), metadata))
 }
 
 /// Validates labels, annotations, owner references and managed fields.

@@ -150,6 +150,12 @@ impl FieldErrors {
         }
     }
 
+    /// Adds the errors of `more`.
+    pub fn and(mut self, more: impl IntoIterator<Item = FieldError>) -> Self {
+        self.extend(more);
+        self
+    }
+
     /// Adds an error unless the size limit has been reached.
     pub fn push(&mut self, error: FieldError) {
         self.add(|| error);

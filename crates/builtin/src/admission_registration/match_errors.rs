@@ -68,11 +68,11 @@ fn param_ref(reference: Check<'_>) -> Check<'_> {
     let why = "name and selector are mutually exclusive";
     let segment = name_errors(NameRule::PathSegment, name, false).join(",");
     reference
-        .refuse(!name.is_empty() && !segment.is_empty(), || FieldError::invalid_text("name", name, segment))
-        .refuse(has_both, || FieldError::forbidden("name", why))
+        .invalid_text_if(!name.is_empty() && !segment.is_empty(), "name", name, segment)
+        .forbidden_if(has_both, "name", why)
         .also(selector_errors(&object["selector"], &path))
-        .refuse(has_both, || FieldError::forbidden("selector", why))
-        .refuse(name.is_empty() && !selector, || FieldError::required("", "one of name or selector must be specified"))
+        .forbidden_if(has_both, "selector", why)
+        .required_if(name.is_empty() && !selector, "", "one of name or selector must be specified")
         .required_one_of("parameterNotFoundAction", &["Deny", "Allow"])
 }
 

@@ -52,37 +52,36 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
 pub(super) fn status(object: &Json) -> FieldErrors {
     let check = Check::of(object).each("status.typeChecking.expressionWarnings", |warning, _| {
         let has_field = !warning.object().text("/fieldRef").trim().is_empty();
-        warning.required("warning").refuse(!has_field, || FieldError::required("fieldRef", ""))
+        warning.required("warning").required_if(!has_field, "fieldRef", "")
     });
     check.also(condition_errors(object, "status.conditions")).done()
 }
 
 fn param_kind(kind: Check<'_>) -> Check<'_> {
     let (api_version, name) = (kind.object().text("/apiVersion"), kind.object().text("/kind"));
-    let mut kind = kind.refuse(api_version.is_empty(), || FieldError::required("apiVersion", ""));
+    let mut kind = kind.required_if(api_version.is_empty(), "apiVersion", "");
     let labels = |value: &str| name_errors(NameRule::OldLabel, value, false).join(",");
     if api_version.split('/').count() > 2 {
         let why = format!("unexpected GroupVersion string: {api_version}");
-        kind = kind.refuse(true, || FieldError::invalid_text("apiVersion", api_version, why));
+        kind = kind.invalid_text_if(true, "apiVersion", api_version, why);
     } else if !api_version.is_empty() {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let why =
             if group.is_empty() { String::new() } else { name_errors(NameRule::Subdomain, group, false).join(",") };
-        kind = kind.refuse(!why.is_empty(), || FieldError::invalid_text("apiVersion", group, why));
+        kind = kind.invalid_text_if(!why.is_empty(), "apiVersion", group, why);
         let why = labels(version);
         kind = match version {
             "" => {
                 let why = "version must be specified";
-                kind.refuse(true, || FieldError::invalid_text("apiVersion", api_version, why))
+                kind.invalid_text_if(true, "apiVersion", api_version, why)
             }
-            version => kind.refuse(!why.is_empty(), || FieldError::invalid_text("apiVersion", version, why)),
+            version => kind.invalid_text_if(!why.is_empty(), "apiVersion", version, why),
         };
     }
     let why = labels(&name.to_lowercase());
-    kind.refuse(name.is_empty(), || FieldError::required("kind", ""))
-        .refuse(!name.is_empty() && !why.is_empty(), || {
-            FieldError::invalid_text("kind", name, format!("may have mixed case, but should otherwise match: {why}"))
-        })
+    kind.required_if(name.is_empty(), "kind", "").refuse(!name.is_empty() && !why.is_empty(), || {
+        FieldError::invalid_text("kind", name, format!("may have mixed case, but should otherwise match: {why}"))
+    })
 }
 
 fn variables(spec: &Json, expressions: &mut Expressions) -> FieldErrors {

@@ -26,9 +26,7 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
         .each("rules", |rule, _| rule_errors(rule))
         .known("failurePolicy", &["Fail", "Ignore"])
         .known("matchPolicy", &["Equivalent", "Exact"])
-        .refuse(!object.has("/sideEffects"), || {
-            FieldError::required("sideEffects", "must specify one of None, NoneOnDryRun")
-        })
+        .required_if(!object.has("/sideEffects"), "sideEffects", "must specify one of None, NoneOnDryRun")
         .known("sideEffects", &["None", "NoneOnDryRun"])
         .refuse(timeout.is_some(), || {
             let why = "the timeout value must be between 1 and 30 seconds";
@@ -66,7 +64,7 @@ pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     let rule = listed(rule, "operations", "operations").each("operations", |operation, _| {
         let value = operation.object();
         let known = value.as_str().is_some_and(|text| OPERATIONS.contains(&text));
-        operation.refuse(!known, || FieldError::unsupported("", value, OPERATIONS))
+        operation.unsupported_if(!known, "", value, OPERATIONS)
     });
     let rule =
         listed(listed(rule, "apiGroups", "API groups"), "apiVersions", "API versions").each("apiVersions", not_empty);
@@ -78,14 +76,14 @@ fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let among = items.len() > 1 && items.iter().any(|item| item == "*");
-    rule.refuse(items.is_empty(), || FieldError::required(field, "")).refuse(among, || {
+    rule.required_if(items.is_empty(), field, "").refuse(among, || {
         FieldError::invalid(field, value, format!("if '*' is present, must not specify other {what}"))
     })
 }
 
 fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     let empty = item.object().is_empty();
-    item.refuse(empty, || FieldError::required("", ""))
+    item.required_if(empty, "", "")
 }
 
 /// Validates resources and subresources. A wildcard must not occur together with names that it already includes.
@@ -93,12 +91,12 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();
     let (mut whole, mut everywhere, mut plain) = (HashSet::new(), HashSet::new(), false);
-    let mut rule = rule.refuse(names.is_empty(), || FieldError::required("resources", ""));
+    let mut rule = rule.required_if(names.is_empty(), "resources", "");
     for (at, name) in names.iter().enumerate() {
         let field = || format!("resources[{at}]");
         let Some((resource, part)) = name.split_once('/') else {
             if name.is_empty() {
-                rule = rule.refuse(true, || FieldError::required(field(), ""));
+                rule = rule.required_if(true, field(), "");
             } else {
                 plain = *name != "*";
             }
@@ -119,13 +117,12 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     }
     let all = names.len() > 1 && names.contains(&"*/*");
     let any = names.contains(&"*") && plain;
-    rule.refuse(all, || {
-        FieldError::invalid("resources", value, "if '*/*' is present, must not specify other resources")
-    })
-    .refuse(any, || {
-        let why = "if '*' is present, must not specify other resources without subresources";
-        FieldError::invalid("resources", value, why)
-    })
+    rule.invalid_if(all, "resources", value, "if '*/*' is present, must not specify other resources").invalid_if(
+        any,
+        "resources",
+        value,
+        "if '*' is present, must not specify other resources without subresources",
+    )
 }
 
 /// Validates the review versions. The review versions must be unique labels, and the server must support one of them.

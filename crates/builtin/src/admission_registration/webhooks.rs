@@ -2,7 +2,7 @@
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
@@ -39,8 +39,8 @@ impl Strategy for Webhooks {
         let duplicates = duplicates(object.list("/webhooks").map(|webhook| webhook.text("/name")));
         let all = Check::of(object).each("webhooks", |webhook, at| {
             let name = webhook.object().text("/name");
-            webhook_errors::of(webhook, self.mutating)
-                .refuse(duplicates[at] && !name.is_empty(), || FieldError::duplicate("name", &name.into()))
+            let is_duplicate = duplicates[at] && !name.is_empty();
+            webhook_errors::of(webhook, self.mutating).duplicate_if(is_duplicate, "name", &name.into())
         });
         all.done()
     }

@@ -1,7 +1,7 @@
 //! The kind ControllerRevision of `apps/v1`.
 
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors};
+use pintle_apimachinery::validate::FieldErrors;
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
@@ -20,17 +20,13 @@ impl Strategy for ControllerRevision {
         let data = object.get("data").filter(|data| !data.is_null());
         Check::of(object)
             .not_negative(&["revision"])
-            .refuse(data.is_none(), || FieldError::required("data", "data is mandatory"))
-            .refuse(data.is_some_and(|data| !data.is_object()), || {
-                FieldError::required("data", "data must be a valid JSON object")
-            })
+            .required_if(data.is_none(), "data", "data is mandatory")
+            .required_if(data.is_some_and(|data| !data.is_object()), "data", "data must be a valid JSON object")
             .done()
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
-        let mut errors = Check::of(new).not_negative(&["revision"]).done();
-        errors.extend(immutable(new, old, &["data"]));
-        errors
+        Check::of(new).not_negative(&["revision"]).done().and(immutable(new, old, &["data"]))
     }
 
     fn table(&self) -> Table {

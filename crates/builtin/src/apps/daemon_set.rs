@@ -100,10 +100,7 @@ impl Strategy for DaemonSet {
         if subresource == Subresource::Status {
             return status_errors(new, &[]);
         }
-        let mut errors = template_generation_errors(new);
-        errors.extend(selector_changed(new, old));
-        errors.extend(self.validate_create(new));
-        errors
+        template_generation_errors(new).and(selector_changed(new, old)).and(self.validate_create(new))
     }
 
     fn table(&self) -> Table {
@@ -131,7 +128,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
     Check::of(object)
         .also([FEWER, MORE].into_iter().filter_map(|share| share_errors(object, share)))
         .also([FEWER, MORE].into_iter().filter_map(|share| above_100_percent(object, share)))
-        .refuse(still && !eager, || FieldError::required(FEWER, "cannot be 0 when maxSurge is 0"))
+        .required_if(still && !eager, FEWER, "cannot be 0 when maxSurge is 0")
         .refuse(!still && eager, || {
             let value = &object["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"];
             FieldError::invalid(MORE, value, "may not be set when maxUnavailable is non-zero")

@@ -109,11 +109,7 @@ impl Strategy for Deployment {
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         match subresource {
             Subresource::Status => status_errors(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
-            _ => {
-                let mut errors = self.validate_create(new);
-                errors.extend(selector_changed(new, old));
-                errors
-            }
+            _ => self.validate_create(new).and(selector_changed(new, old)),
         }
     }
 

@@ -47,11 +47,7 @@ impl Strategy for ReplicaSet {
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         match subresource {
             Subresource::Status => status_errors(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
-            _ => {
-                let mut errors = self.validate_create(new);
-                errors.extend(selector_changed(new, old));
-                errors
-            }
+            _ => self.validate_create(new).and(selector_changed(new, old)),
         }
     }
 

@@ -62,7 +62,7 @@ impl Strategy for ReplicationController {
             .not_negative(&["spec.minReadySeconds"])
             .required("spec.selector")
             .not_negative(&["spec.replicas"])
-            .refuse(template.is_none(), || FieldError::required("spec.template", ""))
+            .required_if(template.is_none(), "spec.template", "")
             .refuse(template.is_some() && !matches, || {
                 let why = "`selector` does not match template `labels`";
                 FieldError::invalid("spec.template.metadata.labels", &labels, why)

@@ -54,7 +54,7 @@ impl Strategy for CronJob {
         let template = &object["spec"]["jobTemplate"]["spec"];
         Check::of(object)
             .required("spec.schedule")
-            .refuse(why.is_some(), || FieldError::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
+            .invalid_text_if(why.is_some(), "spec.schedule", schedule, why.unwrap_or_default())
             .not_negative(&["spec.startingDeadlineSeconds"])
             .refuse(zone.is_some_and(|zone| !is_zone(zone)), || {
                 let zone = zone.unwrap_or_default();

@@ -248,9 +248,7 @@ fn status_errors(object: &Json) -> FieldErrors {
             let why = "cannot set completionTime when there is no Complete=True condition";
             FieldError::invalid("status.completionTime", &value, why)
         })
-        .refuse(complete && !has_end, || {
-            FieldError::required("status.completionTime", "completionTime is required for Complete jobs")
-        })
+        .required_if(complete && !has_end, "status.completionTime", "completionTime is required for Complete jobs")
         .refuse(complete && !holds(object, "SuccessCriteriaMet"), || {
             let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
             FieldError::new(pintle_apimachinery::validate::FieldErrorType::Invalid, "status.conditions", why)

@@ -115,9 +115,7 @@ fn failure_rule<'a>(rule: Check<'a>, spec: &Json, containers: &HashSet<&str>) ->
         .each("onPodConditions", |pattern, _| {
             let kind = pattern.object().text("/type");
             let why = qualified_name_faults(kind);
-            let pattern = why
-                .iter()
-                .fold(pattern, |check, why| check.refuse(true, || FieldError::invalid_text("type", kind, why)));
+            let pattern = why.iter().fold(pattern, |check, why| check.invalid_text_if(true, "type", kind, why));
             one_of(pattern, "status", &["False", "True", "Unknown"])
         })
         .refuse(by_codes && by_conditions, || refused("both OnExitCodes and OnPodConditions is not supported"))
@@ -136,16 +134,13 @@ fn exit_codes<'a>(codes: Check<'a>, containers: &HashSet<&str>) -> Check<'a> {
             let why = "must be one of the container or initContainer names in the pod template";
             FieldError::invalid_text("containerName", container.unwrap_or_default(), why)
         })
-        .refuse(values.is_empty(), || FieldError::invalid("values", &shown, "at least one value is required"));
+        .invalid_if(values.is_empty(), "values", &shown, "at least one value is required");
     let codes = values.iter().enumerate().fold(at_most(codes, "values", MAX_EXIT_CODES), |codes, (at, value)| {
         let field = format!("values[{at}]");
-        codes
-            .refuse(is_in && *value == 0, || {
-                FieldError::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
-            })
-            .refuse(duplicates[at], || FieldError::duplicate(field.as_str(), &(*value).into()))
+        let codes = codes.invalid_if(is_in && *value == 0, &field, &0.into(), "must not be 0 for the In operator");
+        codes.duplicate_if(duplicates[at], field, &(*value).into())
     });
-    codes.refuse(!values.is_sorted(), || FieldError::invalid("values", &shown, "must be ordered"))
+    codes.invalid_if(!values.is_sorted(), "values", &shown, "must be ordered")
 }
 
 fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {

@@ -36,9 +36,7 @@ impl Strategy for ConfigMap {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
-        let mut errors = immutable(new, old, &["data", "binaryData"]);
-        errors.extend(self.validate_create(new));
-        errors
+        immutable(new, old, &["data", "binaryData"]).and(self.validate_create(new))
     }
 
     fn table(&self) -> Table {

@@ -50,7 +50,7 @@ impl Strategy for Endpoints {
                 let both = ["/addresses", "/notReadyAddresses"];
                 let none = both.iter().all(|pointer| subset.object().list(pointer).next().is_none());
                 let why = "must specify `addresses` or `notReadyAddresses`";
-                let subset = subset.refuse(none, || FieldError::required("", why));
+                let subset = subset.required_if(none, "", why);
                 let several = subset.object().list("/ports").count() > 1;
                 let subset = subset.each("addresses", |address, _| address_errors(object, address));
                 subset.each("notReadyAddresses", |address, _| address_errors(object, address)).each(
@@ -58,7 +58,7 @@ impl Strategy for Endpoints {
                     |port, _| {
                         let number = port.object().integer("/port").unwrap_or(0);
                         let nameless = port.object().text("/name").is_empty();
-                        port.refuse(several && nameless, || FieldError::required("name", ""))
+                        port.required_if(several && nameless, "name", "")
                             .name("name", NameRule::Label)
                             .refuse(!(1..=65535).contains(&number), || {
                                 FieldError::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
@@ -99,6 +99,6 @@ fn address_errors<'a>(endpoints: &Json, address: Check<'a>) -> Check<'a> {
         .refuse(error.is_some(), || error.unwrap_or_else(|| FieldError::required("ip", "")))
         .name("hostname", NameRule::Label)
         .inside("nodeName", |name| name.whole_is(NameRule::Subdomain))
-        .refuse(wrong, || FieldError::invalid_text("ip", ip, "must be a valid IP address"))
+        .invalid_text_if(wrong, "ip", ip, "must be a valid IP address")
         .refuse(special.is_some(), || special.unwrap_or_else(|| FieldError::required("ip", "")))
 }

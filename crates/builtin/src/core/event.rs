@@ -160,7 +160,7 @@ fn errors(event: &Json, controller: &str) -> FieldErrors {
     let wrong = qualified_name_faults(reporting);
     Check::of(event)
         .also(found)
-        .refuse(reporting.is_empty(), || FieldError::required(controller, ""))
+        .required_if(reporting.is_empty(), controller, "")
         .also(wrong.iter().map(|why| FieldError::invalid_text(controller, reporting, why)))
         .required("reportingInstance")
         .also(too_long(event, "reportingInstance", MAX_TEXT))

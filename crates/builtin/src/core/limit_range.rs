@@ -33,7 +33,7 @@ impl Strategy for LimitRange {
         Check::of(object)
             .each("spec.limits", |limit, at| {
                 let kind = limit.object()["type"].clone();
-                one_limit(limit.refuse(duplicates[at], || FieldError::duplicate("type", &kind)))
+                one_limit(limit.duplicate_if(duplicates[at], "type", &kind))
             })
             .done()
     }
@@ -47,8 +47,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     if why.is_empty() && !known && !kind.contains('/') {
         why.push("must be a standard limit type or fully qualified".to_owned());
     }
-    let mut limit =
-        why.iter().fold(limit, |check, why| check.refuse(true, || FieldError::invalid_text("type", kind, why)));
+    let mut limit = why.iter().fold(limit, |check, why| check.invalid_text_if(true, "type", kind, why));
     if kind == "Pod" {
         for key in ["default", "defaultRequest"] {
             let there = object.get(key).is_some_and(|amounts| !amounts.is_empty());
@@ -117,12 +116,11 @@ fn ratio_errors<'a>(limit: Check<'a>, resource: &str) -> Check<'a> {
     let bound = amount("max").zip(amount("min")).filter(|(_, least)| *least > 0);
     let bound = bound.map(|(most, least)| most as f64 / least as f64);
     let exceeds = bound.is_some_and(|bound| ratio as f64 / 1e9 > bound);
-    limit
-        .refuse(ratio < 1_000_000_000, || {
-            FieldError::invalid_text(field(), text, format!("ratio {text} is less than 1"))
-        })
-        .refuse(exceeds, || {
+    limit.invalid_text_if(ratio < 1_000_000_000, field(), text, format_args!("ratio {text} is less than 1")).refuse(
+        exceeds,
+        || {
             let why = format!("ratio {text} is greater than max/min = {:.6}", bound.unwrap_or(0.0));
             FieldError::invalid_text(field(), text, why)
-        })
+        },
+    )
 }

@@ -174,8 +174,7 @@ fn taint_errors(object: &Json) -> FieldErrors {
         let value = taint.object();
         let text = value.text("/value");
         let why = label_value_faults(text);
-        let taint =
-            taint.qualified("key").refuse(!why.is_empty(), || FieldError::invalid_text("value", text, why.join(";")));
+        let taint = taint.qualified("key").invalid_text_if(!why.is_empty(), "value", text, why.join(";"));
         taint.required_one_of("effect", &effects).refuse(duplicates[at], || {
             let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
             FieldError::new(FieldErrorType::Duplicate, "", message)

@@ -114,9 +114,7 @@ impl Strategy for PersistentVolume {
             })
             .name("storageClassName", NameRule::Subdomain)
             .known("volumeMode", &["Block", "Filesystem"])
-            .refuse(class == Some(""), || {
-                FieldError::required("volumeAttributesClassName", "an empty string is disallowed")
-            })
+            .required_if(class == Some(""), "volumeAttributesClassName", "an empty string is disallowed")
             .name("volumeAttributesClassName", NameRule::Subdomain)
             .refuse(class.is_some() && !spec.has("/csi"), || {
                 FieldError::required("csi", "has to be specified when using volumeAttributesClassName")

@@ -186,7 +186,7 @@ pub(crate) fn spec_errors(spec: &Json, path: &str) -> FieldErrors {
         "must match dataSourceRef"
     };
     let check = Check::at(spec, path)
-        .refuse(none, || FieldError::required("accessModes", "at least 1 access mode is required"))
+        .required_if(none, "accessModes", "at least 1 access mode is required")
         .also(selector_errors(&spec["selector"], &format!("{path}.selector")))
         .also(mode_errors(spec, path));
     let check = match amount {

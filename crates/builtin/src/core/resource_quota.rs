@@ -97,10 +97,7 @@ impl Strategy for ResourceQuota {
     }
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
-        let mut errors = amount_errors(object, "spec.hard");
-        errors.extend(scope_errors(object));
-        errors.extend(selector_errors(object));
-        errors
+        amount_errors(object, "spec.hard").and(scope_errors(object)).and(selector_errors(object))
     }
 
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
@@ -225,9 +222,9 @@ fn selector_errors(object: &Json) -> FieldErrors {
             "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
         );
         let check = Check::at(expression, PATH)
-            .refuse(!SCOPES.contains(&scope), || FieldError::invalid_text("scopeName", scope, "unsupported scope"))
+            .invalid_text_if(!SCOPES.contains(&scope), "scopeName", scope, "unsupported scope")
             .also(outside)
-            .refuse(by_presence && operator != "Exists", || FieldError::invalid_text("operator", operator, EXISTS));
+            .invalid_text_if(by_presence && operator != "Exists", "operator", operator, EXISTS);
         let check = match operator {
             "In" | "NotIn" => check.refuse(!some, || {
                 FieldError::required(
@@ -239,9 +236,7 @@ fn selector_errors(object: &Json) -> FieldErrors {
                 let why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
                 FieldError::invalid("values", &expression["values"], why)
             }),
-            other => {
-                check.refuse(true, || FieldError::invalid_text("operator", other, "not a valid selector operator"))
-            }
+            other => check.invalid_text_if(true, "operator", other, "not a valid selector operator"),
         };
         errors.extend(check.done());
         scopes.push(scope);

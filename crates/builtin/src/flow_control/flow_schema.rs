@@ -71,9 +71,7 @@ fn errors(object: &Json) -> FieldErrors {
             let method = method.unwrap_or(&Json::Null);
             FieldError::unsupported("distinguisherMethod.type", method, &["ByNamespace", "ByUser"])
         })
-        .refuse(level.is_empty(), || {
-            FieldError::required("priorityLevelConfiguration.name", "must reference a priority level")
-        })
+        .required_if(level.is_empty(), "priorityLevelConfiguration.name", "must reference a priority level")
         .name("priorityLevelConfiguration.name", NameRule::Subdomain)
         .each("rules", |rule, _| {
             let empty = |field: &str| rule.object().get(field).is_none_or(Json::is_empty);

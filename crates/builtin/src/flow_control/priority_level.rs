@@ -67,11 +67,9 @@ fn errors(object: &Json) -> FieldErrors {
         .refuse((name == "exempt") != (kind == "Exempt"), || {
             FieldError::invalid_text("type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
         })
-        .refuse(kind == "Exempt" && limited, || {
-            FieldError::forbidden("limited", "must be nil if the type is not Limited")
-        })
-        .refuse(kind == "Limited" && exempt, || FieldError::forbidden("exempt", "must be nil if the type is Limited"))
-        .refuse(kind == "Limited" && !limited, || FieldError::required("limited", "must not be empty"))
+        .forbidden_if(kind == "Exempt" && limited, "limited", "must be nil if the type is not Limited")
+        .forbidden_if(kind == "Limited" && exempt, "exempt", "must be nil if the type is Limited")
+        .required_if(kind == "Limited" && !limited, "limited", "must not be empty")
         .done();
     match name {
         // The spec of the level `exempt` must not change, except for the field `exempt`.

@@ -32,10 +32,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
         .at_least("spec.minReplicas", bound)
-        .refuse(most == 0, || FieldError::required("spec.maxReplicas", "must be set and greater than 0"))
-        .refuse(most < 0, || {
-            FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to 1")
-        })
+        .required_if(most == 0, "spec.maxReplicas", "must be set and greater than 0")
+        .invalid_if(most < 0, "spec.maxReplicas", &most.into(), "must be greater than or equal to 1")
         .refuse(least.is_some_and(|least| least > most), || {
             FieldError::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
         })
@@ -62,7 +60,7 @@ fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     };
     let check =
         ["kind", "name"].iter().fold(check, |check, field| check.required(field).name(field, NameRule::PathSegment));
-    check.refuse(why.is_some(), || FieldError::invalid_text("apiVersion", version, why.unwrap_or_default()))
+    check.invalid_text_if(why.is_some(), "apiVersion", version, why.unwrap_or_default())
 }
 
 fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
@@ -85,9 +83,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
         }),
     };
     let further = there.iter().filter(|source| there.len() > 1 && Some(**source) != expected);
-    further.fold(check, |check, source| {
-        check.refuse(true, || FieldError::forbidden(*source, "must populate the given metric source only"))
-    })
+    further.fold(check, |check, source| check.forbidden_if(true, *source, "must populate the given metric source only"))
 }
 
 fn source<'a>(check: Check<'a>, kind: &str, old: Option<&Json>) -> Check<'a> {
@@ -155,10 +151,10 @@ fn target(check: Check<'_>) -> Check<'_> {
     let check = ["value", "averageValue"].iter().fold(check, |check, field| {
         let amount = object.text(&format!("/{field}"));
         let bad = quantity::nanos(amount).is_some_and(|nanos| nanos <= 0);
-        check.refuse(bad, || FieldError::invalid_text(*field, amount, "must be positive"))
+        check.invalid_text_if(bad, *field, amount, "must be positive")
     });
     let share = object.integer("/averageUtilization").unwrap_or(1);
-    check.refuse(share < 1, || FieldError::invalid("averageUtilization", &share.into(), "must be greater than 0"))
+    check.invalid_if(share < 1, "averageUtilization", &share.into(), "must be greater than 0")
 }
 
 fn rules(check: Check<'_>) -> Check<'_> {
@@ -167,9 +163,7 @@ fn rules(check: Check<'_>) -> Check<'_> {
     let tolerance = object.text("/tolerance");
     let negative = quantity::nanos(tolerance).is_some_and(|nanos| nanos < 0);
     check
-        .refuse(window < 0, || {
-            FieldError::invalid("stabilizationWindowSeconds", &window.into(), "must be greater than or equal to zero")
-        })
+        .invalid_if(window < 0, "stabilizationWindowSeconds", &window.into(), "must be greater than or equal to zero")
         .refuse(window > LONGEST_WINDOW, || {
             let why = format!("must be less than or equal to {LONGEST_WINDOW}");
             FieldError::invalid("stabilizationWindowSeconds", &window.into(), why)
@@ -177,7 +171,7 @@ fn rules(check: Check<'_>) -> Check<'_> {
         .known("selectPolicy", &["Disabled", "Max", "Min"])
         .required_because("policies", "must specify at least one Policy")
         .each("policies", |one, _| policy(one))
-        .refuse(negative, || FieldError::invalid_text("tolerance", tolerance, "must be greater than or equal to 0"))
+        .invalid_text_if(negative, "tolerance", tolerance, "must be greater than or equal to 0")
 }
 
 fn policy(check: Check<'_>) -> Check<'_> {
@@ -187,9 +181,9 @@ fn policy(check: Check<'_>) -> Check<'_> {
     let (value, period) = (number("/value"), number("/periodSeconds"));
     let unknown = kind != "Pods" && kind != "Percent";
     check
-        .refuse(unknown, || FieldError::unsupported("type", &kind, &["Percent", "Pods"]))
-        .refuse(value <= 0, || FieldError::invalid("value", &value.into(), "must be greater than zero"))
-        .refuse(period <= 0, || FieldError::invalid("periodSeconds", &period.into(), "must be greater than zero"))
+        .unsupported_if(unknown, "type", &kind, &["Percent", "Pods"])
+        .invalid_if(value <= 0, "value", &value.into(), "must be greater than zero")
+        .invalid_if(period <= 0, "periodSeconds", &period.into(), "must be greater than zero")
         .refuse(period > LONGEST_PERIOD, || {
             let why = format!("must be less than or equal to {LONGEST_PERIOD}");
             FieldError::invalid("periodSeconds", &period.into(), why)

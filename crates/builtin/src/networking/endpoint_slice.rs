@@ -120,7 +120,7 @@ fn port_errors(object: &Json) -> FieldErrors {
     let duplicates = duplicates(names.iter());
     let check = check.each("ports", |port, at| {
         port.name("name", NameRule::Label)
-            .refuse(duplicates[at], || FieldError::duplicate("name", &names[at].into()))
+            .duplicate_if(duplicates[at], "name", &names[at].into())
             .known("protocol", PROTOCOLS)
             .inside("appProtocol", |protocol| protocol.whole_is_qualified())
     });
@@ -167,8 +167,8 @@ fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
             "forNodes" => name_errors(NameRule::Subdomain, name, false),
             _ => label_value_faults(name),
         };
-        let hint = hint.refuse(duplicates[at], || FieldError::duplicate("name", &name.into()));
-        why.iter().fold(hint, |hint, why| hint.refuse(true, || FieldError::invalid_text("name", name, why)))
+        let hint = hint.duplicate_if(duplicates[at], "name", &name.into());
+        why.iter().fold(hint, |hint, why| hint.invalid_text_if(true, "name", name, why))
     })
 }
 

@@ -72,13 +72,11 @@ impl Strategy for Ingress {
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let empty = object.list("/spec/rules").next().is_none() && !object.has("/spec/defaultBackend");
         Check::of(object)
-            .refuse(empty, || {
-                FieldError::invalid("spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
-            })
+            .invalid_if(empty, "spec", &Json::Null, "either `defaultBackend` or `rules` must be specified")
             .inside("spec.defaultBackend", backend)
             .each("spec.rules", |rule, _| {
                 let empty = rule.object().has("/http") && rule.object().list("/http/paths").next().is_none();
-                let rule = rule.refuse(empty, || FieldError::required("http.paths", ""));
+                let rule = rule.required_if(empty, "http.paths", "");
                 let name = rule.object().text("/host");
                 let rule = rule.refuse(name.parse::<IpAddr>().is_ok(), || {
                     FieldError::invalid_text("host", name, "must be a DNS name, not an IP address")
@@ -90,7 +88,7 @@ impl Strategy for Ingress {
                     let known = kind.and_then(Json::as_str).is_some_and(|kind| PATH_TYPES.contains(&kind));
                     let relative = !text.starts_with('/') && (exact || !text.is_empty());
                     if kind.is_none_or(Json::is_null) {
-                        return path.refuse(true, || FieldError::required("pathType", "pathType must be specified"));
+                        return path.required_if(true, "pathType", "pathType must be specified");
                     }
                     let path = path.known("pathType", PATH_TYPES).refuse(known && relative, || {
                         FieldError::invalid_text("path", text, "must be an absolute path")
@@ -142,28 +140,22 @@ fn class_errors(object: &Json) -> FieldErrors {
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {
-        (true, true) => {
-            check.refuse(true, || FieldError::invalid_text("", "", "cannot set both resource and service backends"))
-        }
-        (false, false) => {
-            check.refuse(true, || FieldError::invalid_text("", "", "resource or service backend is required"))
-        }
+        (true, true) => check.invalid_text_if(true, "", "", "cannot set both resource and service backends"),
+        (false, false) => check.invalid_text_if(true, "", "", "resource or service backend is required"),
         (true, false) => check.inside("resource", reference),
         (false, true) => {
             let (name, number) =
                 (object.text("/service/port/name"), object.integer("/service/port/number").unwrap_or(0));
             let check = check.required_name("service.name", NameRule::Label);
             match (name.is_empty(), number == 0) {
-                (false, false) => {
-                    check.refuse(true, || FieldError::invalid_text("", "", "cannot set both port name & port number"))
-                }
-                (true, true) => check.refuse(true, || FieldError::required("", "port name or number is required")),
+                (false, false) => check.invalid_text_if(true, "", "", "cannot set both port name & port number"),
+                (true, true) => check.required_if(true, "", "port name or number is required"),
                 (true, false) => {
                     check.within("service.port.number", 1, 65535, "must be between 1 and 65535, inclusive")
                 }
-                (false, true) => port_name_errors(name).iter().fold(check, |check, why| {
-                    check.refuse(true, || FieldError::invalid_text("service.port.name", name, why))
-                }),
+                (false, true) => port_name_errors(name)
+                    .iter()
+                    .fold(check, |check, why| check.invalid_text_if(true, "service.port.name", name, why)),
             }
         }
     }
@@ -173,16 +165,15 @@ fn backend(check: Check<'_>) -> Check<'_> {
 pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     let group = check.object().get("apiGroup").and_then(Json::as_str);
     let why = group.map(|group| name_errors(NameRule::Subdomain, group, false)).unwrap_or_default();
-    let check = why.iter().fold(check, |check, why| {
-        check.refuse(true, || FieldError::invalid_text("apiGroup", group.unwrap_or_default(), why))
-    });
+    let check =
+        why.iter().fold(check, |check, why| check.invalid_text_if(true, "apiGroup", group.unwrap_or_default(), why));
     check.required_name("kind", NameRule::PathSegment).required_name("name", NameRule::PathSegment)
 }
 
 /// Validates a host name or a wildcard host name.
 fn host<'a>(check: Check<'a>, field: &str, host: &'a str) -> Check<'a> {
     let why = if host.contains('*') { wildcard_errors(host) } else { name_errors(NameRule::Subdomain, host, false) };
-    why.iter().fold(check, |check, why| check.refuse(true, || FieldError::invalid_text(field, host, why)))
+    why.iter().fold(check, |check, why| check.invalid_text_if(true, field, host, why))
 }
 
 fn wildcard_errors(host: &str) -> Vec<String> {
@@ -204,6 +195,6 @@ fn path_errors(path: Check<'_>) -> Check<'_> {
         })
     });
     ["/..", "/."].iter().fold(path, |path, end| {
-        path.refuse(text.ends_with(end), || FieldError::invalid_text("path", text, format!("cannot end with '{end}'")))
+        path.invalid_text_if(text.ends_with(end), "path", text, format_args!("cannot end with '{end}'"))
     })
 }

@@ -32,21 +32,15 @@ impl Strategy for IngressClass {
                 let named = parameters.object().has("/namespace");
                 let parameters = reference(parameters)
                     .known("scope", &["Cluster", "Namespace"])
-                    .refuse(namespaced && !named, || {
-                        FieldError::required("namespace", "`parameters.scope` is set to 'Namespace'")
-                    })
-                    .refuse(cluster && named, || {
-                        FieldError::forbidden("namespace", "`parameters.scope` is set to 'Cluster'")
-                    });
+                    .required_if(namespaced && !named, "namespace", "`parameters.scope` is set to 'Namespace'")
+                    .forbidden_if(cluster && named, "namespace", "`parameters.scope` is set to 'Cluster'");
                 if namespaced { parameters.name("namespace", NameRule::Label) } else { parameters }
             });
         check.done()
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
-        let mut errors = immutable(new, old, &["spec.controller"]);
-        errors.extend(self.validate_create(new));
-        errors
+        immutable(new, old, &["spec.controller"]).and(self.validate_create(new))
     }
 
     fn table(&self) -> Table {

@@ -26,9 +26,7 @@ impl Strategy for IpAddress {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
-        let mut errors = self.validate_create(new);
-        errors.extend(immutable(new, old, &["spec.parentRef"]));
-        errors
+        self.validate_create(new).and(immutable(new, old, &["spec.parentRef"]))
     }
 
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {

@@ -65,7 +65,7 @@ impl Strategy for NetworkPolicy {
                 let value = kind.object();
                 let known = ["Ingress", "Egress"];
                 let wrong = !value.as_str().is_some_and(|text| known.contains(&text));
-                kind.refuse(wrong, || FieldError::unsupported("", value, &known))
+                kind.unsupported_if(wrong, "", value, &known)
             })
             .done()
     }
@@ -82,9 +82,7 @@ fn port_errors(port: Check<'_>) -> Check<'_> {
     let port = port.known("protocol", &["TCP", "UDP", "SCTP"]);
     let value = last.unwrap_or(0).into();
     match first.map(|first| (first.as_str(), first.as_i64().unwrap_or(0))) {
-        None => port.refuse(last.is_some(), || {
-            FieldError::invalid("endPort", &value, "may not be specified when `port` is not specified")
-        }),
+        None => port.invalid_if(last.is_some(), "endPort", &value, "may not be specified when `port` is not specified"),
         Some((None, first)) => port
             .within("port", 1, 65535, RANGE)
             .refuse(last.is_some_and(|last| last < first), || {
@@ -95,9 +93,7 @@ fn port_errors(port: Check<'_>) -> Check<'_> {
             let port = port.refuse(last.is_some(), || {
                 FieldError::invalid("endPort", &value, "may not be specified when `port` is non-numeric")
             });
-            port_name_errors(name)
-                .iter()
-                .fold(port, |port, why| port.refuse(true, || FieldError::invalid_text("port", name, why)))
+            port_name_errors(name).iter().fold(port, |port, why| port.invalid_text_if(true, "port", name, why))
         }
     }
 }
@@ -111,10 +107,8 @@ fn peer_errors(peer: Check<'_>) -> Check<'_> {
         peer.also(selector_errors(&object[*key], &path))
     });
     peer.inside("ipBlock", block_errors)
-        .refuse(!selects && !there("ipBlock"), || FieldError::required("", "must specify a peer"))
-        .refuse(selects && there("ipBlock"), || {
-            FieldError::forbidden("", "may not specify both ipBlock and another peer")
-        })
+        .required_if(!selects && !there("ipBlock"), "", "must specify a peer")
+        .forbidden_if(selects && there("ipBlock"), "", "may not specify both ipBlock and another peer")
 }
 
 fn block_errors(block: Check<'_>) -> Check<'_> {

@@ -33,7 +33,7 @@ impl Strategy for RoleBinding {
         let kind = object.text("/roleRef/kind");
         Check::of(object)
             .one_of("roleRef.apiGroup", &[RBAC_GROUP])
-            .refuse(!kinds.contains(&kind), || FieldError::unsupported("roleRef.kind", &kind.into(), kinds))
+            .unsupported_if(!kinds.contains(&kind), "roleRef.kind", &kind.into(), kinds)
             .required("roleRef.name")
             .name("roleRef.name", NameRule::PathSegment)
             .each("subjects", |subject, _| self.subject(subject))
@@ -87,11 +87,10 @@ impl RoleBinding {
         match kind {
             "ServiceAccount" => subject
                 .name("name", NameRule::Subdomain)
-                .refuse(!group.is_empty(), || FieldError::unsupported("apiGroup", &group.into(), &[""]))
-                .refuse(lacks_namespace, || FieldError::required("namespace", "")),
+                .unsupported_if(!group.is_empty(), "apiGroup", &group.into(), &[""])
+                .required_if(lacks_namespace, "namespace", ""),
             "User" | "Group" => subject.one_of("apiGroup", &[RBAC_GROUP]),
-            other => subject
-                .refuse(true, || FieldError::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
+            other => subject.unsupported_if(true, "kind", &other.into(), &["ServiceAccount", "User", "Group"]),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Strategy for CsiDriver {
             .each("spec.tokenRequests", |request, at| {
                 let audience = request.object().text("/audience");
                 if duplicates[at] {
-                    return request.refuse(true, || FieldError::duplicate("audience", &audience.into()));
+                    return request.duplicate_if(true, "audience", &audience.into());
                 }
                 request
                     .within("expirationSeconds", 600, i64::MAX, "may not specify a duration less than 10 minutes")

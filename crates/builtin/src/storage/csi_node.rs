@@ -30,9 +30,9 @@ impl Strategy for CsiNode {
             driver
                 .also(driver_errors(name, &field))
                 .required("nodeID")
-                .refuse(node.len() > 256, || FieldError::invalid_text("nodeID", node, "must be 256 characters or less"))
+                .invalid_text_if(node.len() > 256, "nodeID", node, "must be 256 characters or less")
                 .not_negative(&["allocatable.count"])
-                .refuse(duplicates[at], || FieldError::duplicate("name", &name.into()))
+                .duplicate_if(duplicates[at], "name", &name.into())
                 .also(topology_errors(object, at))
         });
         all.done()

@@ -1,7 +1,7 @@
 //! The kind CSIStorageCapacity of `storage.k8s.io/v1`.
 
 use pintle_apimachinery::request::Subresource;
-use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
+use pintle_apimachinery::validate::{FieldErrors, NameRule};
 use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
@@ -21,7 +21,7 @@ impl Strategy for CsiStorageCapacity {
         Check::of(object)
             .also(selector_errors(&object["nodeTopology"], "nodeTopology"))
             .child("storageClassName", |class| class.whole_is(NameRule::Subdomain))
-            .refuse(negative, || FieldError::invalid_text("capacity", capacity, "must be greater than or equal to 0"))
+            .invalid_text_if(negative, "capacity", capacity, "must be greater than or equal to 0")
             .done()
     }
 

@@ -43,9 +43,11 @@ impl Strategy for StorageClass {
     }
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
-        let mut errors = self.validate_create(new);
-        errors.extend(immutable(new, old, &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"]));
-        errors
+        self.validate_create(new).and(immutable(
+            new,
+            old,
+            &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+        ))
     }
 
     fn table(&self) -> Table {

@@ -32,8 +32,8 @@ impl Strategy for VolumeAttachment {
         let nameless = named && object.text("/spec/source/persistentVolumeName").is_empty();
         Check::of(object)
             .also(attacher)
-            .refuse(!named && !inline, || FieldError::required("spec.source", why))
-            .refuse(named && inline, || FieldError::forbidden("spec.source", why))
+            .required_if(!named && !inline, "spec.source", why)
+            .forbidden_if(named && inline, "spec.source", why)
             .refuse(nameless && !inline, || {
                 FieldError::required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
             })

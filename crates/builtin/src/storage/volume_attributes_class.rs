@@ -30,7 +30,7 @@ impl Strategy for VolumeAttributesClass {
             .required("driverName")
             .also(driver_errors(object, "driverName"))
             .also(parameter_errors(object))
-            .refuse(none, || FieldError::required("parameters", "must contain at least one key/value pair"))
+            .required_if(none, "parameters", "must contain at least one key/value pair")
             .done()
     }
 

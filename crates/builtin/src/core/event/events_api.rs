@@ -151,9 +151,7 @@ fn series_errors(event: &Json) -> FieldErrors {
         .refuse(series && event.integer("/series/count").unwrap_or(0) < 2, || {
             FieldError::invalid_text("series.count", "", "should be at least 2")
         })
-        .refuse(series && !event.has("/series/lastObservedTime"), || {
-            FieldError::required("series.lastObservedTime", "")
-        })
+        .required_if(series && !event.has("/series/lastObservedTime"), "series.lastObservedTime", "")
         .done()
 }
 

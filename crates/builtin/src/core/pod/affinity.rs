@@ -60,7 +60,7 @@ pub(super) fn spread(spec: &Json, path: &str) -> FieldErrors {
         let domains = constraint.integer("/minDomains");
         let selector = &constraint["labelSelector"];
         check
-            .refuse(skew <= 0, || FieldError::invalid("maxSkew", &skew.into(), "must be greater than zero"))
+            .invalid_if(skew <= 0, "maxSkew", &skew.into(), "must be greater than zero")
             .required_because("topologyKey", "can not be empty")
             .refuse(!matches!(action.as_str(), "DoNotSchedule" | "ScheduleAnyway"), || {
                 let known = ["DoNotSchedule", "ScheduleAnyway"];
@@ -88,7 +88,7 @@ pub(super) fn spread(spec: &Json, path: &str) -> FieldErrors {
 
 fn weight(term: Check<'_>) -> Check<'_> {
     let weight = term.object().integer("/weight").unwrap_or(0);
-    term.refuse(!(1..=100).contains(&weight), || FieldError::invalid("weight", &weight.into(), WEIGHT))
+    term.invalid_if(!(1..=100).contains(&weight), "weight", &weight.into(), WEIGHT)
 }
 
 fn pod_term(term: &Json, path: &str) -> FieldErrors {

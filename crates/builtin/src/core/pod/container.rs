@@ -97,11 +97,11 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
         let in_range = |port: i64| (1..=65535).contains(&port);
         let why = if name.is_empty() { Vec::new() } else { port_name_errors(name) };
         let double = !name.is_empty() && why.is_empty() && duplicates[at];
-        let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldError::invalid_text("name", name, why)));
-        port.refuse(double, || FieldError::duplicate("name", &name.into()))
-            .refuse(inner == 0, || FieldError::required("containerPort", ""))
-            .refuse(inner != 0 && !in_range(inner), || FieldError::invalid("containerPort", &inner.into(), PORT_RANGE))
-            .refuse(outer != 0 && !in_range(outer), || FieldError::invalid("hostPort", &outer.into(), PORT_RANGE))
+        let port = why.iter().fold(port, |port, why| port.invalid_text_if(true, "name", name, why));
+        port.duplicate_if(double, "name", &name.into())
+            .required_if(inner == 0, "containerPort", "")
+            .invalid_if(inner != 0 && !in_range(inner), "containerPort", &inner.into(), PORT_RANGE)
+            .invalid_if(outer != 0 && !in_range(outer), "hostPort", &outer.into(), PORT_RANGE)
             .required_one_of("protocol", PROTOCOLS)
     });
     of_container.done()
@@ -113,9 +113,7 @@ fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");
     Check::at(container, path)
-        .refuse(open, || {
-            FieldError::required("restartPolicy", "must specify restartPolicy when restart rules are used")
-        })
+        .required_if(open, "restartPolicy", "must specify restartPolicy when restart rules are used")
         .known("restartPolicy", RESTART_POLICIES)
         .refuse(count > 20, || FieldError::too_many("restartPolicyRules", count, 20))
         .also(if open && sidecar { FieldErrors::default() } else { rule_errors(container, path) })
@@ -131,12 +129,12 @@ fn rule_errors(container: &Json, path: &str) -> FieldErrors {
             let actions = ["Restart", "RestartAllContainers"];
             let operators = ["In", "NotIn"];
             let has_codes = object.has("/exitCodes");
-            rule.refuse(!actions.contains(&action), || FieldError::unsupported("action", &action.into(), &actions))
+            rule.unsupported_if(!actions.contains(&action), "action", &action.into(), &actions)
                 .refuse(has_codes && !operators.contains(&operator), || {
                     FieldError::unsupported("exitCodes.operator", &operator.into(), &operators)
                 })
                 .refuse(codes > 255, || FieldError::too_many("exitCodes.values", codes, 255))
-                .refuse(!has_codes, || FieldError::required("exitCodes", "must be specified"))
+                .required_if(!has_codes, "exitCodes", "must be specified")
         })
         .done()
 }
@@ -148,14 +146,14 @@ fn ephemeral(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let unknown = !target.is_empty() && !others.any(|other| other.text("/name") == target);
     let there = NOT_EPHEMERAL.iter().filter(|member| container.get(member).is_some_and(|value| !value.is_empty()));
     let set = there.map(|member| FieldError::forbidden(format!("{path}.{member}"), WHY));
-    let check = Check::at(container, path)
-        .refuse(unknown, || FieldError::not_found("targetContainerName", target))
-        .also(set)
-        .each("volumeMounts", |mount, _| {
+    let check = Check::at(container, path).not_found_if(unknown, "targetContainerName", target).also(set).each(
+        "volumeMounts",
+        |mount, _| {
             ["subPath", "subPathExpr"].iter().fold(mount, |mount, member| {
                 let set = !mount.object().text(&format!("/{member}")).is_empty();
-                mount.refuse(set, || FieldError::forbidden(*member, WHY))
+                mount.forbidden_if(set, *member, WHY)
             })
-        });
+        },
+    );
     check.done()
 }

@@ -31,9 +31,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     let one_by_one = Check::at(container, path).each("env", |variable, at| {
         let name = variable.object().text("/name");
         let value_from = &variable.object()["valueFrom"];
-        let check = variable
-            .required("name")
-            .refuse(is_invalid_name(name), || FieldError::invalid_text("name", name, VARIABLE_NAME));
+        let check = variable.required("name").invalid_text_if(is_invalid_name(name), "name", name, VARIABLE_NAME);
         if value_from.is_null() {
             return check;
         }
@@ -54,7 +52,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
             1 => None,
             _ => Some(TOO_MANY),
         };
-        from.refuse(is_invalid_name(prefix), || FieldError::invalid_text("prefix", prefix, VARIABLE_NAME))
+        from.invalid_text_if(is_invalid_name(prefix), "prefix", prefix, VARIABLE_NAME)
             .also(map(object, "configMapRef", &format!("{list}[{at}]")))
             .also(map(object, "secretRef", &format!("{list}[{at}]")))
             .also(wrong.map(|why| FieldError::invalid_text(list, "", why)))
@@ -72,7 +70,7 @@ pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path
         let volume = volumes.get(name);
         let field = "valueFrom.fileKeyRef.volumeName";
         variable
-            .refuse(volume.is_none(), || FieldError::not_found(field, name))
+            .not_found_if(volume.is_none(), field, name)
             .refuse(volume.is_some_and(|volume| !volume.has("/emptyDir")), || {
                 FieldError::invalid_text(field, name, "referenced volume must be of type emptyDir")
             })
@@ -91,7 +89,7 @@ fn map(object: &Json, source: &str, path: &str) -> FieldErrors {
     let check = Check::at(&object[source], &format!("{path}.{source}")).required("name");
     let name = object[source].text("/name");
     let why = if name.is_empty() { Vec::new() } else { name_errors(NameRule::Subdomain, name, true) };
-    why.iter().fold(check, |check, why| check.refuse(true, || FieldError::invalid_text("name", name, why))).done()
+    why.iter().fold(check, |check, why| check.invalid_text_if(true, "name", name, why)).done()
 }
 
 fn source(from: &Json, path: &str, has_value: bool) -> FieldErrors {
@@ -132,7 +130,7 @@ fn file_key(object: &Json, path: &str) -> FieldErrors {
     let (key, file) = (object.text("/key"), object.text("/path"));
     Check::at(object, path)
         .required("key")
-        .refuse(is_invalid_name(key), || FieldError::invalid_text("key", key, VARIABLE_NAME))
+        .invalid_text_if(is_invalid_name(key), "key", key, VARIABLE_NAME)
         .required_name("volumeName", NameRule::Label)
         .required("path")
         .also(file_path::descending(file, &format!("{path}.path")))

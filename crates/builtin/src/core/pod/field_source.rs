@@ -74,9 +74,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
             let why = format!("error converting fieldPath: field label not supported: {field}");
             FieldError::invalid_text("fieldPath", field, why)
         })
-        .refuse(known && subscript.is_none() && !fields.contains(&name), || {
-            FieldError::unsupported("fieldPath", &name.into(), fields)
-        })
+        .unsupported_if(known && subscript.is_none() && !fields.contains(&name), "fieldPath", &name.into(), fields)
         .done()
 }
 

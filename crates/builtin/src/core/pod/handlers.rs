@@ -40,15 +40,9 @@ pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
                     "successThreshold",
                     "failureThreshold",
                 ])
-                .refuse(own_grace.is_some_and(|grace| grace <= 0), || {
-                    FieldError::invalid(grace_field, &value, "must be greater than 0")
-                })
-                .refuse(once && successes != 1, || {
-                    FieldError::invalid("successThreshold", &successes.into(), "must be 1")
-                })
-                .refuse(!once && own_grace.is_some(), || {
-                    FieldError::invalid(grace_field, &value, "must not be set for readinessProbes")
-                })
+                .invalid_if(own_grace.is_some_and(|grace| grace <= 0), grace_field, &value, "must be greater than 0")
+                .invalid_if(once && successes != 1, "successThreshold", &successes.into(), "must be 1")
+                .invalid_if(!once && own_grace.is_some(), grace_field, &value, "must not be set for readinessProbes")
         })
     });
     check.done()

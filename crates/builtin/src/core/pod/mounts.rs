@@ -10,9 +10,7 @@ use super::file_path;
 use super::volumes::Volumes;
 
 pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
-    let mut errors = mounts(container, path, volumes);
-    errors.extend(devices(container, path, volumes));
-    errors
+    mounts(container, path, volumes).and(devices(container, path, volumes))
 }
 
 /// Returns a map from the name of each list item to the path of the item.
@@ -33,12 +31,10 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
         let (sub, expression) = (object.text("/subPath"), object.text("/subPathExpr"));
         mount
             .required("name")
-            .refuse(!volumes.contains_key(name), || FieldError::not_found("name", name))
+            .not_found_if(!volumes.contains_key(name), "name", name)
             .required("mountPath")
-            .refuse(duplicates[at], || FieldError::invalid_text("mountPath", place, "must be unique"))
-            .refuse(devices.contains_key(name), || {
-                FieldError::invalid_text("name", name, "must not already exist in volumeDevices")
-            })
+            .invalid_text_if(duplicates[at], "mountPath", place, "must be unique")
+            .invalid_text_if(devices.contains_key(name), "name", name, "must not already exist in volumeDevices")
             .refuse(device_paths.contains(place), || {
                 FieldError::invalid_text("mountPath", place, "must not already exist as a path in volumeDevices")
             })
@@ -69,9 +65,7 @@ fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
         return check.done();
     }
     check
-        .refuse(!mount.is_true("/readOnly"), || {
-            FieldError::forbidden("recursiveReadOnly", "may only be specified when readOnly is true")
-        })
+        .forbidden_if(!mount.is_true("/readOnly"), "recursiveReadOnly", "may only be specified when readOnly is true")
         .refuse(mount.get("mountPropagation").is_some_and(|way| !way.is_null() && way != "None"), || {
             let why = "may only be specified when mountPropagation is None or not specified";
             FieldError::forbidden("recursiveReadOnly", why)
@@ -90,18 +84,16 @@ fn devices(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
         let upwards = !file_path::descending(place, "").is_empty();
         let check = Check::at(device, &format!("{path}.volumeDevices[{at}]"))
             .required("name")
-            .refuse(names.contains(name), || FieldError::invalid_text("name", name, "must be unique"))
+            .invalid_text_if(names.contains(name), "name", name, "must be unique")
             .refuse(volume.is_some_and(|volume| !of_claim(volume)), || {
                 let why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                 FieldError::invalid_text("name", name, why)
             })
-            .refuse(volume.is_none(), || FieldError::not_found("name", name))
+            .not_found_if(volume.is_none(), "name", name)
             .required("devicePath")
-            .refuse(seen.contains(place), || FieldError::invalid_text("devicePath", place, "must be unique"))
-            .refuse(upwards, || FieldError::invalid_text("devicePath", place, "can not contain backsteps ('..')"))
-            .refuse(mounts.contains_key(name), || {
-                FieldError::invalid_text("name", name, "must not already exist in volumeMounts")
-            })
+            .invalid_text_if(seen.contains(place), "devicePath", place, "must be unique")
+            .invalid_text_if(upwards, "devicePath", place, "can not contain backsteps ('..')")
+            .invalid_text_if(mounts.contains_key(name), "name", name, "must not already exist in volumeMounts")
             .refuse(mount_paths.contains(place), || {
                 FieldError::invalid_text("devicePath", place, "must not already exist as a path in volumeMounts")
             });

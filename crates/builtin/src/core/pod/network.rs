@@ -68,13 +68,9 @@ pub(super) fn resolution(spec: &Json, path: &str) -> FieldErrors {
     let length = searches.iter().map(|search| search.len() + 1).sum::<usize>().saturating_sub(1);
     let addresses = config.texts("/nameservers").enumerate();
     Check::at(config, &field)
-        .refuse(servers.len() > 3, || {
-            FieldError::invalid("nameservers", &config["nameservers"], "must not have more than 3 nameservers")
-        })
+        .invalid_if(servers.len() > 3, "nameservers", &config["nameservers"], "must not have more than 3 nameservers")
         .also(addresses.flat_map(|(at, address)| ip_errors(address, &format!("{field}.nameservers[{at}]"))))
-        .refuse(searches.len() > 32, || {
-            FieldError::invalid("searches", &config["searches"], "must not have more than 32 search paths")
-        })
+        .invalid_if(searches.len() > 32, "searches", &config["searches"], "must not have more than 32 search paths")
         .refuse(length > 2048, || {
             let why = "must not have more than 2048 characters (including spaces) in the search list";
             FieldError::invalid("searches", &config["searches"], why)
@@ -87,7 +83,7 @@ pub(super) fn resolution(spec: &Json, path: &str) -> FieldErrors {
         )
         .each("options", |option, _| {
             let nameless = option.object().text("/name").is_empty();
-            option.refuse(nameless, || FieldError::required("", "must not be empty"))
+            option.required_if(nameless, "", "must not be empty")
         })
         .done()
 }
@@ -119,12 +115,8 @@ pub(super) fn hostname_override(spec: &Json, path: &str) -> FieldErrors {
     let Some(name) = spec.get(FIELD).and_then(Json::as_str) else { return FieldErrors::default() };
     let why = name_errors(NameRule::Subdomain, name, false);
     Check::at(spec, path)
-        .refuse(spec.is_true("/setHostnameAsFQDN"), || {
-            FieldError::forbidden(FIELD, "may not be specified when setHostnameAsFQDN is true")
-        })
-        .refuse(spec.is_true("/hostNetwork"), || {
-            FieldError::forbidden(FIELD, "may not be specified when hostNetwork is true")
-        })
+        .forbidden_if(spec.is_true("/setHostnameAsFQDN"), FIELD, "may not be specified when setHostnameAsFQDN is true")
+        .forbidden_if(spec.is_true("/hostNetwork"), FIELD, "may not be specified when hostNetwork is true")
         .refuse(name.len() > 64, || FieldError::too_long(FIELD, 64))
         .also(why.iter().map(|why| FieldError::invalid_text(format!("{path}.{FIELD}"), name, why)))
         .done()

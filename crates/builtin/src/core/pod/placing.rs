@@ -30,7 +30,7 @@ pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
             .refuse(toleration.has("/tolerationSeconds") && effect != "NoExecute", || {
                 FieldError::invalid_text("effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
             })
-            .refuse(!values.is_empty(), || FieldError::invalid_text("operator", value, values.join(";")))
+            .invalid_text_if(!values.is_empty(), "operator", value, values.join(";"))
             .refuse(operator == "Exists" && !value.is_empty(), || {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
@@ -91,11 +91,9 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
         "Gt" | "Lt" => check.refuse(count != 1, || {
             FieldError::required("values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         }),
-        other => check.refuse(true, || FieldError::invalid_text("operator", other, NO_OPERATOR)),
+        other => check.invalid_text_if(true, "operator", other, NO_OPERATOR),
     };
-    let check = label_key_faults(key)
-        .iter()
-        .fold(check, |check, why| check.refuse(true, || FieldError::invalid_text("key", key, why)));
+    let check = label_key_faults(key).iter().fold(check, |check, why| check.invalid_text_if(true, "key", key, why));
     let values = requirement.texts("/values").enumerate().filter(|_| values_are_checked);
     values.fold(check, |check, (at, value)| {
         label_value_faults(value).iter().fold(check, |check, why| {
@@ -115,10 +113,10 @@ fn field_requirement(check: Check<'_>) -> Check<'_> {
                 "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
             )
         }),
-        other => check.refuse(true, || FieldError::invalid_text("operator", other, NO_OPERATOR)),
+        other => check.invalid_text_if(true, "operator", other, NO_OPERATOR),
     };
     if key != "metadata.name" {
-        return check.refuse(true, || FieldError::invalid_text("key", key, "not a valid field selector key"));
+        return check.invalid_text_if(true, "key", key, "not a valid field selector key");
     }
     requirement.texts("/values").enumerate().fold(check, |check, (at, value)| {
         name_errors(NameRule::Subdomain, value, false).iter().fold(check, |check, why| {

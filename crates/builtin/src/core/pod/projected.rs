@@ -41,9 +41,7 @@ pub(super) fn downward_file(item: &Json, path: &str) -> FieldErrors {
         (false, true) => {
             check.also(field_source::resource(&item["resourceFieldRef"], &format!("{path}.resourceFieldRef"), true))
         }
-        (false, false) => {
-            check.refuse(true, || FieldError::required("", "one of fieldRef and resourceFieldRef is required"))
-        }
+        (false, false) => check.required_if(true, "", "one of fieldRef and resourceFieldRef is required"),
     };
     file_path::mode(check, "mode").done()
 }

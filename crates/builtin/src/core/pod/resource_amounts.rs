@@ -92,7 +92,7 @@ pub(super) fn claims(spec: &Json, path: &str) -> FieldErrors {
         let (own, made) = (object.has("/resourceClaimName"), object.has("/resourceClaimTemplateName"));
         claim
             .required("name")
-            .refuse(!name.is_empty() && duplicates[at], || FieldError::duplicate("name", &name.into()))
+            .duplicate_if(!name.is_empty() && duplicates[at], "name", &name.into())
             .name("name", NameRule::Label)
             .refuse(own && made, || {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
@@ -115,9 +115,7 @@ pub(super) fn of_pod(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources");
     let object = &spec["resources"];
     let mut errors = Check::at(object, &field)
-        .refuse(object.has("/claims"), || {
-            FieldError::forbidden("claims", "claims may not be set for Resources at pod-level")
-        })
+        .forbidden_if(object.has("/claims"), "claims", "claims may not be set for Resources at pod-level")
         .done();
     errors.extend(requirements(object, &field, |field, name| {
         let errors = name_of_resource(field, name);
@@ -178,9 +176,7 @@ pub(crate) fn name_of_resource(field: &str, name: &str) -> FieldErrors {
 }
 
 fn amount_errors(field: &str, name: &str, amount: &Json, names: impl Fn(&str, &str) -> FieldErrors) -> FieldErrors {
-    let mut errors = names(field, name);
-    errors.extend(quantity_errors(field, name, amount.as_str().unwrap_or_default()));
-    errors
+    names(field, name).and(quantity_errors(field, name, amount.as_str().unwrap_or_default()))
 }
 
 fn requirements(object: &Json, path: &str, names: impl Fn(&str, &str) -> FieldErrors) -> FieldErrors {

@@ -72,9 +72,9 @@ pub(super) fn own_users(spec: &Json, path: &str) -> FieldErrors {
     }
     let why = "when `hostUsers` is false";
     Check::at(spec, path)
-        .refuse(spec.is_true("/hostNetwork"), || FieldError::forbidden("hostNetwork", why))
-        .refuse(spec.is_true("/hostPID"), || FieldError::forbidden("HostPID", why))
-        .refuse(spec.is_true("/hostIPC"), || FieldError::forbidden("HostIPC", why))
+        .forbidden_if(spec.is_true("/hostNetwork"), "hostNetwork", why)
+        .forbidden_if(spec.is_true("/hostPID"), "HostPID", why)
+        .forbidden_if(spec.is_true("/hostIPC"), "HostIPC", why)
         .done()
 }
 
@@ -83,10 +83,7 @@ fn ids<'a>(check: Check<'a>, fields: &[&str]) -> Check<'a> {
 }
 
 fn profiles(context: &Json, path: &str) -> FieldErrors {
-    let mut errors = seccomp(context, path);
-    errors.extend(windows(context, path));
-    errors.extend(app_armor(context, path));
-    errors
+    seccomp(context, path).and(windows(context, path)).and(app_armor(context, path))
 }
 
 fn seccomp(context: &Json, path: &str) -> FieldErrors {
@@ -99,13 +96,9 @@ fn seccomp(context: &Json, path: &str) -> FieldErrors {
         check
             .required_because("type", "type is required when seccompProfile is set")
             .one_of("type", PROFILES)
-            .refuse(local && !own, || {
-                FieldError::required("localhostProfile", "must be set when seccomp type is Localhost")
-            })
+            .required_if(local && !own, "localhostProfile", "must be set when seccomp type is Localhost")
             .also(if local { file } else { FieldErrors::default() })
-            .refuse(!local && own, || {
-                FieldError::invalid("localhostProfile", profile, "can only be set when seccomp type is Localhost")
-            })
+            .invalid_if(!local && own, "localhostProfile", profile, "can only be set when seccomp type is Localhost")
     });
     all.done()
 }
@@ -126,10 +119,8 @@ fn app_armor(context: &Json, path: &str) -> FieldErrors {
             return check;
         }
         check
-            .refuse(name.is_empty(), || FieldError::required("localhostProfile", MISSING))
-            .refuse(name.trim() != name, || {
-                FieldError::invalid_text("localhostProfile", name, "must not be padded with whitespace")
-            })
+            .required_if(name.is_empty(), "localhostProfile", MISSING)
+            .invalid_text_if(name.trim() != name, "localhostProfile", name, "must not be padded with whitespace")
             .refuse(name.len() > 4095, || FieldError::too_long("localhostProfile", 4095))
     });
     all.done()
@@ -142,12 +133,10 @@ fn windows(context: &Json, path: &str) -> FieldErrors {
         let spec = text("gmsaCredentialSpecName");
         let why = spec.map(|name| name_errors(NameRule::Subdomain, name, false)).unwrap_or_default();
         let check = why.iter().fold(check, |check, why| {
-            check.refuse(true, || FieldError::invalid_text("gmsaCredentialSpecName", spec.unwrap_or_default(), why))
+            check.invalid_text_if(true, "gmsaCredentialSpecName", spec.unwrap_or_default(), why)
         });
         ["gmsaCredentialSpec", "runAsUserName"].iter().fold(check, |check, key| {
-            check.refuse(text(key) == Some(""), || {
-                FieldError::invalid_text(*key, "", format!("{key} cannot be an empty string"))
-            })
+            check.invalid_text_if(text(key) == Some(""), *key, "", format_args!("{key} cannot be an empty string"))
         })
     });
     all.done()
@@ -165,10 +154,8 @@ fn sysctls(context: &Json, path: &str) -> FieldErrors {
             edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
         };
         let good = name.len() <= 253 && name.split(['.', '/']).all(part);
-        sysctl
-            .required("name")
-            .refuse(!name.is_empty() && !good, || FieldError::invalid_text("name", name, SYSCTL))
-            .refuse(good && duplicates[at], || FieldError::duplicate("name", &name.into()))
+        let sysctl = sysctl.required("name").invalid_text_if(!name.is_empty() && !good, "name", name, SYSCTL);
+        sysctl.duplicate_if(good && duplicates[at], "name", &name.into())
     });
     all.done()
 }

@@ -126,16 +126,14 @@ fn placement<'a>(spec: &'a Json, path: &str) -> Check<'a> {
         .inside("runtimeClassName", |class| class.whole_is(NameRule::Subdomain))
         .inside("preemptionPolicy", |policy| {
             let empty = policy.object().is_empty();
-            policy.refuse(empty, || FieldError::required("", ""))
+            policy.required_if(empty, "", "")
         })
         .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
         .also(resource_amounts::overhead(spec, path))
         .inside("os", |os| {
             let name = os.object().text("/name");
             let known = ["linux", "windows"];
-            os.required("name").refuse(!name.is_empty() && !known.contains(&name), || {
-                FieldError::unsupported("", &name.into(), &known)
-            })
+            os.required("name").unsupported_if(!name.is_empty() && !known.contains(&name), "", &name.into(), &known)
         })
 }
 
@@ -145,9 +143,8 @@ fn gates(spec: &Json, path: &str) -> FieldErrors {
     let all = Check::at(spec, path).each("schedulingGates", |gate, at| {
         let name = gate.object().text("/name");
         let why = label_key_faults(name);
-        why.iter()
-            .fold(gate, |gate, why| gate.refuse(true, || FieldError::invalid_text("", name, why)))
-            .refuse(duplicates[at], || FieldError::duplicate("", &name.into()))
+        let gate = why.iter().fold(gate, |gate, why| gate.invalid_text_if(true, "", name, why));
+        gate.duplicate_if(duplicates[at], "", &name.into())
     });
     all.done()
 }

@@ -93,10 +93,9 @@ pub(crate) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) ->
             }),
             _ => check.name("endpointsNamespace", NameRule::Label),
         },
-        "azureFile" if persists => check
-            .refuse(object.get("secretNamespace").and_then(Json::as_str) == Some(""), || {
-                FieldError::required("secretNamespace", "")
-            }),
+        "azureFile" if persists => {
+            check.required_if(object.get("secretNamespace").and_then(Json::as_str) == Some(""), "secretNamespace", "")
+        }
         "cinder" => secret(object, check, persists),
         "storageos" => {
             let check = check.name("volumeName", NameRule::Label).name("volumeNamespace", NameRule::Label);
@@ -139,7 +138,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
         "" => check.required("nodePublishSecretRef.name"),
         name => name_errors(NameRule::Subdomain, name, false)
             .iter()
-            .fold(check, |check, why| check.refuse(true, || FieldError::invalid_text("name", name, why))),
+            .fold(check, |check, why| check.invalid_text_if(true, "name", name, why)),
     }
 }
 
@@ -167,12 +166,10 @@ fn iscsi<'a>(object: &'a Json, check: Check<'a>, persists: bool) -> Check<'a> {
     let signs_in = object.is_true("/chapAuthDiscovery") || object.is_true("/chapAuthSession");
     let secret = object.has("/secretRef");
     check
-        .refuse(odd.is_some(), || FieldError::invalid_text("iqn", name, odd.unwrap_or_default()))
+        .invalid_text_if(odd.is_some(), "iqn", name, odd.unwrap_or_default())
         .within("lun", 0, 255, "must be between 0 and 255, inclusive")
-        .refuse(signs_in && !secret, || FieldError::required("secretRef", ""))
-        .refuse(persists && secret && object.text("/secretRef/name").is_empty(), || {
-            FieldError::required("secretRef.name", "")
-        })
+        .required_if(signs_in && !secret, "secretRef", "")
+        .required_if(persists && secret && object.text("/secretRef/name").is_empty(), "secretRef.name", "")
         .refuse(odd_initiator.is_some(), || {
             FieldError::invalid_text("initiatorname", initiator.unwrap_or_default(), odd_initiator.unwrap_or_default())
         })
@@ -182,16 +179,12 @@ fn fibre_channel<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     let some = |list: &str| object.list(list).next().is_some();
     let (names, ids) = (some("/targetWWNs"), some("/wwids"));
     let check = check
-        .refuse(!names && !ids, || {
-            FieldError::required("targetWWNs", "must specify either targetWWNs or wwids, but not both")
-        })
+        .required_if(!names && !ids, "targetWWNs", "must specify either targetWWNs or wwids, but not both")
         .refuse(names && ids, || {
             let why = "targetWWNs and wwids can not be specified simultaneously";
             FieldError::invalid("targetWWNs", &object["targetWWNs"], why)
         })
-        .refuse(names && !object.has("/lun"), || {
-            FieldError::required("lun", "lun is required if targetWWNs is specified")
-        });
+        .required_if(names && !object.has("/lun"), "lun", "lun is required if targetWWNs is specified");
     if names { check.within("lun", 0, 255, "must be between 0 and 255, inclusive") } else { check }
 }
 
@@ -207,7 +200,7 @@ fn quobyte<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
         () => registry
             .split(',')
             .filter(|pair| !is_pair(pair))
-            .fold(check, |check, _| check.refuse(true, || FieldError::invalid_text("registry", registry, PAIRS))),
+            .fold(check, |check, _| check.invalid_text_if(true, "registry", registry, PAIRS)),
     };
     check.required("volume")
 }
@@ -225,5 +218,5 @@ fn azure_disk<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
         ),
         Some(_) => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
     };
-    check.refuse(!uri.starts_with(begins), || FieldError::unsupported("diskURI", &uri.into(), &[form]))
+    check.unsupported_if(!uri.starts_with(begins), "diskURI", &uri.into(), &[form])
 }

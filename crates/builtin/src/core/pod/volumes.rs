@@ -70,7 +70,7 @@ pub(super) fn errors<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (F
         let of_volume = Check::at(volume, &path)
             .also(source(volume, &path, owner))
             .required_name("name", NameRule::Label)
-            .refuse(good.contains_key(name), || FieldError::duplicate("name", &name.into()))
+            .duplicate_if(good.contains_key(name), "name", &name.into())
             .done();
         if of_volume.is_empty() {
             good.insert(name, volume);
@@ -112,7 +112,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
             let limit = object.text("/sizeLimit");
             let negative = quantity::nanos(limit).is_some_and(|nanos| nanos < 0);
             let why = "SizeLimit field must be a valid resource quantity";
-            check.refuse(negative, || FieldError::forbidden("sizeLimit", why)).done()
+            check.forbidden_if(negative, "sizeLimit", why).done()
         }
         "hostPath" => host_path(object, &field),
         "gitRepo" => check
@@ -137,7 +137,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         "image" => {
             let named = matches!(owner, SpecOwner::Template) || !object.text("/reference").is_empty();
             check
-                .refuse(!named, || FieldError::required("reference", ""))
+                .required_if(!named, "reference", "")
                 .required_one_of("pullPolicy", &["Always", "IfNotPresent", "Never"])
                 .done()
         }

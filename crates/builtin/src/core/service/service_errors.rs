@@ -30,7 +30,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     let named_errors = if external { name_errors(NameRule::Subdomain, named, false) } else { Vec::new() };
     let set = |key: &str| object.at(&format!("/spec/{key}")).is_some_and(|value| !value.is_empty());
     Check::of(object)
-        .refuse(ports.is_empty() && !headless && !external, || FieldError::required("spec.ports", ""))
+        .required_if(ports.is_empty() && !headless && !external, "spec.ports", "")
         .refuse(headless && matches!(kind, "NodePort" | "LoadBalancer"), || {
             FieldError::invalid_text(
                 "spec.clusterIPs[0]",
@@ -38,16 +38,12 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
                 format!("may not be set to 'None' for {kind} services"),
             )
         })
-        .refuse(external && !address.is_empty(), || {
-            FieldError::forbidden("spec.clusterIPs", "may not be set for ExternalName services")
-        })
-        .refuse(external && set("ipFamilies"), || {
-            FieldError::forbidden("spec.ipFamilies", "may not be set for ExternalName services")
-        })
+        .forbidden_if(external && !address.is_empty(), "spec.clusterIPs", "may not be set for ExternalName services")
+        .forbidden_if(external && set("ipFamilies"), "spec.ipFamilies", "may not be set for ExternalName services")
         .refuse(external && set("ipFamilyPolicy"), || {
             FieldError::forbidden("spec.ipFamilyPolicy", "may not be set for ExternalName services")
         })
-        .refuse(external && named.is_empty(), || FieldError::required("spec.externalName", ""))
+        .required_if(external && named.is_empty(), "spec.externalName", "")
         .also(
             named_errors
                 .iter()

@@ -22,7 +22,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
     let ranges = spec.texts("/loadBalancerSourceRanges").map(str::trim).enumerate();
     let ranges = ranges.filter_map(|(at, range)| cidr_errors(range, &format!("spec.LoadBalancerSourceRanges[{at}]")));
     let check = Check::at(spec, "spec")
-        .refuse(some_ranges && !balanced, || FieldError::forbidden("LoadBalancerSourceRanges", OF_BALANCERS))
+        .forbidden_if(some_ranges && !balanced, "LoadBalancerSourceRanges", OF_BALANCERS)
         .also(ranges)
         .refuse(spec.has("/allocateLoadBalancerNodePorts") && !balanced, || {
             FieldError::forbidden("allocateLoadBalancerNodePorts", OF_BALANCERS)
