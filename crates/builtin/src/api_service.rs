@@ -20,8 +20,6 @@ pub fn delegated_spec(stored: &Stored) -> Option<Json> {
     object.has("/spec/service").then(|| object["spec"].take())
 }
 
-/// The strategy of APIService in `apiregistration.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {

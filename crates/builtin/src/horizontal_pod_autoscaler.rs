@@ -21,12 +21,8 @@ use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Form, Strategy};
 
-/// The strategy of HorizontalPodAutoscaler in `autoscaling/v2`.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct V2;
 
-/// The strategy of HorizontalPodAutoscaler in `autoscaling/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct V1;
 
 impl Strategy for V2 {

@@ -9,8 +9,6 @@ use pintle_kinds::table::{Cell, Table};
 use super::lease::{OLDEST_EMULATION_VERSION, strategy_errors};
 use semver::Version;
 
-/// The strategy of LeaseCandidate in `coordination.k8s.io/v1beta1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseCandidate;
 
 impl Strategy for LeaseCandidate {

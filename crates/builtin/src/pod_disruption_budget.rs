@@ -17,8 +17,6 @@ use pintle_meta::{GroupResource, Reason, StatusCause, StatusDetails};
 use crate::int_or_percent::bounded_share_errors;
 use crate::meta_conditions::condition_errors;
 
-/// The strategy of PodDisruptionBudget in `policy/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {

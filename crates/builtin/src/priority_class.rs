@@ -12,8 +12,6 @@ use crate::core::pod::SYSTEM_CLASSES;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
-/// The strategy of PriorityClass in `scheduling.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct PriorityClass;
 
 impl Strategy for PriorityClass {

@@ -12,8 +12,6 @@ use pintle_kinds::table::{Cell, Table};
 use crate::core::pod::{limit_errors, placing};
 use crate::warnings;
 
-/// The strategy of RuntimeClass in `node.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {

@@ -12,8 +12,6 @@ use super::{fill_match, match_errors, static_suffix_warning};
 const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
 const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
 
-/// The strategy of ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct PolicyBinding;
 
 impl Strategy for PolicyBinding {

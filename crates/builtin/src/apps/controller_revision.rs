@@ -7,8 +7,6 @@ use pintle_kinds::Strategy;
 use pintle_kinds::check::{Check, immutable};
 use pintle_kinds::table::{Cell, Table};
 
-/// The strategy of ControllerRevision in `apps/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {

@@ -16,8 +16,6 @@ use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// The strategy of DaemonSet in `apps/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct DaemonSet;
 
 impl Strategy for DaemonSet {

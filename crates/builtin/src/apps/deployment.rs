@@ -13,8 +13,6 @@ use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload
 use crate::core::pod::template_warnings;
 use crate::int_or_percent::{above_100_percent, is_zero, share_errors};
 
-/// The strategy of Deployment in `apps/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Deployment;
 
 impl Strategy for Deployment {

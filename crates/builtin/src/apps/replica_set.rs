@@ -10,8 +10,6 @@ use pintle_kinds::{Scale, Strategy};
 use super::{TEMPLATE, selector_changed, status_errors, workload_errors, workload_spec};
 use crate::core::pod::template_warnings;
 
-/// The strategy of ReplicaSet in `apps/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {

@@ -11,8 +11,6 @@ use pintle_kinds::{Scale, Strategy};
 use super::{TEMPLATE, status_errors, workload_spec};
 use crate::core::pod::{template_warnings, validate_template};
 
-/// The strategy of ReplicationController in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicationController;
 
 impl Strategy for ReplicationController {

@@ -15,8 +15,6 @@ use crate::core::pod::template_warnings;
 use crate::core::{claim_spec, claim_spec_errors};
 use crate::warnings;
 
-/// The strategy of StatefulSet in `apps/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct StatefulSet;
 
 impl Strategy for StatefulSet {

@@ -9,8 +9,6 @@ use pintle_kinds::{RequestTarget, Strategy};
 
 use super::user_info;
 
-/// The strategy of SelfSubjectReview in `authentication.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct SelfSubjectReview;
 
 impl Strategy for SelfSubjectReview {

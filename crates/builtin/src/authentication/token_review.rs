@@ -10,8 +10,6 @@ use pintle_kinds::{RequestTarget, Strategy};
 
 use super::user_info;
 
-/// The strategy of TokenReview in `authentication.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenReview;
 
 impl Strategy for TokenReview {

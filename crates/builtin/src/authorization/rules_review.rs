@@ -7,8 +7,6 @@ use pintle_json::{Json, json};
 use pintle_kinds::post_handler::{PostHandler, Question, Task};
 use pintle_kinds::{RequestTarget, Strategy};
 
-/// The strategy of SelfSubjectRulesReview in `authorization.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct SelfSubjectRulesReview;
 
 impl Strategy for SelfSubjectRulesReview {

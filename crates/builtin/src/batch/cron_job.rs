@@ -11,8 +11,6 @@ use pintle_kinds::table::{Cell, Table};
 use super::{job_errors, job_warnings};
 use crate::core::pod::pod_template;
 
-/// The strategy of CronJob in `batch/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct CronJob;
 
 impl Strategy for CronJob {

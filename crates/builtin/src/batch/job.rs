@@ -17,8 +17,6 @@ use jiff::Timestamp;
 const GENERATED: [&str; 4] =
     ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
 
-/// The strategy of Job in `batch/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Job;
 
 impl Strategy for Job {

@@ -5,8 +5,6 @@ use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, Table};
 
-/// The strategy of the read-only kind ComponentStatus in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ComponentStatus;
 
 impl Strategy for ComponentStatus {

@@ -8,8 +8,6 @@ use pintle_kinds::table::{self, Cell, Table};
 
 use super::{MAX_DATA, decoded_size, immutable, key_errors, members};
 
-/// The strategy of ConfigMap in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfigMap;
 
 impl Strategy for ConfigMap {

@@ -12,8 +12,6 @@ use pintle_kinds::table::{self, Cell, Table};
 use crate::network_rules::{ip_errors, is_own_address, special_address};
 use crate::warnings;
 
-/// The strategy of Endpoints in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {

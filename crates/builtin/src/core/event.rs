@@ -15,8 +15,6 @@ use pintle_kinds::table::{Cell, Table};
 
 pub(crate) use events_api::Event;
 
-/// The strategy of Event in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreEvent;
 
 const EVENT_FIELD_LABELS: &[&str] = &[

@@ -9,8 +9,6 @@ use pintle_schema::quantity;
 
 use super::pod::{container_resource_errors, resource_name_errors};
 
-/// The strategy of LimitRange in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitRange;
 
 impl Strategy for LimitRange {

@@ -19,8 +19,6 @@ pub fn unknown(name: &str) -> Json {
     })
 }
 
-/// The strategy of Namespace in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Namespace;
 
 impl Namespace {

@@ -16,8 +16,6 @@ use crate::resource_quantities::quantity_errors;
 use crate::warnings;
 use std::collections::HashSet;
 
-/// The strategy of Node in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Node;
 
 const NODE_INFO: &[&str] = &[

@@ -16,8 +16,6 @@ use super::{BETA_CLASS, add_finalizer, default_phase, mode_errors, pod};
 use crate::resource_quantities::basic_amount_error;
 use crate::warnings;
 
-/// The strategy of PersistentVolume in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {

@@ -18,8 +18,6 @@ use crate::resource_quantities::{basic_amount_error, quantity_errors, resource_k
 use crate::{default_class, warnings};
 use jiff::Timestamp;
 
-/// The strategy of PersistentVolumeClaim in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct PersistentVolumeClaim;
 
 /// The annotations that mark a StorageClass as the default.

@@ -73,8 +73,6 @@ enum SpecOwner<'a> {
     Template,
 }
 
-/// The strategy of Pod in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Pod;
 
 const POD_FIELD_LABELS: &[&str] = &[

@@ -8,8 +8,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::pod::{pod_template, template_warnings, validate_template};
 
-/// The strategy of PodTemplate in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct PodTemplate;
 
 impl Strategy for PodTemplate {

@@ -75,8 +75,6 @@ fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     more.then(|| format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
 }
 
-/// The strategy of ResourceQuota in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {

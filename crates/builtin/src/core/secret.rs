@@ -12,8 +12,6 @@ use super::{MAX_DATA, decoded_size, immutable, key_errors};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The strategy of Secret in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Secret;
 
 /// The keys that each type of Secret requires.

@@ -21,8 +21,6 @@ use crate::network_rules::load_balancer_status_errors;
 use crate::warnings;
 use service_errors::errors;
 
-/// The strategy of Service in `v1`. Cluster IPs come from 10.0.0.0/24. Node ports come from 30000–32767.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Service;
 
 impl Strategy for Service {

@@ -11,8 +11,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use crate::warnings;
 
-/// The strategy of ServiceAccount in `v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {

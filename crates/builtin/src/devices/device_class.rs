@@ -6,8 +6,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::claim_defaults;
 
-/// The strategy of DeviceClass in `resource.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceClass;
 
 impl Strategy for DeviceClass {
@@ -16,8 +14,6 @@ impl Strategy for DeviceClass {
     }
 }
 
-/// The strategy of ResourceClaimTemplate in `resource.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceClaimTemplate;
 
 impl Strategy for ResourceClaimTemplate {

@@ -6,8 +6,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::claim_defaults;
 
-/// The strategy of ResourceClaim in `resource.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceClaim;
 
 impl Strategy for ResourceClaim {

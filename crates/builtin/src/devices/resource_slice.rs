@@ -4,8 +4,6 @@ use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, Table};
 use pintle_meta::GroupVersionKind;
 
-/// The strategy of ResourceSlice in `resource.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceSlice;
 
 impl Strategy for ResourceSlice {

@@ -10,8 +10,6 @@ use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{FLOW_CONTROL, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
-/// The strategy of FlowSchema in `flowcontrol.apiserver.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {

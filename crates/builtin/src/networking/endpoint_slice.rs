@@ -13,8 +13,6 @@ use crate::warnings;
 
 const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-/// The strategy of EndpointSlice in `discovery.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {

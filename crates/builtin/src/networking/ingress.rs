@@ -21,8 +21,6 @@ const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
-/// The strategy of Ingress in `networking.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {

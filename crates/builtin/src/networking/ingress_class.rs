@@ -9,8 +9,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::ingress::reference;
 
-/// The strategy of IngressClass in `networking.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {

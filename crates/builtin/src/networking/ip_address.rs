@@ -9,8 +9,6 @@ use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{ADDRESSES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
-/// The strategy of IPAddress in `networking.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {

@@ -13,8 +13,6 @@ use crate::network_rules::{cidr_errors, is_cidr};
 use crate::warnings;
 use std::net::IpAddr;
 
-/// The strategy of NetworkPolicy in `networking.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {

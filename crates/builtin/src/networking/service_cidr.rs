@@ -6,8 +6,6 @@ use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::without_effect::{SERVICE_RANGES, object_warning};
 use pintle_kinds::{Kinds, Strategy};
 
-/// The strategy of ServiceCIDR in `networking.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {

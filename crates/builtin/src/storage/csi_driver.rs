@@ -8,8 +8,6 @@ use pintle_kinds::Strategy;
 use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
 
-/// The strategy of CSIDriver in `storage.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct CsiDriver;
 
 impl Strategy for CsiDriver {

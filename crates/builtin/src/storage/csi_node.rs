@@ -11,8 +11,6 @@ use pintle_kinds::table::{Cell, Table};
 use crate::core::pod::volume_plugins::driver_errors;
 use std::collections::HashSet;
 
-/// The strategy of CSINode in `storage.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {

@@ -10,8 +10,6 @@ use pintle_schema::quantity;
 
 use crate::warnings;
 
-/// The strategy of CSIStorageCapacity in `storage.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {

@@ -10,8 +10,6 @@ use pintle_kinds::table::{Cell, Table};
 use crate::warnings;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// The strategy of StorageClass in `storage.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {

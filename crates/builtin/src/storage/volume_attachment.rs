@@ -9,8 +9,6 @@ use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::volume_plugins::driver_errors;
 
-/// The strategy of VolumeAttachment in `storage.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {

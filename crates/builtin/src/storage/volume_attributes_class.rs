@@ -12,8 +12,6 @@ use pintle_kinds::table::{Cell, Table};
 use super::storage_class::{driver_errors, parameter_errors};
 use crate::core::add_finalizer;
 
-/// The strategy of VolumeAttributesClass in `storage.k8s.io`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {

@@ -13,8 +13,6 @@ use pintle_kinds::{Form, Strategy};
 use super::{CoreEvent, errors};
 use jiff::Timestamp;
 
-/// The strategy of Event in `events.k8s.io/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Event;
 
 /// The fields that have different names in the core group and in `events.k8s.io`. In each pair, the first name is the field name in the

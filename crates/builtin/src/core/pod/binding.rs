@@ -13,8 +13,6 @@ use pintle_meta::GroupResource;
 
 use super::{PODS, topology};
 
-/// The strategy of Binding in `v1`. Clients post a Binding to the subresource of the pod, or to the collection `bindings` of the namespace.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding;
 
 impl Strategy for Binding {

@@ -14,8 +14,6 @@ use pintle_meta::GroupResource;
 use super::PODS;
 use crate::pod_disruption_budget::{self as budget, Disruption};
 
-/// The strategy of Eviction in `policy/v1`.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Eviction;
 
 impl PostHandler for Eviction {
