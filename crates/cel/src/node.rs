@@ -99,70 +99,44 @@ fn number(number: &serde_json::Number) -> Scalar<'_> {
     }
 }
 
-impl Node for serde_json::Value {
-    fn scalar(&self) -> Scalar<'_> {
-        match self {
-            Self::Null => Scalar::Null,
-            Self::Bool(value) => Scalar::Bool(*value),
-            Self::Number(value) => number(value),
-            Self::String(text) => Scalar::String(text),
-            Self::Array(_) => Scalar::List,
-            Self::Object(_) => Scalar::Map,
+/// Implements [`Node`] for a JSON tree.
+macro_rules! json_node {
+    ($json:ty) => {
+        impl Node for $json {
+            fn scalar(&self) -> Scalar<'_> {
+                match self {
+                    Self::Null => Scalar::Null,
+                    Self::Bool(value) => Scalar::Bool(*value),
+                    Self::Number(value) => number(value),
+                    Self::String(text) => Scalar::String(text),
+                    Self::Array(_) => Scalar::List,
+                    Self::Object(_) => Scalar::Map,
+                }
+            }
+
+            fn len(&self) -> usize {
+                match self {
+                    Self::Array(items) => items.len(),
+                    Self::Object(fields) => fields.len(),
+                    _ => 0,
+                }
+            }
+
+            fn item(&self, index: usize) -> Option<&dyn Node> {
+                self.as_array()?.get(index).map(|item| item as &dyn Node)
+            }
+
+            fn field(&self, name: &str) -> Option<&dyn Node> {
+                self.as_object()?.get(name).map(|field| field as &dyn Node)
+            }
+
+            fn fields<'a>(&'a self) -> Box<dyn Iterator<Item = (&'a str, &'a dyn Node)> + 'a> {
+                let fields = self.as_object().into_iter().flat_map(|fields| fields.iter());
+                Box::new(fields.map(|(name, field)| (name.as_str(), field as &dyn Node)))
+            }
         }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Array(items) => items.len(),
-            Self::Object(fields) => fields.len(),
-            _ => 0,
-        }
-    }
-
-    fn item(&self, index: usize) -> Option<&dyn Node> {
-        self.as_array()?.get(index).map(|item| item as &dyn Node)
-    }
-
-    fn field(&self, name: &str) -> Option<&dyn Node> {
-        self.as_object()?.get(name).map(|field| field as &dyn Node)
-    }
-
-    fn fields<'a>(&'a self) -> Box<dyn Iterator<Item = (&'a str, &'a dyn Node)> + 'a> {
-        let fields = self.as_object().into_iter().flatten();
-        Box::new(fields.map(|(name, field)| (name.as_str(), field as &dyn Node)))
-    }
+    };
 }
 
-impl Node for pintle_json::Json {
-    fn scalar(&self) -> Scalar<'_> {
-        match self {
-            Self::Null => Scalar::Null,
-            Self::Bool(value) => Scalar::Bool(*value),
-            Self::Number(value) => number(value),
-            Self::String(text) => Scalar::String(text),
-            Self::Array(_) => Scalar::List,
-            Self::Object(_) => Scalar::Map,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Array(items) => items.len(),
-            Self::Object(fields) => fields.len(),
-            _ => 0,
-        }
-    }
-
-    fn item(&self, index: usize) -> Option<&dyn Node> {
-        self.as_array()?.get(index).map(|item| item as &dyn Node)
-    }
-
-    fn field(&self, name: &str) -> Option<&dyn Node> {
-        self.as_object()?.get(name).map(|field| field as &dyn Node)
-    }
-
-    fn fields<'a>(&'a self) -> Box<dyn Iterator<Item = (&'a str, &'a dyn Node)> + 'a> {
-        let fields = self.as_object().into_iter().flat_map(pintle_json::Map::iter);
-        Box::new(fields.map(|(name, field)| (name.as_str(), field as &dyn Node)))
-    }
-}
+json_node!(serde_json::Value);
+json_node!(pintle_json::Json);

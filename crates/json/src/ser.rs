@@ -39,6 +39,15 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
 
+/// Implements serializer methods for values that convert to JSON.
+macro_rules! plain {
+    ($($name:ident $of:ty),*) => {$(
+        fn $name(self, value: $of) -> Result<Json, Error> {
+            Ok(value.into())
+        }
+    )*};
+}
+
 struct JsonSerializer;
 
 impl Serializer for JsonSerializer {
@@ -52,56 +61,14 @@ impl Serializer for JsonSerializer {
     type SerializeStruct = MembersSerializer;
     type SerializeStructVariant = MembersSerializer;
 
-    fn serialize_bool(self, value: bool) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_i8(self, value: i8) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_i16(self, value: i16) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_i32(self, value: i32) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_i64(self, value: i64) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_u8(self, value: u8) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_u16(self, value: u16) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_u32(self, value: u32) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_u64(self, value: u64) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_f32(self, value: f32) -> Result<Json, Error> {
-        Ok(value.into())
-    }
-
-    fn serialize_f64(self, value: f64) -> Result<Json, Error> {
-        Ok(value.into())
+    plain! {
+        serialize_bool bool, serialize_str &str, serialize_f32 f32, serialize_f64 f64,
+        serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64
     }
 
     fn serialize_char(self, value: char) -> Result<Json, Error> {
         Ok(value.encode_utf8(&mut [0; 4]).to_owned().into())
-    }
-
-    fn serialize_str(self, value: &str) -> Result<Json, Error> {
-        Ok(value.into())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<Json, Error> {
