@@ -14,7 +14,6 @@ mod thread;
 #[cfg(test)]
 mod witness;
 
-use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -25,6 +24,7 @@ use front::Front;
 use pintle_authz::{TokenFileError, Tokens};
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use pintle_serving::tls;
+use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::{EnterGuard, Handle};
 use tokio_util::sync::CancellationToken;
@@ -317,53 +317,38 @@ impl Drop for ApiServer {
 }
 
 /// The error that [`ApiServer::start`] returns.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The server cannot listen on the address. The usual reason is that another process uses the port.
+    #[error("cannot listen on {address}: {cause}")]
     Bind {
         /// The configured address.
         address: SocketAddr,
         /// The error from the operating system.
+        #[source]
         cause: io::Error,
     },
     /// The token file is invalid.
+    #[error("{0}")]
     Tokens(TokenFileError),
     /// No certificate can be created.
-    Tls(Box<dyn std::error::Error + Send + Sync>),
+    #[error("cannot create a certificate: {0}")]
+    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The system cannot provide random bytes for the administrator's token.
+    #[error("the system provides no randomness for the administrator's token")]
     NoRandomness,
     /// The system cannot provide a thread for the server, or the runtime of this thread cannot be created.
-    Thread(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
-            Self::Tokens(error) => error.fmt(f),
-            Self::Tls(error) => write!(f, "cannot create a certificate: {error}"),
-            Self::NoRandomness => f.write_str("the system provides no randomness for the administrator's token"),
-            Self::Thread(cause) => write!(f, "cannot start the server's own thread: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Bind { cause, .. } | Self::Thread(cause) => Some(cause),
-            Self::Tokens(_) | Self::NoRandomness => None,
-            Self::Tls(error) => Some(&**error),
-        }
-    }
+    #[error("cannot start the server's own thread: {0}")]
+    Thread(#[source] io::Error),
 }
 
 /// The error that [`ApiServer::load`] and [`ApiServer::load_path`] return.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The file or folder cannot be read.
+    #[error("cannot read {}: {cause}", .path.display())]
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
@@ -371,6 +356,7 @@ pub enum LoadError {
         cause: io::Error,
     },
     /// A document is invalid, or one of its objects cannot be created.
+    #[error("{}document {document}: {why}", in_file(.path))]
     Refused {
         /// The file that contains the document. The path is `None` if the document was not read from a file.
         path: Option<PathBuf>,
@@ -381,16 +367,6 @@ pub enum LoadError {
     },
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, cause } => write!(f, "cannot read {}: {cause}", path.display()),
-            Self::Refused { path: Some(path), document, why } => {
-                write!(f, "{}, document {document}: {why}", path.display())
-            }
-            Self::Refused { path: None, document, why } => write!(f, "document {document}: {why}"),
-        }
-    }
+fn in_file(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|path| format!("{}, ", path.display())).unwrap_or_default()
 }
-
-impl std::error::Error for LoadError {}

@@ -30,6 +30,7 @@ use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 use pintle_serving::offload::{self, Offload};
 use pintle_storage::{Change, Feed, FeedEnd, Objects, Range, ResourceKey, Store, Stored};
 use start::Start;
+use thiserror::Error;
 pub(crate) use watch_event::WatchEvent;
 
 use crate::faults::{Lagging, View, WatchFault};
@@ -44,24 +45,15 @@ pub(crate) struct Frame {
 }
 
 /// The reason why the server ends a watch stream early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Cut {
     /// The client has read so slowly that the watch has missed events.
+    #[error("the watcher fell too far behind")]
     TooSlow,
     /// A scripted fault.
+    #[error("a scripted fault")]
     Fault,
 }
-
-impl std::fmt::Display for Cut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::TooSlow => "the watcher fell too far behind",
-            Self::Fault => "a scripted fault",
-        })
-    }
-}
-
-impl std::error::Error for Cut {}
 
 /// The minimum timeout of a watch whose client does not set a timeout. The server adds a random duration of at most this minimum.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);

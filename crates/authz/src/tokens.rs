@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// The users by token.
 #[derive(Clone, Default)]
@@ -18,43 +19,26 @@ impl fmt::Debug for Tokens {
 }
 
 /// The reason why a token file is invalid.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TokenFileError {
     /// The file cannot be read.
+    #[error("cannot read the token file {}: {cause}", .path.display())]
     Unreadable {
         /// The path of the file.
         path: PathBuf,
         /// The error that occurred while the file was read.
+        #[source]
         cause: io::Error,
     },
     /// A line has an unclosed quote, or it lacks one of the required columns: token, user and uid.
+    #[error("{}, line {line}: expected token,user,uid[,\"group1,group2\"]", .path.display())]
     Line {
         /// The path of the file.
         path: PathBuf,
         /// The line number, starting at 1.
         line: usize,
     },
-}
-
-impl fmt::Display for TokenFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, cause } => write!(f, "cannot read the token file {}: {cause}", path.display()),
-            Self::Line { path, line } => {
-                write!(f, "{}, line {line}: expected token,user,uid[,\"group1,group2\"]", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for TokenFileError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { cause, .. } => Some(cause),
-            Self::Line { .. } => None,
-        }
-    }
 }
 
 impl Tokens {

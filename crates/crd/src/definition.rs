@@ -1,10 +1,9 @@
 //! The object CustomResourceDefinition.
 
-use std::fmt;
-
 use pintle_meta::{Conditions, ObjectMeta};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use thiserror::Error;
 
 /// A CustomResourceDefinition of `apiextensions.k8s.io/v1` whose spec is JSON.
 ///
@@ -203,31 +202,23 @@ impl CustomResourceDefinition {
 }
 
 /// The reason why [`CustomResourceDefinition::merge`] failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MergeError {
     /// The definitions have different names. The variant contains two names that differ.
+    #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
     /// The number of stored versions is not one. The variant contains the number of stored versions.
+    #[error("{}", stored(*.0))]
     Stored(usize),
     /// This version occurs twice.
+    #[error("the version {0:?} occurs twice")]
     Repeated(String),
 }
 
-impl fmt::Display for MergeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Names(one, other) => {
-                write!(
-                    f,
-                    "{one:?} and {other:?} are different definitions; give all versions the same group and plural"
-                )
-            }
-            Self::Stored(0) => f.write_str("no version is stored; one of the versions must not have `stored = false`"),
-            Self::Stored(_) => f.write_str("several versions are stored; add `stored = false` to all but one"),
-            Self::Repeated(version) => write!(f, "the version {version:?} occurs twice"),
-        }
+fn stored(versions: usize) -> &'static str {
+    match versions {
+        0 => "no version is stored; one of the versions must not have `stored = false`",
+        _ => "several versions are stored; add `stored = false` to all but one",
     }
 }
-
-impl std::error::Error for MergeError {}

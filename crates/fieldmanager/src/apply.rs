@@ -7,6 +7,7 @@ use std::fmt;
 use pintle_json::{Json, Map};
 use pintle_meta::StatusCause;
 use pintle_schema::Type;
+use thiserror::Error;
 
 use super::WriteContext;
 use super::compare::{compare, equal};
@@ -35,13 +36,16 @@ pub struct Applied {
 }
 
 /// The reason why a server-side apply fails. The documentation of each variant states the status code of the HTTP response.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum ApplyError {
     /// Status 400: the configuration is invalid for this object.
+    #[error("{0}")]
     BadRequest(String),
     /// Status 409: the apply would change fields that other managers own.
+    #[error("{0}")]
     Conflicts(Conflicts),
     /// Status 500 without a reason: the configuration does not fit the schema.
+    #[error("{0}")]
     Typed(String),
 }
 
@@ -93,17 +97,6 @@ impl fmt::Display for ManagerId {
         Ok(())
     }
 }
-
-impl fmt::Display for ApplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadRequest(text) | Self::Typed(text) => f.write_str(text),
-            Self::Conflicts(conflicts) => conflicts.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ApplyError {}
 
 /// Applies a manager's configuration to the live object, and records the managers that own the fields. `live` is `None` if the apply
 /// creates the object.

@@ -1,9 +1,7 @@
 //! Objects that cannot be decoded.
 
-use std::error::Error;
-use std::fmt;
-
 use pintle_meta::ObjectKey;
+use thiserror::Error;
 
 /// An object whose newest state is not in the cache. The newest state is missing if the object cannot be decoded or is
 /// larger than the source accepts. The newest state is also missing if a transform or the object's `Metadata`
@@ -35,7 +33,8 @@ use pintle_meta::ObjectKey;
 ///     Ok(())
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{key} cannot be decoded: {error}")]
 #[non_exhaustive]
 pub struct Undecodable {
     /// The key of the object.
@@ -49,11 +48,3 @@ pub struct Undecodable {
     /// panics and of hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
     pub error: String,
 }
-
-impl fmt::Display for Undecodable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} cannot be decoded: {}", self.key, self.error)
-    }
-}
-
-impl Error for Undecodable {}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use thiserror::Error;
 
 use crate::resource::GroupVersionResource;
 
@@ -66,18 +67,11 @@ impl FromStr for GroupResource {
 }
 
 /// The error for a text that is not `resource` or `resource.group`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{text:?} is not a resource: expected \"resource\" or \"resource.group\"")]
 pub struct InvalidGroupResource {
     text: Box<str>,
 }
-
-impl fmt::Display for InvalidGroupResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not a resource: expected \"resource\" or \"resource.group\"", self.text)
-    }
-}
-
-impl std::error::Error for InvalidGroupResource {}
 
 #[cfg(test)]
 mod tests {

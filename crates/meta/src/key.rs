@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
+use thiserror::Error;
 
 /// The namespace and the name of an object, which identify the object within its resource. A key has the form
 /// `namespace/name`, or `name` for a cluster-scoped object.
@@ -166,18 +167,11 @@ impl TryFrom<&String> for ObjectKey {
 }
 
 /// The error for a string that is not `name` or `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{text:?} is not an object key: expected \"name\" or \"namespace/name\"")]
 pub struct InvalidKey {
     text: Box<str>,
 }
-
-impl fmt::Display for InvalidKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an object key: expected \"name\" or \"namespace/name\"", self.text)
-    }
-}
-
-impl std::error::Error for InvalidKey {}
 
 /// Converting a key to a key cannot fail. Functions that accept both keys and strings need this conversion.
 impl From<Infallible> for InvalidKey {

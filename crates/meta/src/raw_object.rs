@@ -1,10 +1,10 @@
 //! Undecoded objects.
 
-use std::error::Error;
 use std::fmt;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 
 use crate::error::ApiError;
 use crate::key::ObjectKey;
@@ -43,7 +43,8 @@ pub enum RawObject {
 /// let pod = Oversized { key: Some(ObjectKey::new("team-a", "web")), size: 70, limit: 50, ..Oversized::default() };
 /// assert_eq!(pod.to_string(), "its size of 70 bytes exceeds the limit of 50");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Error)]
+#[error("its size of {size} bytes exceeds the limit of {limit}")]
 pub struct Oversized {
     /// The key of the object. `None` if no name was found.
     pub key: Option<ObjectKey>,
@@ -94,11 +95,3 @@ impl From<Oversized> for RawObject {
         Self::Oversized(oversized.into())
     }
 }
-
-impl fmt::Display for Oversized {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its size of {} bytes exceeds the limit of {}", self.size, self.limit)
-    }
-}
-
-impl Error for Oversized {}

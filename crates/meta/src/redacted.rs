@@ -1,6 +1,6 @@
 //! Removes secrets from text that is displayed.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Returns a URL without its user name and password, for display.
 ///
@@ -59,7 +59,8 @@ macro_rules! debug_fields {
 /// let error = serde_json::from_str::<u32>(r#""s3cret""#).map_err(DecodeError::from).unwrap_err();
 /// assert_eq!(error.to_string(), "invalid type: string, expected u32 at line 1 column 8");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
 pub struct DecodeError {
     message: Box<str>,
 }
@@ -69,14 +70,6 @@ impl From<serde_json::Error> for DecodeError {
         Self { message: without_value(&error.to_string()).into() }
     }
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 fn without_value(message: &str) -> String {
     let markers = ["invalid type: ", "invalid value: ", "unknown variant "];
@@ -133,7 +126,7 @@ mod tests {
                 Err(de::Error::invalid_value(de::Unexpected::Str(&text), &"a short text"))
             }
         }
-        fn check<T: DeserializeOwned + fmt::Debug>(json: &str, expected: &str) {
+        fn check<T: DeserializeOwned + std::fmt::Debug>(json: &str, expected: &str) {
             let error = DecodeError::from(serde_json::from_str::<T>(json).unwrap_err()).to_string();
             assert!(error.starts_with(expected) && !error.contains("hush"), "{error}");
         }

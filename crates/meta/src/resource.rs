@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
 
 use crate::group_resource::GroupResource;
 use crate::scope::Scope;
@@ -92,18 +93,11 @@ impl<'de> Deserialize<'de> for GroupVersion {
 }
 
 /// The error for a string that is not `version` or `group/version`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{text:?} is not an API version: expected \"version\" or \"group/version\"")]
 pub struct InvalidGroupVersion {
     text: Box<str>,
 }
-
-impl fmt::Display for InvalidGroupVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an API version: expected \"version\" or \"group/version\"", self.text)
-    }
-}
-
-impl std::error::Error for InvalidGroupVersion {}
 
 /// A kind of object with its group and version, such as `apps/v1, Kind=Deployment`.
 ///

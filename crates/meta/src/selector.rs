@@ -10,7 +10,8 @@
 //! - A NUL character in a label selector is an error. In Kubernetes, a NUL ends the text, so all requirements after it
 //!   are silently ignored.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
+use thiserror::Error;
 
 mod field;
 mod label;
@@ -28,7 +29,8 @@ pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 /// The error for a text that is not a valid label or field selector.
 ///
 /// The message is the same as in a Kubernetes API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
 pub struct InvalidSelector {
     message: Box<str>,
 }
@@ -38,14 +40,6 @@ impl InvalidSelector {
         Self { message: message.into() }
     }
 }
-
-impl fmt::Display for InvalidSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for InvalidSelector {}
 
 /// Quotes a text in the form of Go's `%q`.
 fn quoted(text: &str) -> String {

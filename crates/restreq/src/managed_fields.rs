@@ -1,9 +1,9 @@
 //! Extracts from an object the fields that a manager owns.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 /// Returns those fields of an object that a manager has applied and still owns. This function corresponds to
 /// client-go's `ExtractInto`. The result also has apiVersion, kind, name and namespace, so the manager can change the
@@ -177,7 +177,8 @@ impl ItemPath<'_> {
 }
 
 /// The error for managed fields whose format is unknown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the managed fields of the object have an unknown format at {path:?}")]
 pub struct InvalidManagedFields {
     path: Box<str>,
 }
@@ -189,14 +190,6 @@ impl InvalidManagedFields {
         Self { path: shown.into() }
     }
 }
-
-impl fmt::Display for InvalidManagedFields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the managed fields of the object have an unknown format at {:?}", self.path)
-    }
-}
-
-impl std::error::Error for InvalidManagedFields {}
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,7 @@
 //! The results of decoding a request body.
 
-use std::fmt;
-
 use pintle_json::Json;
+use thiserror::Error;
 
 use crate::finding::StrictFinding;
 
@@ -16,23 +15,16 @@ pub struct Decoded {
 }
 
 /// The reason why a body cannot be decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The body is not JSON or YAML, is not an object, or has no kind.
+    #[error("{0}")]
     Unrecognized(String),
     /// The object in the body does not have the kind or the version that the request specifies.
+    #[error("{0}")]
     OtherKind(String),
     /// A value in the body has the wrong type or format.
+    #[error("{0}")]
     Value(String),
 }
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unrecognized(text) | Self::OtherKind(text) | Self::Value(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for BodyError {}

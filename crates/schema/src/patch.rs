@@ -3,9 +3,8 @@
 //! A patch body is parsed once, and the result can be applied to any number of objects. Where Go's libraries differ from the RFCs, this
 //! module follows Go, because clients depend on Go's behavior.
 
-use std::fmt;
-
 use pintle_json::Json;
+use thiserror::Error;
 
 use crate::Schema;
 use crate::convert::read_verbatim;
@@ -23,37 +22,28 @@ pub use merge_patch::merge;
 pub use strategic::strategic;
 
 /// The reason why a patch was rejected. The documentation of each variant states the status code of the HTTP response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatchError {
     /// Status 400: the body is not a patch of this type.
+    #[error("{0}")]
     BadRequest(String),
     /// Status 413: the patch has too many operations.
+    #[error("{0}")]
     TooLarge(String),
     /// Status 422 without details: the patch cannot be applied to this object. The text is the same as in the patch library that
     /// kube-apiserver uses.
+    #[error("{0}")]
     Inapplicable(String),
     /// Status 422 without details: an operation `test` of a JSON patch found another value in the object. Contains the path of the value.
+    #[error("testing value {0} failed: test failed")]
     TestFailed(String),
     /// Status 422 without details: the patch exceeds a limit on the cost of applying it.
+    #[error("{0}")]
     Excessive(String),
     /// Status 500 without a reason: the directives in the patch are invalid.
+    #[error("{0}")]
     Directive(String),
 }
-
-impl fmt::Display for PatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadRequest(text)
-            | Self::TooLarge(text)
-            | Self::Inapplicable(text)
-            | Self::Excessive(text)
-            | Self::Directive(text) => f.write_str(text),
-            Self::TestFailed(path) => write!(f, "testing value {path} failed: test failed"),
-        }
-    }
-}
-
-impl std::error::Error for PatchError {}
 
 /// A patch that was parsed from a request body.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use pintle_meta::{Oversized, RawObject, WatchEvent, WatchEventType};
+use thiserror::Error;
 
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
@@ -47,21 +48,14 @@ pub struct FrameSplitter {
 const MEMBER: usize = 1;
 
 /// A frame exceeded the size limit and was skipped.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("a frame is too large: {object}")]
 pub struct FrameTooLarge {
     /// The event type. The value is `None` if the frame contained no event type or was not JSON.
     pub event_type: Option<WatchEventType>,
     /// The data that was extracted from the object in the skipped frame.
     pub object: Oversized,
 }
-
-impl fmt::Display for FrameTooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a frame is too large: {}", self.object)
-    }
-}
-
-impl std::error::Error for FrameTooLarge {}
 
 impl FrameSplitter {
     /// Creates a `FrameSplitter` that skips frames of more than `limit` bytes.
