@@ -196,7 +196,7 @@ fn half_way(error: ApiError) -> ApiError {
 }
 
 /// Forwards the events that report a release or a deletion of the secondary half. Drops all other events.
-fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
+fn vacancies<O: 'static, B: Send + 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
     map(secondary, |event| match event {
         LockEvent::Changed(half) if !half.state.record.is_vacant() => None,
         _ => Some(LockEvent::MaybeChanged),

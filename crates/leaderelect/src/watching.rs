@@ -1,13 +1,13 @@
 //! Watches of locks. With a watch, an elector reacts earlier than by polling the lock.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
+use futures_util::StreamExt;
 use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, RawObject, WatchEvent, WatchOptions};
 use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
@@ -53,7 +53,7 @@ pub(crate) async fn follow<E, F>(
             Ok(Some(mut events)) => {
                 let mut sent = listener.send(WatchMessage::Up).await;
                 while sent.is_ok()
-                    && let Some(event) = poll_fn(|context| events.as_mut().poll_next(context)).await
+                    && let Some(event) = events.next().await
                 {
                     pauses.reset();
                     sent = listener.send(WatchMessage::Event(event)).await;
@@ -82,7 +82,7 @@ pub(crate) async fn watch_one<W, T, E>(
 where
     W: ListWatch<Object = T>,
     T: Object + DeserializeOwned,
-    E: 'static,
+    E: Send + 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
     // If the `Api` is for all namespaces, select this namespace, so that the server does not send objects of other
@@ -112,57 +112,18 @@ pub(crate) async fn watch<W, T, E>(
 where
     W: ListWatch<Object = T>,
     T: Object + DeserializeOwned,
-    E: 'static,
+    E: Send + 'static,
 {
     let events = api.watch(&WatchOptions { allow_bookmarks: true, ..options }).await?;
-    Ok(Box::pin(Decoded { events, convert: Box::new(convert) }))
-}
-
-struct Decoded<S, T, E> {
-    events: S,
-    convert: Box<dyn Fn(WatchEvent<T>) -> Option<E> + Send>,
-}
-
-impl<S, T, E> Stream for Decoded<S, T, E>
-where
-    S: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Unpin,
-    T: Object + DeserializeOwned,
-{
-    type Item = E;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
-        loop {
-            match ready!(Pin::new(&mut self.events).poll_next(context)) {
-                Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => return Poll::Ready(None),
-                Some(Ok(event)) => {
-                    if let Some(converted) = event.decode::<T>().ok().and_then(&self.convert) {
-                        return Poll::Ready(Some(converted));
-                    }
-                }
-            }
-        }
-    }
+    let events = events.take_while(|event| ready(matches!(event, Ok(event) if !matches!(event, WatchEvent::Error(_)))));
+    let decode = |event: Result<WatchEvent<RawObject>, ApiError>| event.ok()?.decode::<T>().ok();
+    Ok(Box::pin(events.filter_map(move |event| ready(decode(event).and_then(&convert)))))
 }
 
 /// Converts each event with `convert`. If `convert` returns `None`, the function drops the event.
-pub(crate) fn map<A: 'static, B: 'static>(
+pub(crate) fn map<A: 'static, B: Send + 'static>(
     events: Events<A>,
     convert: impl Fn(A) -> Option<B> + Send + 'static,
 ) -> Events<B> {
-    struct Mapped<A, F>(Events<A>, F);
-
-    impl<A, B, F: Fn(A) -> Option<B> + Unpin> Stream for Mapped<A, F> {
-        type Item = B;
-
-        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<B>> {
-            loop {
-                let Some(event) = ready!(self.0.as_mut().poll_next(context)) else { return Poll::Ready(None) };
-                if let Some(converted) = (self.1)(event) {
-                    return Poll::Ready(Some(converted));
-                }
-            }
-        }
-    }
-
-    Box::pin(Mapped(events, Box::new(convert)))
+    Box::pin(events.filter_map(move |event| ready(convert(event))))
 }
