@@ -8,6 +8,7 @@ use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, Map, json};
 use tower_service::Service;
 
+use crate::support::definition_of;
 use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -39,17 +40,7 @@ fn under_a_long_name(value: Json) -> Json {
 
 fn definition(schema: Json) -> Json {
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version],
-        },
-    })
+    definition_of("Widget", version)
 }
 
 /// Returns a CustomResourceDefinition for widgets. The `spec` of a widget has this schema.

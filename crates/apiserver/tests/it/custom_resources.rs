@@ -4,6 +4,7 @@ use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
+use crate::support::definition_of;
 use crate::support::*;
 
 const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
@@ -22,22 +23,17 @@ async fn server() -> ApiServer {
     let count = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
     let ports = json!({"type": "array", "items": {"type": "object", "properties": {"p": {"type": "integer"}}}});
     let members = json!({"spec": count, "status": count, "one": inner, "made": outer, "ports": ports});
-    let definition = json!({
-        "metadata": {"name": "gadgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "gadgets", "kind": "Gadget"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": members}},
-                "subresources": {
-                    "status": {},
-                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-                },
-            }],
-        },
-    });
+    let definition = definition_of(
+        "Gadget",
+        json!({
+            "name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": members}},
+            "subresources": {
+                "status": {},
+                "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+            },
+        }),
+    );
     let made = call(&server, Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     server.settle().await;

@@ -7,6 +7,7 @@ use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
+use crate::support::definition_of;
 use crate::support::*;
 
 /// Each of these texts has a special meaning in a field of the API.
@@ -211,21 +212,14 @@ async fn random_requests_get_consistent_responses() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p", "labels": {"a": "b"}}, "spec": {"containers": [container]}});
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"generateName": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer", "default": 1}}}}}});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
-                "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".spec.a[0]"}],
-                "selectableFields": [{"jsonPath": ".spec.b"}],
-            }],
-        },
-    });
+    let definition = definition_of(
+        "Gadget",
+        json!({
+            "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+            "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".spec.a[0]"}],
+            "selectableFields": [{"jsonPath": ".spec.b"}],
+        }),
+    );
     let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K", "signerName": "a.b/c", "usages": ["any"]}});
     let review =
         json!({"spec": {"token": "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2t1YmVybmV0ZXMuZGVmYXVsdC5zdmMifQ.AA"}});

@@ -4,6 +4,7 @@ use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
+use crate::support::definition_of;
 use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -28,17 +29,7 @@ fn definition(more: Json) -> Json {
     for (name, value) in more.as_object().expect("members") {
         version[name] = value.clone();
     }
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [version],
-        },
-    })
+    definition_of("Widget", version)
 }
 
 fn widget(name: &str, spec: Json) -> Json {

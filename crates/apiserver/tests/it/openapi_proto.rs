@@ -5,6 +5,7 @@ use http_body_util::BodyExt;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
+use crate::support::definition_of;
 use crate::support::*;
 
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
@@ -97,15 +98,10 @@ async fn both(server: &ApiServer, path: &str, accept: &str) -> (Json, Vec<u8>) {
 
 async fn server_with(schema: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
-    let definition = json!({
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
-        },
-    });
+    let definition = definition_of(
+        "Widget",
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}),
+    );
     let made = call(&server, Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::definition_of;
 use crate::support::*;
 use http::Method;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
@@ -61,22 +62,15 @@ async fn owners_and_namespaces_are_deleted_with_their_content() {
 #[tokio::test]
 async fn definition_is_served_once_the_server_has_settled() {
     let server = server().await;
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }],
-        },
-    });
+    let definition = definition_of(
+        "Widget",
+        json!({
+            "name": "v1",
+            "served": true,
+            "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object"}},
+        }),
+    );
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(get(&server, widgets).await.code, 404);
     server.load(&definition.to_string()).expect("a definition");

@@ -88,6 +88,22 @@ pub(crate) async fn read(response: Response<Incoming>) -> Answer {
     Answer { code: head.status.as_u16(), headers: head.headers, body }
 }
 
+/// Returns the definition of a namespaced custom resource with one version in the group `example.com`.
+pub(crate) fn definition_of(kind: &str, version: Json) -> Json {
+    let plural = format!("{}s", kind.to_lowercase());
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [version],
+        },
+    })
+}
+
 pub(crate) async fn get(server: &ApiServer, path: &str) -> Answer {
     call(server, Method::GET, path, Json::Null).await
 }

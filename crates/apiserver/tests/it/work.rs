@@ -7,6 +7,7 @@ use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_json::{Json, json};
 
+use crate::support::definition_of;
 use crate::support::*;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -183,15 +184,10 @@ async fn long_path_prefix_of_many_members_takes_linear_work() {
     let server = server().await;
     let numbers = json!({"type": "object", "additionalProperties": {"type": "integer"}});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "additionalProperties": numbers}}});
-    let definition = json!({
-        "metadata": {"name": "gadgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
-        },
-    });
+    let definition = definition_of(
+        "Gadget",
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}),
+    );
     assert_eq!(post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.code, 201);
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     let gadget = |value: Json| {
