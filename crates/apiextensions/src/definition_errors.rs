@@ -58,9 +58,7 @@ pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
         for key in fixed {
             let pointer = format!("/spec/{}", key.replace('.', "/"));
             let (new, old) = (object.text(&pointer), old.text(&pointer));
-            if new != old {
-                errors.push(FieldError::invalid_text(format!("spec.{key}"), new, "field is immutable"));
-            }
+            errors.invalid_text_if(new != old, format!("spec.{key}"), new, "field is immutable");
         }
     }
     errors

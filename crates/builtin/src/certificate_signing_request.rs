@@ -193,9 +193,7 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
         errors.push(FieldError::invalid_text("spec.request", object.text("/spec/request"), why));
     }
     let usages: Vec<_> = object.list("/spec/usages").collect();
-    if usages.is_empty() {
-        errors.push(FieldError::required("spec.usages", ""));
-    }
+    errors.required_if(usages.is_empty(), "spec.usages", "");
     let path = |at: usize| format!("spec.usages[{at}]");
     for (at, usage) in usages.iter().enumerate() {
         if !usage.as_str().is_some_and(|usage| USAGES.contains(&usage)) {

@@ -109,9 +109,7 @@ fn immutable(new: &Json, old: &Json, members: &[&str]) -> FieldErrors {
     }
     let why = "field is immutable when `immutable` is set";
     let mut errors = FieldErrors::default();
-    if !new.is_true("/immutable") {
-        errors.push(FieldError::forbidden("immutable", why));
-    }
+    errors.forbidden_if(!new.is_true("/immutable"), "immutable", why);
     errors
         .extend(members.iter().filter(|key| new.get(key) != old.get(key)).map(|key| FieldError::forbidden(*key, why)));
     errors

@@ -16,9 +16,7 @@ impl Strategy for LeaseCandidate {
         let mut errors = FieldErrors::default();
         let text = |key: &str| object.text(&format!("/spec/{key}"));
         let field = |key: &str| format!("spec.{key}");
-        if text("leaseName").is_empty() {
-            errors.push(FieldError::required(field("leaseName"), ""));
-        }
+        errors.required_if(text("leaseName").is_empty(), field("leaseName"), "");
         let none = Version::new(0, 0, 0);
         let mut read = |key: &str| {
             let text = text(key);
@@ -52,9 +50,7 @@ impl Strategy for LeaseCandidate {
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = self.validate_create(new);
         let name = |object: &Json| object.text("/spec/leaseName").to_owned();
-        if name(new) != name(old) {
-            errors.push(FieldError::invalid_text("spec.leaseName", &name(new), "field is immutable"));
-        }
+        errors.invalid_text_if(name(new) != name(old), "spec.leaseName", &name(new), "field is immutable");
         errors
     }
 

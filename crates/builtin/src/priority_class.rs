@@ -43,9 +43,7 @@ impl Strategy for PriorityClass {
 
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = FieldErrors::default();
-        if new.get("value") != old.get("value") {
-            errors.push(FieldError::forbidden("value", "may not be changed in an update."));
-        }
+        errors.forbidden_if(new.get("value") != old.get("value"), "value", "may not be changed in an update.");
         errors.extend(immutable(new, old, &["preemptionPolicy"]));
         errors
     }

@@ -22,9 +22,7 @@ const WHOLE: &[&str] = &[
 pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErrors {
     let nanos = quantity::nanos(amount).unwrap_or(0);
     let mut errors = FieldErrors::default();
-    if nanos < 0 {
-        errors.push(FieldError::invalid_text(field, amount, "must be greater than or equal to 0"));
-    }
+    errors.invalid_text_if(nanos < 0, field, amount, "must be greater than or equal to 0");
     if (WHOLE.contains(&name) || is_extended(name)) && nanos % WHOLE_UNIT != 0 {
         errors.push(FieldError::invalid_text(field, amount, "must be an integer"));
     }

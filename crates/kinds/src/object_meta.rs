@@ -47,9 +47,7 @@ pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
     let mut errors = names(kind.conduct.name_rule, metadata);
-    if metadata["name"].text("").is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
-    }
+    errors.required_if(metadata["name"].text("").is_empty(), "metadata.name", "name or generateName is required");
     errors.extend(contents(kind, metadata));
     errors
 }

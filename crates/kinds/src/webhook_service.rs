@@ -50,9 +50,7 @@ pub fn url_errors(url: &str, field: &str) -> FieldErrors {
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     let mut errors = FieldErrors::default();
     let mut refuse = |holds: bool, value: &str, why: String| {
-        if holds {
-            errors.push(FieldError::invalid_text(field, value, why));
-        }
+        errors.invalid_text_if(holds, field, value, why);
     };
     refuse(scheme != "https", scheme, format!("'https' is the only allowed URL scheme{FORM}"));
     refuse(host.is_empty(), host, format!("host must be specified{FORM}"));
@@ -80,9 +78,7 @@ pub fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     // As in kube-apiserver, the names of the two fields are swapped in the errors.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
-        if service.text(missing).is_empty() {
-            errors.push(FieldError::required(format!("{field}.{reported}"), ""));
-        }
+        errors.required_if(service.text(missing).is_empty(), format!("{field}.{reported}"), "");
     }
     let port = service.integer("/port").unwrap_or(0);
     if !(1..=65535).contains(&port) {

@@ -68,9 +68,7 @@ fn parts(versions: &[&Json]) -> FieldErrors {
     };
     const SCHEMA: &str = "/schema/openAPIV3Schema";
     for (at, version) in versions.iter().enumerate() {
-        if !version.has(SCHEMA) {
-            errors.push(FieldError::required(format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
-        }
+        errors.required_if(!version.has(SCHEMA), format!("spec.versions[{at}].schema.openAPIV3Schema"), "");
     }
     let (mut patterns, mut steps) = (Patterns::default(), MAX_STEPS);
     for (version, path) in each(SCHEMA, "spec.validation.openAPIV3Schema", "schema.openAPIV3Schema") {
@@ -150,9 +148,7 @@ fn scale(version: &Json, path: &str) -> FieldErrors {
 fn one_column(column: &Json, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let one_of = |known: &[&str]| format!("must be one of {}", known.join(","));
-    if column.text("/name").is_empty() {
-        errors.push(FieldError::required(format!("{path}.name"), ""));
-    }
+    errors.required_if(column.text("/name").is_empty(), format!("{path}.name"), "");
     match column.text("/type") {
         "" => errors.push(FieldError::required(format!("{path}.type"), &one_of(COLUMN_TYPES))),
         text if !COLUMN_TYPES.contains(&text) => {

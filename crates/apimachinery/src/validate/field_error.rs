@@ -161,6 +161,26 @@ impl FieldErrors {
         self.add(|| error);
     }
 
+    /// Adds an error about an invalid string if the condition is true.
+    pub fn invalid_text_if(&mut self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) {
+        self.extend(holds.then(|| FieldError::invalid_text(field, value, why)));
+    }
+
+    /// Adds an error about a missing field if the condition is true.
+    pub fn required_if(&mut self, holds: bool, field: impl Into<String>, why: &str) {
+        self.extend(holds.then(|| FieldError::required(field, why)));
+    }
+
+    /// Adds an error about a field that must not be set if the condition is true.
+    pub fn forbidden_if(&mut self, holds: bool, field: impl Into<String>, why: impl fmt::Display) {
+        self.extend(holds.then(|| FieldError::forbidden(field, why)));
+    }
+
+    /// Adds an error about a value that occurs twice if the condition is true.
+    pub fn duplicate_if(&mut self, holds: bool, field: impl Into<String>, value: &Json) {
+        self.extend(holds.then(|| FieldError::duplicate(field, value)));
+    }
+
     /// Adds a warning unless the size limit has been reached.
     pub fn warn(&mut self, text: String) {
         if self.size < MAX_ERROR_BYTES {

@@ -30,9 +30,7 @@ pub(super) fn match_conditions(spec: &Json, prefix: &str, expressions: &Expressi
         errors.extend(
             qualified_name_faults(name).into_iter().map(|why| FieldError::invalid_text(field.as_str(), name, why)),
         );
-        if twice[at] {
-            errors.push(FieldError::duplicate(field, &name.into()));
-        }
+        errors.duplicate_if(twice[at], field, &name.into());
     }
     errors
 }

@@ -85,17 +85,13 @@ fn actions(spec: &Json) -> FieldErrors {
         if !["Audit", "Deny", "Warn"].contains(action) {
             errors.push(FieldError::unsupported(field.as_str(), &(*action).into(), &["Audit", "Deny", "Warn"]));
         }
-        if !seen.insert(action) {
-            errors.push(FieldError::duplicate(field, &(*action).into()));
-        }
+        errors.duplicate_if(!seen.insert(action), field, &(*action).into());
     }
     if actions.contains(&"Deny") && actions.contains(&"Warn") {
         let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
                    response and headers serves no purpose)";
         errors.push(FieldError::invalid(FIELD, &spec["validationActions"], why));
     }
-    if actions.is_empty() {
-        errors.push(FieldError::required(FIELD, "at least one validation action is required"));
-    }
+    errors.required_if(actions.is_empty(), FIELD, "at least one validation action is required");
     errors
 }

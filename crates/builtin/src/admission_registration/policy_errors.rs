@@ -162,9 +162,7 @@ fn audit_annotations(object: &Json, expressions: &Expressions) -> FieldErrors {
                 expressions.audit_annotation(text.trim()).err()
             });
         }
-        if twice[at] {
-            errors.push(FieldError::duplicate(field("key"), &key.into()));
-        }
+        errors.duplicate_if(twice[at], field("key"), &key.into());
     }
     errors
 }

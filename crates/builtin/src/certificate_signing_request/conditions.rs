@@ -61,9 +61,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     for (at, condition) in conditions(object).enumerate() {
         let field = |name: &str| format!("{FIELD}[{at}].{name}");
         let (kind, status) = (condition.text("/type"), &condition["status"]);
-        if kind.is_empty() && !untyped {
-            errors.push(FieldError::required(field("type"), ""));
-        }
+        errors.required_if(kind.is_empty() && !untyped, field("type"), "");
         let allowed: &[&str] = if TRUE_ONLY.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         if status.is_empty() {
             errors.push(FieldError::required(field("status"), ""));
@@ -77,9 +75,7 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
             }
             decided = Some(decision);
         }
-        if duplicates[at] && !twice {
-            errors.push(FieldError::duplicate(field("type"), &condition["type"]));
-        }
+        errors.duplicate_if(duplicates[at] && !twice, field("type"), &condition["type"]);
     }
     errors
 }

@@ -94,9 +94,7 @@ impl Strategy for Node {
         errors.extend(amount_errors(new));
         let mut seen = HashSet::new();
         for (at, address) in new.list("/status/addresses").enumerate() {
-            if !seen.insert(address) {
-                errors.push(FieldError::duplicate(format!("status.addresses[{at}]"), address));
-            }
+            errors.duplicate_if(!seen.insert(address), format!("status.addresses[{at}]"), address);
         }
         errors.extend(fixed_errors(new, old));
         errors.extend(taint_errors(new));

@@ -123,9 +123,7 @@ impl Strategy for PersistentVolumeClaim {
             errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
         }
         let mode = new.text("/spec/volumeMode");
-        if mode != old.text("/spec/volumeMode") {
-            errors.push(FieldError::invalid_text("volumeMode", mode, "field is immutable"));
-        }
+        errors.invalid_text_if(mode != old.text("/spec/volumeMode"), "volumeMode", mode, "field is immutable");
         errors
     }
 

@@ -148,9 +148,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
             }
         }
         let nanos = quantity::nanos(amount).unwrap_or(0);
-        if nanos < 0 {
-            errors.push(FieldError::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
-        }
+        errors.invalid_text_if(nanos < 0, &field, amount, "must be greater than or equal to 0");
         if COUNTED.contains(&resource.as_str()) && nanos % 1_000_000_000 != 0 {
             errors.push(FieldError::invalid_text(field, amount, "must be an integer"));
         }

@@ -52,12 +52,8 @@ fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let mut seen = HashSet::new();
     let mut errors = FieldErrors::default();
     for key in node.list("/spec/drivers").nth(at).into_iter().flat_map(|driver| driver.texts("/topologyKeys")) {
-        if key.is_empty() {
-            errors.push(FieldError::required(path.as_str(), ""));
-        }
-        if !seen.insert(key) {
-            errors.push(FieldError::duplicate(path.as_str(), &key.into()));
-        }
+        errors.required_if(key.is_empty(), &path, "");
+        errors.duplicate_if(!seen.insert(key), &path, &key.into());
         errors.extend(label_key_faults(key).iter().map(|why| FieldError::invalid_text(path.as_str(), key, why)));
     }
     errors

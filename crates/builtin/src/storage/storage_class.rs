@@ -99,19 +99,13 @@ fn topology_errors(object: &Json) -> FieldErrors {
         for (nth, expression) in term.list("/matchLabelExpressions").enumerate() {
             let (key, path) = (expression.text("/key"), format!("{path}[{nth}]"));
             let mut values: BTreeSet<&str> = BTreeSet::new();
-            if expression.list("/values").next().is_none() {
-                errors.push(FieldError::required(format!("{path}.values"), ""));
-            }
+            errors.required_if(expression.list("/values").next().is_none(), format!("{path}.values"), "");
             for (at, value) in expression.texts("/values").enumerate() {
-                if !values.insert(value) {
-                    errors.push(FieldError::duplicate(format!("{path}.values[{at}]"), &value.into()));
-                }
+                errors.duplicate_if(!values.insert(value), format!("{path}.values[{at}]"), &value.into());
             }
             let why = label_key_faults(key);
             errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.key"), key, why)));
-            if !keys.insert(key) {
-                errors.push(FieldError::duplicate(format!("{path}.key"), &key.into()));
-            }
+            errors.duplicate_if(!keys.insert(key), format!("{path}.key"), &key.into());
             said.push((key.to_owned(), values.into_iter().map(str::to_owned).collect::<Vec<_>>()));
         }
         said.sort();

@@ -124,9 +124,7 @@ fn new_errors(event: &Json) -> FieldErrors {
     let mut found = errors(&stored_event(event), "reportingController");
     found.extend(series_errors(event));
     let kind = event.text("/type");
-    if !event.has("/eventTime") {
-        found.push(FieldError::required("eventTime", ""));
-    }
+    found.required_if(!event.has("/eventTime"), "eventTime", "");
     if !matches!(kind, "Normal" | "Warning") {
         found.push(FieldError::invalid_text("type", "", format!("has invalid value: {kind}")));
     }

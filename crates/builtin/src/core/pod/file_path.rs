@@ -14,9 +14,7 @@ pub(crate) fn descending(path: &str, field: &str) -> FieldErrors {
 /// Reports an absolute path, or a path that contains `..`.
 pub(crate) fn relative(path: &str, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    if path.starts_with('/') {
-        errors.push(FieldError::invalid_text(field, path, "must be a relative path"));
-    }
+    errors.invalid_text_if(path.starts_with('/'), field, path, "must be a relative path");
     errors.extend(descending(path, field));
     errors
 }

@@ -117,9 +117,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
         // validation checks the whole container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
-            if image.is_empty() {
-                errors.push(FieldError::required(field.as_str(), ""));
-            }
+            errors.required_if(image.is_empty(), &field, "");
             if image.trim() != image {
                 errors.push(FieldError::invalid_text(field, image, "must not have leading or trailing whitespace"));
             }
@@ -162,9 +160,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     };
     let grace = |pod: &Json| pod.integer("/spec/terminationGracePeriodSeconds");
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
-    if fixed(new) != fixed(old) || grace_changed {
-        errors.push(FieldError::forbidden("spec", FIXED));
-    }
+    errors.forbidden_if(fixed(new) != fixed(old) || grace_changed, "spec", FIXED);
     errors
 }
 

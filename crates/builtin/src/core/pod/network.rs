@@ -101,12 +101,8 @@ fn search_errors(search: &str, field: &str) -> FieldErrors {
         edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
     };
     let mut errors = FieldErrors::default();
-    if name.len() > 253 {
-        errors.push(FieldError::invalid_text(field, name, "must be no more than 253 characters"));
-    }
-    if !name.split('.').all(label) {
-        errors.push(FieldError::invalid_text(field, name, UNDERSCORED));
-    }
+    errors.invalid_text_if(name.len() > 253, field, name, "must be no more than 253 characters");
+    errors.invalid_text_if(!name.split('.').all(label), field, name, UNDERSCORED);
     errors
 }
 

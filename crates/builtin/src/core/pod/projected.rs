@@ -62,9 +62,7 @@ pub(super) fn sources(object: &Json, path: &str) -> FieldErrors {
                 errors.extend(part(&source[kind], kind, path, &format!("{own}.{kind}"), &mut files));
             }
         }
-        if count > 1 {
-            errors.push(FieldError::forbidden(own, "may not specify more than 1 volume type per source"));
-        }
+        errors.forbidden_if(count > 1, own, "may not specify more than 1 volume type per source");
     }
     errors
 }

@@ -65,9 +65,7 @@ pub(super) fn of_container(spec: &Json, claims: &PodClaims<'_>, container: &Json
             errors.push(FieldError::required(field, ""));
             continue;
         }
-        if !seen.insert((name, claim.text("/request"))) {
-            errors.push(FieldError::duplicate(field.as_str(), &name.into()));
-        }
+        errors.duplicate_if(!seen.insert((name, claim.text("/request"))), &field, &name.into());
         if !claims.names.contains(name) {
             errors.add(|| {
                 let mut error = FieldError::not_found(field, name);
@@ -225,9 +223,7 @@ fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
     for (at, policy) in container.list("/resizePolicy").enumerate() {
         let (resource, restart) = (policy.text("/resourceName"), policy.text("/restartPolicy"));
-        if !seen.insert(resource) {
-            errors.push(FieldError::duplicate(format!("{list}[{at}]"), &resource.into()));
-        }
+        errors.duplicate_if(!seen.insert(resource), format!("{list}[{at}]"), &resource.into());
         for (text, known) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])] {
             match text {
                 "" => errors.push(FieldError::required(list.as_str(), "")),

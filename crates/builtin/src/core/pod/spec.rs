@@ -74,9 +74,7 @@ fn annotation_errors(object: &Json, path: &str) -> Option<FieldError> {
 fn spec(spec: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     let (mut errors, volumes) = volumes::errors(spec, path, owner);
     errors.extend(resource_amounts::claims(spec, path));
-    if spec.list("/containers").next().is_none() {
-        errors.push(FieldError::required(format!("{path}.containers"), ""));
-    }
+    errors.required_if(spec.list("/containers").next().is_none(), format!("{path}.containers"), "");
     let (mut names, claims): (HashSet<&str>, _) = (HashSet::new(), PodClaims::of(spec));
     for key in CONTAINERS {
         for (at, container) in spec.list(&format!("/{key}")).enumerate() {

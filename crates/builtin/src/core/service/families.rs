@@ -166,9 +166,7 @@ pub(super) fn errors(object: &Json) -> FieldErrors {
         if !FAMILIES.contains(family) {
             errors.push(FieldError::unsupported(field.as_str(), &(*family).into(), FAMILIES));
         }
-        if !seen.insert(*family) {
-            errors.push(FieldError::duplicate(field, &(*family).into()));
-        }
+        errors.duplicate_if(!seen.insert(*family), field, &(*family).into());
     }
     if let Some(policy) = object.at("/spec/ipFamilyPolicy").filter(|policy| !policy.is_null())
         && !policy.as_str().is_some_and(|policy| FAMILY_POLICIES.contains(&policy))

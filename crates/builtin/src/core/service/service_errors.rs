@@ -79,9 +79,7 @@ fn port_errors(ports: &[&Json]) -> FieldErrors {
         } else if !name.is_empty() {
             let why = name_errors(NameRule::Label, name, false);
             errors.extend(why.iter().map(|why| FieldError::invalid_text(format!("{path}.name"), name, why)));
-            if !names.insert(name) {
-                errors.push(FieldError::duplicate(format!("{path}.name"), &name.into()));
-            }
+            errors.duplicate_if(!names.insert(name), format!("{path}.name"), &name.into());
         }
         let out_of_range = |number: i64| !(1..=65535).contains(&number);
         let number = port.integer("/port").unwrap_or(0);
