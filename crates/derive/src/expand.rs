@@ -3,14 +3,19 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
-use syn::{Data, DeriveInput, Error, Fields, LitStr, Result};
+use syn::{Data, DeriveInput, Error, Field, Fields, LitStr, Result};
 
 use crate::attributes::{Attributes, Column, Scale, is_kind};
 use crate::plural::plural;
+use crate::status::check_status;
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let has_status = check_shape(input)?;
+    let status = check_shape(input)?;
     let attributes = Attributes::read(input)?;
+    let has_status = attributes.status.unwrap_or(status.is_some());
+    if let Some(status) = status.filter(|_| has_status) {
+        check_status(input, status)?;
+    }
     let name = &input.ident;
     let kind = attributes.kind.as_ref().map_or_else(|| name.unraw().to_string(), LitStr::value);
     if !is_kind(&kind) {
@@ -23,7 +28,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let api_version = format!("{}/{}", attributes.group.value(), attributes.version.value());
     let scope = if attributes.cluster { quote!(Cluster) } else { quote!(Namespaced) };
     let root = &attributes.root;
-    let declaration = declaration(&attributes, &kind, attributes.status.unwrap_or(has_status));
+    let declaration = declaration(&attributes, &kind, has_status);
     Ok(quote! {
         #root::__private::resource!(#name, #api_version, #kind, #plural, #scope);
 
@@ -34,8 +39,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Checks that the type is a struct with a field `metadata`. Returns whether the struct has a field `status`.
-fn check_shape(input: &DeriveInput) -> Result<bool> {
+/// Checks that the type is a struct with a field `metadata`. Returns the field `status`, if there is one.
+fn check_shape(input: &DeriveInput) -> Result<Option<&Field>> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "a resource has no type parameters or lifetimes"));
     }
@@ -46,11 +51,10 @@ fn check_shape(input: &DeriveInput) -> Result<bool> {
         },
         _ => return Err(Error::new_spanned(&input.ident, "a resource is a struct")),
     };
-    let has = |name: &str| fields.iter().any(|field| field.ident.as_ref().is_some_and(|ident| ident == name));
-    if has("metadata") {
-        Ok(has("status"))
-    } else {
-        Err(Error::new_spanned(&input.ident, "a resource has a field `metadata: ObjectMeta`"))
+    let find = |name: &str| fields.iter().find(|field| field.ident.as_ref().is_some_and(|ident| ident == name));
+    match find("metadata") {
+        Some(_) => Ok(find("status")),
+        None => Err(Error::new_spanned(&input.ident, "a resource has a field `metadata: ObjectMeta`")),
     }
 }
 
@@ -123,6 +127,8 @@ mod tests {
 
     use super::expand;
 
+    const VERSIONED: &str = "group = \"e.com\", version = \"v1\"";
+
     #[test]
     fn derive_error_names_the_fix() {
         let body = "struct A { metadata: ObjectMeta }";
@@ -181,6 +187,16 @@ mod tests {
             ),
             (format!("#[resource(rule(\"a\", \"b\", \"c\"))] {body}"), "a rule has a CEL expression and a message"),
             ("struct A { spec: u32 }".to_owned(), "a resource has a field `metadata: ObjectMeta`"),
+            (
+                format!("#[resource({VERSIONED})] struct A {{ metadata: ObjectMeta, status: crate::Status }}"),
+                "an object has no status before its operator sets it: write `status: Option<crate::Status>`",
+            ),
+            (
+                format!(
+                    "#[resource({VERSIONED})] struct A {{ metadata: ObjectMeta, #[serde(flatten)] status: Vec<u8> }}"
+                ),
+                "an object has no status before its operator sets it: write `status: Option<Vec<u8>>`",
+            ),
             ("struct A(u32);".to_owned(), "a resource is a struct with named fields"),
             ("enum A { B }".to_owned(), "a resource is a struct"),
             ("struct A<T> { metadata: T }".to_owned(), "a resource has no type parameters"),
@@ -188,6 +204,21 @@ mod tests {
             let parsed = parse_str(&input).expect("Rust");
             let error = expand(&parsed).expect_err(&input).to_string();
             assert!(error.starts_with(expected), "{input}: {error}");
+        }
+    }
+
+    #[test]
+    fn status_that_can_be_absent_is_accepted() {
+        for (attributes, status) in [
+            ("", "status: Option<Status>"),
+            ("", "status: std::option::Option<Status>"),
+            ("", "#[serde(default)] status: Status"),
+            ("", "#[serde(rename = \"status\", default = \"empty\")] status: Status"),
+            ("#[serde(rename_all = \"camelCase\", default)]", "status: Status"),
+            ("#[resource(status = false)]", "status: Status"),
+        ] {
+            let input = format!("{attributes} #[resource({VERSIONED})] struct A {{ metadata: ObjectMeta, {status} }}");
+            expand(&parse_str(&input).expect("Rust")).expect(&input);
         }
     }
 

@@ -8,6 +8,7 @@
 mod attributes;
 mod expand;
 mod plural;
+mod status;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};

@@ -157,7 +157,8 @@ fn required_status_can_be_absent_from_a_create() {
     struct r#Match {
         metadata: ObjectMeta,
         spec: Conditional,
-        status: Conditional,
+        #[schemars(required)]
+        status: Option<Conditional>,
     }
     let crd = Match::crd();
     assert_eq!(crd.spec["names"]["kind"], "Match");
