@@ -33,6 +33,23 @@ pub struct Declaration {
     pub package_version: Option<&'static str>,
 }
 
+/// The declaration in the code that the derive macro generates for wrong attributes. This code never runs.
+pub const NO_DECLARATION: Declaration = Declaration {
+    singular: "",
+    short_names: &[],
+    categories: &[],
+    has_status: false,
+    scale: None,
+    columns: &[],
+    selectable_fields: &[],
+    rules: &[],
+    is_deprecated: false,
+    deprecation_warning: None,
+    is_served: true,
+    is_stored: true,
+    package_version: None,
+};
+
 /// The JSON paths that the scale subresource uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {

@@ -103,7 +103,9 @@ pub use structural::preserve_unknown_fields;
 /// Items for the code that the derive macro generates.
 #[doc(hidden)]
 pub mod __private {
-    pub use pintle_meta::resource;
+    pub use pintle_meta::{ClusterScope, Metadata, NamespaceScope, Object, Resource, resource};
+
+    pub use crate::declaration::NO_DECLARATION;
 }
 
 // Runs the example of the README as a doc test.

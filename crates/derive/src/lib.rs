@@ -9,6 +9,7 @@ mod attributes;
 mod expand;
 mod plural;
 mod status;
+mod stubs;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -19,5 +20,6 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(Resource, attributes(resource))]
 pub fn derive_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    expand::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+    let expanded = expand::expand(&input);
+    expanded.unwrap_or_else(|error| [error.into_compile_error(), stubs::stubs(&input)].into_iter().collect()).into()
 }

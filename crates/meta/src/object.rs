@@ -29,7 +29,8 @@ use crate::scope::ResourceScope;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an object of the Kubernetes API",
     label = "this type has no known metadata",
-    note = "for a struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
+    note = "for a custom resource, add `#[derive(Resource)]` and `#[resource(group = \"example.com\", version = \"v1\")]` to the struct",
+    note = "for another struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
     note = "for a type of k8s-openapi, enable the feature `k8s-openapi`"
 )]
 pub trait Object: Send + Sync + 'static {
@@ -84,7 +85,8 @@ pub trait Object: Send + Sync + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no known Kubernetes API resource",
     label = "apiVersion, kind and plural are unknown",
-    note = "for a struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
+    note = "for a custom resource, add `#[derive(Resource)]` and `#[resource(group = \"example.com\", version = \"v1\")]` to the struct",
+    note = "for another struct with a `metadata: ObjectMeta` field, add `resource!({Self}, \"example.com/v1\", \"Kind\", \"plural\", Namespaced);`",
     note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods named `dynamic`"
 )]
 pub trait Resource: Object {

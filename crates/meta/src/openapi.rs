@@ -9,6 +9,8 @@ use crate::object::{Metadata, Object, OwnerRef, Resource};
 use crate::object_meta::OwnerReference;
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
+// Without this attribute, the compiler reports that a type without `resource!` lacks `k8s_openapi::Metadata`.
+#[diagnostic::do_not_recommend]
 impl<T> Object for T
 where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
@@ -18,6 +20,7 @@ where
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T> Resource for T
 where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + k8s_openapi::Resource + Send + Sync + 'static,
