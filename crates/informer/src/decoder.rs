@@ -11,10 +11,12 @@ use crate::cache::Cache;
 use crate::catch_drop::CatchDrop;
 use crate::config::Transform;
 use crate::decode::{Decoded, Observed, decode, identity};
+use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::catch;
 use crate::projection::Projection;
 use crate::scan::{Outline, Scanner};
 use crate::stored::{Source, Stored};
+use crate::undecodable::cannot_decode;
 
 /// Decodes the objects of an informer. Several threads use the decoder at the same time.
 pub(crate) struct Decoder<T> {
@@ -24,6 +26,7 @@ pub(crate) struct Decoder<T> {
     /// The source of objects that are decoded when they are read. `None` if objects are decoded on arrival.
     source: Option<Arc<Source<T>>>,
     cache: Arc<Cache<T>>,
+    no_subscriber: NoSubscriberWarning,
 }
 
 impl<T: Object + DeserializeOwned> Decoder<T> {
@@ -34,7 +37,14 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         cache: Arc<Cache<T>>,
     ) -> Self {
         let source = cache.source().cloned();
-        Self { informer, scanner: Scanner::new(projection), transform, source, cache }
+        Self {
+            informer,
+            scanner: Scanner::new(projection),
+            transform,
+            source,
+            cache,
+            no_subscriber: NoSubscriberWarning::default(),
+        }
     }
 
     /// Decodes an object of a list or a streaming list. Returns the cached object instead if it has the same uid and
@@ -97,6 +107,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
                 if !entry.1.name.is_empty() {
                     let (key, error) = (&entry.0.key, &entry.0.error);
                     tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
+                    self.no_subscriber.warn(|| cannot_decode(&self.informer, &entry.0));
                 }
                 Decoded::Undecodable(entry)
             }
@@ -120,6 +131,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Stored<T>> {
         let key = ObjectKey::new(&identity.namespace, &identity.name);
         tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object");
+        self.no_subscriber.warn(|| format!("{what} panicked on {key} in informer {:?}: {panic}", self.informer));
         Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))
     }
 }

@@ -228,6 +228,7 @@ mod metrics;
 #[cfg(any(pintle_loom, pintle_shuttle))]
 pub mod model;
 mod namespaces;
+mod no_subscriber;
 mod objects;
 mod on_error;
 mod overlay;
@@ -281,6 +282,12 @@ pub use stop_cause::StopCause;
 pub use subscription::{NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 pub use undecodable::Undecodable;
 pub use view::{View, Viewed};
+
+/// Items for the other crates of this workspace.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::no_subscriber::NoSubscriberWarning;
+}
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -411,6 +411,10 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.len()
     }
 
+    pub(crate) fn cache(&self) -> &crate::cache::Cache<T> {
+        &self.owner.publisher.cache
+    }
+
     /// Returns a handle that counts as a user of the informer in a factory.
     pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
         Self { owner: self.owner.clone(), resync, user: Some(user) }

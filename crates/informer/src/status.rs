@@ -7,6 +7,7 @@ use pintle_meta::{ApiResource, Object};
 use crate::error::ReflectorError;
 use crate::shared_informer::SharedInformer;
 use crate::state::InformerState;
+use crate::undecodable::Undecodable;
 
 /// The status of an informer, for a status page. See [`InformerFactory::informers`](crate::InformerFactory::informers).
 ///
@@ -47,6 +48,10 @@ pub struct InformerStatus {
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,
+    /// The number of objects whose newest state [cannot be decoded](crate::Undecodable).
+    pub undecodable: usize,
+    /// The first of these objects in the order of the keys.
+    pub first_undecodable: Option<Undecodable>,
     /// The last failure, even if the informer has recovered from it.
     pub last_failure: Option<LastFailure>,
 }
@@ -71,6 +76,8 @@ impl<T: Object> SharedInformer<T> {
             state: self.state(),
             since,
             objects: self.objects(),
+            undecodable: self.cache().undecodable_len(),
+            first_undecodable: self.cache().first_undecodable(),
             last_failure,
         }
     }

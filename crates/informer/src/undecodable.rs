@@ -48,3 +48,8 @@ pub struct Undecodable {
     /// panics and of hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
     pub error: String,
 }
+
+/// Returns the warning about an object that an informer cannot decode.
+pub(crate) fn cannot_decode(informer: &str, object: &Undecodable) -> String {
+    format!("informer {informer:?} cannot decode {}, so its object is not in the cache: {}", object.key, object.error)
+}

@@ -34,6 +34,13 @@ impl<T: Object> Cache<T> {
         undecodable.len() + found.iter().filter(|(key, _)| !undecodable.contains_key(key)).count()
     }
 
+    /// Returns the first entry of [`undecodable`](Self::undecodable).
+    pub(crate) fn first_undecodable(&self) -> Option<Undecodable> {
+        let found = self.found().into_iter().map(|(_, entry)| entry);
+        let known = self.lock_undecodable().values().next().cloned();
+        found.chain(known).min_by(|one, other| one.key.cmp(&other.key))
+    }
+
     /// Returns entries for stored objects that a reader could not decode and for which the informer has not added an
     /// entry yet.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {

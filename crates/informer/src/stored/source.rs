@@ -9,8 +9,9 @@ use tokio::sync::Notify;
 
 use super::hot::Hot;
 use super::record::Record;
+use crate::no_subscriber::NoSubscriberWarning;
 use crate::panic::catch;
-use crate::undecodable::Undecodable;
+use crate::undecodable::{Undecodable, cannot_decode};
 
 /// The decoder of an informer's objects, and the memory budget for decoded objects.
 pub(crate) struct Source<T> {
@@ -25,6 +26,7 @@ pub(crate) struct Source<T> {
     unknown: AtomicUsize,
     /// Notified when an object is stored, or is found to be undecodable.
     pub(crate) changed: Notify,
+    no_subscriber: NoSubscriberWarning,
 }
 
 /// An object that was found to be undecodable.
@@ -48,6 +50,7 @@ impl<T> Source<T> {
             has_unchecked: AtomicBool::new(false),
             unknown: AtomicUsize::new(0),
             changed: Notify::new(),
+            no_subscriber: NoSubscriberWarning::default(),
         }
     }
 
@@ -59,6 +62,7 @@ impl<T> Source<T> {
     pub(super) fn report(&self, found: Found<T>) {
         let (key, error) = (&found.entry.key, &found.entry.error);
         tracing::warn!(informer = %self.informer, %key, error, "cannot decode an object");
+        self.no_subscriber.warn(|| cannot_decode(&self.informer, &found.entry));
         self.found.lock().unwrap_or_else(PoisonError::into_inner).push(found);
         self.changed.notify_one();
     }

@@ -131,6 +131,8 @@ pub(super) struct Informer {
     /// The number of objects that the list in progress has received.
     pub(super) received: Option<usize>,
     pub(super) problem: Option<String>,
+    pub(super) undecodable: usize,
+    pub(super) first_undecodable: Option<String>,
     pub(super) last_failure: Option<Event>,
 }
 

@@ -9,7 +9,8 @@ use super::text::{shortened, time_of};
 
 pub(super) fn informer(informer: &InformerStatus, now: SystemTime) -> Informer {
     use document::InformerState::{Degraded, Listing, Starting, Stopped, Streaming, Synced, Unknown};
-    let InformerStatus { name, resource, state, since, objects, last_failure, .. } = informer;
+    let InformerStatus { name, resource, state, since, objects, undecodable, first_undecodable, last_failure, .. } =
+        informer;
     let (shown, received, problem) = match state {
         InformerState::Starting => (Starting, None, None),
         InformerState::Listing { progress } => (Listing, Some(progress), None),
@@ -29,6 +30,8 @@ pub(super) fn informer(informer: &InformerStatus, now: SystemTime) -> Informer {
         objects: *objects,
         received: received.map(|ListProgress { received, .. }| *received),
         problem: problem.as_deref().map(shortened),
+        undecodable: *undecodable,
+        first_undecodable: first_undecodable.as_ref().map(|object| shortened(&object.to_string())),
         last_failure: last_failure.as_ref().map(event),
     }
 }

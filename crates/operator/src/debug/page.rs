@@ -9,7 +9,7 @@ pub(super) const HTML: &str = include_str!("page.html");
 /// It also allows requests to the origin of the page. Even if a name or an error text were inserted as markup, no other
 /// script or resource could run or load.
 const POLICY: &str = "default-src 'none'; \
-    script-src 'sha256-rvtS59pxQmjSx5Ktf8IBNoT7srNRhWu7AqhbVa4cnp8='; \
+    script-src 'sha256-4uVN8OS0jWMtf4OVj3yogAbYyLQ/LAwj8wn2c4wg8AU='; \
     style-src 'sha256-OpN0YFr5y3ZLwUo1BejUpcrEwm+mVC4ZBBn70zZjn04='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -37,7 +37,7 @@ impl Manager {
     /// | `live`, `ready` | the checks of both probes: `name`, and `problem`, which is null if the check passes |
     /// | `leader` | null without a leader election; otherwise `lease`; `holder`, which is null before the first read and empty if the lease is free; `is_leader`; `seconds_left` until the term of this replica ends unless it is renewed, or null; and `last_error`, which is null if the requests for the lease succeed |
     /// | `controllers` | see below |
-    /// | `informers` | `name`, `resource`, `state` (`starting`, `listing`, `streaming`, `synced`, `degraded`, `stopped`, `unknown`), `since` (null before the start), `objects`, `received` (the progress of a list, otherwise null), `problem` (of a degraded or stopped informer, otherwise null), and `last_failure` (`at` and `text`, or null) |
+    /// | `informers` | `name`, `resource`, `state` (`starting`, `listing`, `streaming`, `synced`, `degraded`, `stopped`, `unknown`), `since` (null before the start), `objects`, `received` (the progress of a list, otherwise null), `problem` (of a degraded or stopped informer, otherwise null), `undecodable` (the number of objects that cannot be decoded), `first_undecodable` (the key and the error of one of them, or null), and `last_failure` (`at` and `text`, or null) |
     /// | `shards` | `name`, `member` (the membership lease of this replica, like `leader`), and `shards`: `index` and the members of `leader` |
     /// | `left_out` | the number of `controllers`, `informers` and `shards` that are not listed |
     /// | `explanation` | null, or the explanation of a key |

@@ -15,4 +15,5 @@ mod serve;
 mod signal;
 mod support;
 mod terms;
+mod undecodable;
 mod webhooks;

@@ -1,0 +1,28 @@
+//! Warns users of programs without a tracing subscriber.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::dispatcher::get_default;
+use tracing::subscriber::NoSubscriber;
+
+/// Prints the first problem to stderr if the thread has no tracing subscriber, so that no program hangs without a
+/// message.
+#[derive(Debug, Default)]
+pub struct NoSubscriberWarning(AtomicBool);
+
+impl NoSubscriberWarning {
+    /// Prints `trouble`, unless a subscriber is installed or this method has printed before.
+    pub fn warn(&self, trouble: impl FnOnce() -> String) {
+        // `has_been_set` stays true after a test has removed its subscriber, so the method asks for the current one.
+        if get_default(|current| current.is::<NoSubscriber>()) && !self.0.swap(true, Ordering::Relaxed) {
+            print(&trouble());
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "no subscriber is installed")]
+fn print(trouble: &str) {
+    eprintln!(
+        "pintle: {trouble} (more is logged: install a tracing subscriber, such as tracing_subscriber::fmt::init)"
+    );
+}
