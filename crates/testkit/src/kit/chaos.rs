@@ -123,7 +123,10 @@ impl<W: World> Kit<W> {
     ///
     /// A script contains errors 500, 503, 409 and 429, and cut connections. A script also contains broken, expired and
     /// silent watches, slow requests, stale views, and kills of the leader. After the last fault, the operator must
-    /// reach the same final state as in an undisturbed run. A process must write only while it leads. An undisturbed run ends with a
+    /// reach the same final state as in an undisturbed run. A process must write only while it leads. If the
+    /// operator has [shards](pintle_operator::Manager::sharded), the process must lead the shard of the written object.
+    /// The shard is known for an owner and for an object with a controller owner. For another object, the process must
+    /// lead any shard. An undisturbed run ends with a
     /// certain number of live tasks, and a run with faults must not end with many more.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod generated;
 mod patterns;
 mod permissions;
 mod readme;
+mod sharded;
 mod webhooks;
 mod website;
 mod wrong;
