@@ -1,6 +1,6 @@
 //! The record of one run of the operator: its requests, its Lease writes and its failed processes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use pintle_apiserver::RequestVerb;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::reporter::{FailedCall, Reporter};
 use crate::request::SentRequest;
 use crate::violation::Violation;
 
@@ -41,8 +42,8 @@ struct Inner {
     /// The names of processes that have ended, each with the cause. The cause is a panic, or an error that the test kit did not provoke
     /// with a disturbance.
     ended: Vec<(String, String)>,
-    /// The names of the processes whose tasks are alive.
-    running: BTreeSet<String>,
+    /// The processes whose tasks are alive. A process has no reporter before its manager exists.
+    running: BTreeMap<String, Option<Reporter>>,
 }
 
 /// A process in the journal. Dropping the value records that the process is no longer running.
@@ -50,7 +51,9 @@ pub(crate) struct Running(Arc<Journal>, String);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.lock().running.remove(&self.1);
+        let removed = self.0.lock().running.remove(&self.1);
+        // Free the controllers without the lock, because this runs the operator's code.
+        drop(removed);
     }
 }
 
@@ -73,27 +76,60 @@ impl Journal {
             is_flooded: false,
             second: (Instant::now(), 0),
             ended: Vec::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
         };
         Self { inner: Mutex::new(inner) }
     }
 
     /// Records that a process is running, until the returned value is dropped.
     pub(crate) fn running(self: &Arc<Self>, process: &str) -> Running {
-        self.lock().running.insert(process.into());
+        self.lock().running.insert(process.into(), None);
         Running(self.clone(), process.into())
+    }
+
+    /// Makes the errors of a running process available.
+    pub(crate) fn report(&self, process: &str, reporter: Reporter) {
+        if let Some(running) = self.lock().running.get_mut(process) {
+            *running = Some(reporter);
+        }
+    }
+
+    /// Returns the errors of all running processes, each with the name of its process.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let errors = |(process, reporter): (String, Reporter)| {
+            reporter.errors().into_iter().map(move |error| format!("{process}: {error}"))
+        };
+        self.reporters().into_iter().flat_map(errors).collect()
+    }
+
+    /// Returns the keys whose last call failed, each with the name of its process.
+    pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
+        let calls = |(process, reporter): (String, Reporter)| {
+            reporter.failed_calls().into_iter().map(move |call| (process.clone(), call))
+        };
+        self.reporters().into_iter().flat_map(calls).collect()
+    }
+
+    /// Returns whether a running process has observed the deletion of the object with this key.
+    pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
+        self.reporters().iter().any(|(_, reporter)| reporter.was_deleted(controller, key))
+    }
+
+    fn reporters(&self) -> Vec<(String, Reporter)> {
+        let inner = self.lock();
+        inner.running.iter().filter_map(|(name, reporter)| Some((name.clone(), reporter.clone()?))).collect()
     }
 
     /// Returns the violation of a run in which the paused clock did not advance for `limit` of real time.
     pub(crate) fn stalled(&self, limit: Duration) -> Violation {
-        let running: Vec<String> = self.lock().running.iter().cloned().collect();
+        let running: Vec<String> = self.lock().running.keys().cloned().collect();
         let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
         let what = format!(
             "the paused clock did not advance for {} s of real time, and {processes} was running; a task never waits, \
              for example because a reconciler waits in a loop without a delay",
             limit.as_secs_f64()
         );
-        Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS) }
+        Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS), errors: self.errors() }
     }
 
     /// Adds a request. Returns the index of the request, or `None` if there are too many requests.

@@ -4,6 +4,7 @@ mod chaos;
 mod crashes;
 mod idle;
 mod permissions;
+mod quiet;
 mod runs;
 mod steps;
 

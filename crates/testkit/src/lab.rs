@@ -139,7 +139,8 @@ impl<W: World> Lab<W> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         match rules.iter().find(|(rule, _)| self.faults().hits_of(*rule) == 0) {
             Some((_, rule)) => {
-                Err(Violation::UnusedRule { rule: rule.clone(), requests: self.journal.tail(steady::SHOWN) })
+                let (requests, errors) = (self.journal.tail(steady::SHOWN), self.journal.errors());
+                Err(Violation::UnusedRule { rule: rule.clone(), requests, errors })
             }
             None => Ok(()),
         }
@@ -239,9 +240,17 @@ impl<W: World> Lab<W> {
         let is_met = |found: &Result<Option<T>, Violation>| {
             self.has_failed() || found.as_ref().is_ok_and(|found| is_met(found.as_ref()))
         };
-        let found = eventually(&what, observe, is_met).await?;
+        let found = eventually(&what, observe, is_met).await.map_err(|violation| self.with_errors(violation))?;
         self.check_running()?;
         found
+    }
+
+    /// Adds the errors of the operator to the violation of a wait.
+    fn with_errors(&self, mut violation: Violation) -> Violation {
+        if let Violation::NotInTime { errors, .. } = &mut violation {
+            *errors = self.journal.errors();
+        }
+        violation
     }
 
     /// Returns whether the operator has ended with an error and no process is left.
@@ -274,7 +283,11 @@ impl<W: World> Lab<W> {
             }
         };
         let ended = timeout(LIMIT, repeated).await;
-        ended.unwrap_or_else(|_| Err(Violation::NotInTime { what: what.into(), within: LIMIT, observed }))
+        let late = |_| {
+            let errors = self.journal.errors();
+            Err(Violation::NotInTime { what: what.into(), within: LIMIT, observed, errors })
+        };
+        ended.unwrap_or_else(late)
     }
 
     /// Returns the state that is compared with the state of other runs.

@@ -92,6 +92,7 @@ mod generate;
 mod journal;
 mod kit;
 mod lab;
+mod reporter;
 mod request;
 mod role;
 mod state;

@@ -17,7 +17,7 @@ pub enum Violation {
     #[error("cannot start the test cluster: {0}")]
     Start(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A condition did not become true in time.
-    #[error("{what}: not within {} s; last observed: {observed}", .within.as_secs_f64())]
+    #[error("{what}: not within {} s; last observed: {observed}{}", .within.as_secs_f64(), reported(.errors))]
     NotInTime {
         /// A description of the condition.
         what: String,
@@ -25,6 +25,8 @@ pub enum Violation {
         within: Duration,
         /// The last observed value.
         observed: String,
+        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        errors: Vec<String>,
     },
     /// A condition did not stay true.
     #[error("{what}: no longer true after {} s; observed: {observed}", .after.as_secs_f64())]
@@ -53,12 +55,14 @@ pub enum Violation {
         cause: String,
     },
     /// The operator does not become idle.
-    #[error("the operator does not come to rest: {what}; the last writes are:{}", lines(.requests))]
+    #[error("the operator does not come to rest: {what}; the last writes are:{}{}", lines(.requests), reported(.errors))]
     NotSteady {
         /// The limit that was reached.
         what: String,
         /// The last write requests.
         requests: Vec<SentRequest>,
+        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        errors: Vec<String>,
     },
     /// The operator sent a write although it should have been idle. Some checks allow no write at all, and others allow
     /// writes that change nothing.
@@ -70,7 +74,7 @@ pub enum Violation {
         requests: Vec<SentRequest>,
     },
     /// The final objects differ from the result of an undisturbed run.
-    #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}", lines(.differences), lines(.requests))]
+    #[error("{what}: the final state differs from that of an undisturbed run:{}\nthe last requests are:{}{}", lines(.differences), lines(.requests), reported(.errors))]
     NotConverged {
         /// A description of the disturbance.
         what: String,
@@ -78,23 +82,29 @@ pub enum Violation {
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
+        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        errors: Vec<String>,
     },
     /// A rule of [`Lab::fail`](crate::Lab::fail) did not make any request fail, so the test did not show how the operator handles the
     /// failure.
-    #[error("no request was failed by the rule {rule:?}; the last requests are:{}", lines(.requests))]
+    #[error("no request was failed by the rule {rule:?}; the last requests are:{}{}", lines(.requests), reported(.errors))]
     UnusedRule {
         /// The kind of request and the status, such as `patch configmaps: 503`.
         rule: String,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
+        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        errors: Vec<String>,
     },
     /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing. Definitions,
     /// registered webhooks and finalizers do not count as changes. Events count as changes. A world that differed from its first state
     /// after any step of the user counts as a change, too.
-    #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}", lines(.requests))]
+    #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
+        /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
+        errors: Vec<String>,
     },
     /// The operator did not send the request at which it should crash, although it had sent the request in the run
     /// without a disturbance. So the check did not show how the operator handles this crash. The operator is probably
@@ -136,6 +146,16 @@ impl fmt::Debug for Violation {
     }
 }
 
+impl Violation {
+    /// Adds a note to the description of a limit or a condition. Violations with another description stay unchanged.
+    pub(crate) fn with_note(mut self, note: &str) -> Self {
+        if let Self::NotSteady { what, .. } | Self::NotInTime { what, .. } = &mut self {
+            *what = format!("{what} ({note})");
+        }
+        self
+    }
+}
+
 impl From<StartError> for Violation {
     fn from(error: StartError) -> Self {
         Self::Start(Box::new(error))
@@ -144,4 +164,9 @@ impl From<StartError> for Violation {
 
 fn lines<T: fmt::Display>(items: &[T]) -> String {
     items.iter().map(|item| format!("\n  {item}")).collect()
+}
+
+/// Returns the errors that the operator reported, on separate lines.
+fn reported(errors: &[String]) -> String {
+    if errors.is_empty() { String::new() } else { format!("\nthe operator reported:{}", lines(errors)) }
 }

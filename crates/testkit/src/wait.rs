@@ -83,7 +83,7 @@ pub async fn eventually_within<T: Debug>(
         }
         if is_last {
             let observed = format!("{observed:?}");
-            return Err(Violation::NotInTime { what: what.into(), within, observed });
+            return Err(Violation::NotInTime { what: what.into(), within, observed, errors: Vec::new() });
         }
         sleep_until(end.min(Instant::now() + interval(start.elapsed()))).await;
     }

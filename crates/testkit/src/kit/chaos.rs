@@ -260,15 +260,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
 
 /// Adds the name of the script to a violation, unless the violation already names the script.
 fn in_script(violation: Violation, script: &str) -> Violation {
-    match violation {
-        Violation::NotSteady { what, requests } => {
-            Violation::NotSteady { what: format!("{what} ({script})"), requests }
-        }
-        Violation::NotInTime { what, within, observed } => {
-            Violation::NotInTime { what: format!("{what} ({script})"), within, observed }
-        }
-        other => other,
-    }
+    violation.with_note(script)
 }
 
 #[cfg(test)]

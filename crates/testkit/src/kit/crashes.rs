@@ -165,7 +165,7 @@ impl<W: World> Kit<W> {
         let mut requests = lab.requests();
         requests.retain(|request| !request.is_housekeeping());
         requests.drain(..requests.len().saturating_sub(SHOWN));
-        Err(Violation::NoEffect { requests })
+        Err(Violation::NoEffect { requests, errors: lab.journal().errors() })
     }
 
     /// Repeats a run until the operator crashes. Returns false if the crash never happens because its request depends on the speed of the
@@ -261,11 +261,7 @@ fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },
-        Violation::NotSteady { what, requests } => Violation::NotSteady { what: format!("{what} ({job})"), requests },
-        Violation::NotInTime { what, within, observed } => {
-            Violation::NotInTime { what: format!("{what} ({job})"), within, observed }
-        }
-        other => other,
+        other => other.with_note(&job.to_string()),
     }
 }
 

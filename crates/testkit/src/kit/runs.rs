@@ -10,9 +10,8 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::dispatcher::has_been_set;
-use tracing::subscriber::{NoSubscriber, set_default};
 
+use super::quiet::discard_logs;
 use crate::journal::Journal;
 use crate::violation::Violation;
 
@@ -44,9 +43,8 @@ pub(super) fn all<J: Sync>(jobs: &[J], run: impl Fn(&J) -> Result<(), Violation>
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let work = || {
-        // Install a subscriber that discards all logs. Without a subscriber, a controller prints the first error to
-        // stderr, but errors are expected in these runs.
-        let _quiet = (!has_been_set()).then(|| set_default(NoSubscriber::new()));
+        // Errors are expected in these runs.
+        let _quiet = discard_logs();
         while let Some(job) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|job| *job < jobs.len()) {
             if is_over.load(Ordering::Relaxed) {
                 return;

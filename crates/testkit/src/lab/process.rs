@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Lab;
 use crate::journal::PANICKED;
+use crate::reporter::Reporter;
 use crate::violation::Violation;
 use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 use crate::world::World;
@@ -58,7 +59,11 @@ impl<W: World> Lab<W> {
         let run = async move {
             let _running = running;
             // The processes serve no pages, because the runs of parallel tests would use the same port.
-            let running = async { operator(cluster.clone(), world).without_server().run(&token).await };
+            let running = async {
+                let manager = operator(cluster.clone(), world).without_server();
+                journal.report(&own_link.process, Reporter::of(&manager));
+                manager.run(&token).await
+            };
             let ended = tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => return,

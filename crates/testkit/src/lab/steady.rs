@@ -39,7 +39,11 @@ impl<W: World> Lab<W> {
             self.server.settle().await;
             if self.journal.is_flooded() {
                 let what = format!("it sends requests in a loop, {} so far", self.journal.len());
-                return Err(Violation::NotSteady { what, requests: self.journal.tail(SHOWN) });
+                return Err(Violation::NotSteady {
+                    what,
+                    requests: self.journal.tail(SHOWN),
+                    errors: self.journal.errors(),
+                });
             }
             let quiet = self.journal.last_activity() + self.settings.quiet;
             if Instant::now() >= quiet {
@@ -50,7 +54,7 @@ impl<W: World> Lab<W> {
                 let mut requests = self.requests();
                 requests.retain(|request| request.is_activity());
                 requests.drain(..requests.len().saturating_sub(SHOWN));
-                return Err(Violation::NotSteady { what, requests });
+                return Err(Violation::NotSteady { what, requests, errors: self.journal.errors() });
             }
             sleep_until(quiet.min(end)).await;
         }
@@ -66,8 +70,8 @@ impl<W: World> Lab<W> {
                 return Ok(());
             }
             if Instant::now() >= end {
-                let requests = self.journal.tail(SHOWN);
-                return Err(Violation::NotConverged { what: what.into(), differences, requests });
+                let (requests, errors) = (self.journal.tail(SHOWN), self.journal.errors());
+                return Err(Violation::NotConverged { what: what.into(), differences, requests, errors });
             }
             sleep(RETRY).await;
         }

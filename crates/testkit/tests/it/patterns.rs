@@ -24,8 +24,8 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
 #[track_caller]
 fn not_converged<T: std::fmt::Debug>(result: Result<T, Violation>, expected: &str) {
     match result {
-        Err(Violation::NotConverged { what, differences, requests }) => {
-            let text = Violation::NotConverged { what, differences, requests }.to_string();
+        Err(violation @ Violation::NotConverged { .. }) => {
+            let text = violation.to_string();
             println!("{text}\n");
             assert!(text.contains(expected), "{text}");
         }

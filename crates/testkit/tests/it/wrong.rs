@@ -144,7 +144,7 @@ fn rule_without_a_failed_request_is_caught() {
         lab.create(&site("blog")).await?;
         lab.until::<ConfigMap>("blog", "it is published", |found| found.is_some()).await
     };
-    let Err(Violation::UnusedRule { rule, requests }) = kit.run(test) else { panic!("not caught") };
+    let Err(Violation::UnusedRule { rule, requests, .. }) = kit.run(test) else { panic!("not caught") };
     assert!(rule == "patch secrets: 503" && !requests.is_empty(), "{rule} {requests:?}");
 }
 
@@ -152,7 +152,7 @@ fn rule_without_a_failed_request_is_caught() {
 fn endless_work_is_caught() {
     for (is_watching, expected) in [(false, "it still writes after 90 s"), (true, "it sends requests in a loop, 20")] {
         let kit = Kit::new(move |cluster| never_ends(cluster, is_watching)).create(site("blog")).limit(90 * SECOND);
-        let Err(Violation::NotSteady { what, requests }) = kit.survives_crashes() else { panic!("not caught") };
+        let Err(Violation::NotSteady { what, requests, .. }) = kit.survives_crashes() else { panic!("not caught") };
         assert!(what.starts_with(expected) && requests.len() > 10, "{what}");
     }
 }
@@ -270,7 +270,7 @@ fn step_that_never_ends_fails_the_check() {
         pending::<()>().await;
         Ok::<(), Violation>(())
     });
-    let Err(Violation::NotInTime { what, within, observed }) = kit.survives_crashes() else { panic!("not caught") };
+    let Err(Violation::NotInTime { what, within, observed, .. }) = kit.survives_crashes() else { panic!("not caught") };
     assert!(what.contains("never") && within == 120 * SECOND, "{what} {within:?}");
     assert_eq!(observed, "it has not ended yet");
 }

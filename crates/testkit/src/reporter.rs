@@ -1,0 +1,85 @@
+//! The errors that a running process of the operator reports.
+
+use std::collections::VecDeque;
+
+use pintle_controller::{CauseReason, ControllerStatus, EventChange, Explanation, KeyCause, ManagerStatus};
+use pintle_informer::InformerFactory;
+use pintle_operator::Manager;
+
+/// The maximum number of failing keys of one controller in a report.
+const SHOWN: usize = 5;
+
+/// A handle to the state of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Reporter {
+    status: ManagerStatus,
+    informers: InformerFactory,
+}
+
+/// The last call for a key, which failed.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedCall {
+    pub(crate) controller: String,
+    pub(crate) key: String,
+    /// The controller, the key and the error.
+    pub(crate) text: String,
+}
+
+impl Reporter {
+    pub(crate) fn of(manager: &Manager) -> Self {
+        Self { status: manager.status(), informers: manager.cluster().informers().clone() }
+    }
+
+    /// Returns the keys whose last call failed.
+    pub(crate) fn failed_calls(&self) -> Vec<FailedCall> {
+        let controllers = self.status.controllers();
+        controllers.iter().flat_map(|controller| failed_calls(controller, usize::MAX)).collect()
+    }
+
+    /// Returns the errors of the last calls, the sources that have not synced, and the informers with objects that cannot
+    /// be decoded.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let mut errors = Vec::new();
+        for controller in self.status.controllers() {
+            errors.extend(failed_calls(&controller, SHOWN).map(|call| call.text));
+            let waits = |(source, problem): (String, String)| {
+                format!("controller {:?} waits for its source {source:?}: {problem}", controller.name())
+            };
+            errors.extend(controller.unsynced().into_iter().map(waits));
+        }
+        for informer in self.informers.informers() {
+            if let Some(first) = informer.first_undecodable {
+                let (name, count) = (informer.name, informer.undecodable);
+                errors.push(format!("informer {name:?} cannot decode {count} objects, such as {first}"));
+            }
+        }
+        errors
+    }
+
+    /// Returns whether the newest event of the object with this key is its deletion.
+    pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
+        let Some(controller) = self.status.controller(controller) else { return false };
+        // The first source delivers the objects that the controller reconciles. A child can have the same key.
+        let Some((objects, _)) = controller.sources().into_iter().next() else { return false };
+        let history = controller.explain(key).and_then(|explained| explained.history);
+        history.is_some_and(|history| newest_change(&history.causes, &objects, key) == Some(EventChange::Deleted))
+    }
+}
+
+fn failed_calls(controller: &ControllerStatus, limit: usize) -> impl Iterator<Item = FailedCall> {
+    let failing = controller.most_failing(limit).into_iter();
+    failing.filter_map(|Explanation { key, history, .. }| {
+        let error = history?.last_call?.error?;
+        let text = format!("controller {:?} fails for {key}: {error}", controller.name());
+        Some(FailedCall { controller: controller.name().into(), key, text })
+    })
+}
+
+fn newest_change(causes: &VecDeque<KeyCause>, from: &str, key: &str) -> Option<EventChange> {
+    causes.iter().rev().find_map(|cause| match &cause.reason {
+        CauseReason::Event { source, change, object, .. } if **source == *from && object.as_str() == key => {
+            Some(*change)
+        }
+        _ => None,
+    })
+}
