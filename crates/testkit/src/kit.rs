@@ -2,12 +2,14 @@
 
 mod chaos;
 mod crashes;
+mod failures;
 mod idle;
 mod permissions;
 mod quiet;
 mod runs;
 mod steps;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +61,7 @@ impl<W: World> Kit<W> {
             limit: Duration::from_secs(1_800),
             stall_limit: Duration::from_secs(60),
             permissions: None,
+            may_fail: BTreeSet::new(),
         };
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
@@ -83,6 +86,14 @@ impl<W: World> Kit<W> {
     /// The limit cannot end a run whose thread is blocked.
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.settings.stall_limit = limit;
+        self
+    }
+
+    /// Accepts that the calls for a key fail, for example because the user creates an invalid object. A key has the form
+    /// `namespace/name`, or `name` for a cluster-scoped object. All other calls must succeed before the operator is idle:
+    /// see [`Violation::FailedCalls`].
+    pub fn may_fail(mut self, key: impl Into<String>) -> Self {
+        self.settings.may_fail.insert(key.into());
         self
     }
 

@@ -106,6 +106,15 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
+    /// In a run without a disturbance, calls failed, and the operator became idle without a successful call for the same
+    /// key. Disturbed runs of such an operator would prove nothing. A key also counts if its calls failed until the user
+    /// deleted the object. If the failures are expected, see [`Kit::may_fail`](crate::Kit::may_fail). If the operator
+    /// only needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
+    #[error("calls fail although nothing disturbs the operator (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
+    FailedCalls {
+        /// The process, the controller, the key and the error of each key.
+        errors: Vec<String>,
+    },
     /// The operator did not send the request at which it should crash, although it had sent the request in the run
     /// without a disturbance. So the check did not show how the operator handles this crash. The operator is probably
     /// not deterministic.

@@ -1,5 +1,6 @@
 //! The operator under test, its world outside of the cluster, and the settings of its runs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) quiet: Duration,
     pub(crate) limit: Duration,
     pub(crate) stall_limit: Duration,
+    /// The keys whose calls are allowed to fail.
+    pub(crate) may_fail: BTreeSet<String>,
     /// The user name of the operator, and the manifests of its roles. `None` means that the operator has the
     /// permissions of an administrator.
     pub(crate) permissions: Option<(Impersonate, String)>,

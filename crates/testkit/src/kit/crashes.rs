@@ -8,6 +8,7 @@ use std::time::Duration;
 use pintle_apiserver::RequestVerb;
 use tokio::time::timeout;
 
+use super::failures::Failures;
 use super::steps::Progress;
 use super::{Kit, runs};
 use crate::journal::Journal;
@@ -96,6 +97,7 @@ impl<W: World> Kit<W> {
     ///
     /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
     /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance.
+    /// Returns [`Violation::FailedCalls`] if calls fail in this run.
     /// Returns [`Violation::NoCrash`] if the operator did not send the request for a crash in any of eight runs.
     ///
     /// # Panics
@@ -124,13 +126,15 @@ impl<W: World> Kit<W> {
         Ok(CrashReport { runs: crashed.len(), requests })
     }
 
-    /// Runs the operator without disturbances. Fails if the operator changes nothing after the steps of the user.
+    /// Runs the operator without disturbances. Fails if the operator changes nothing after the steps of the user, or if
+    /// its calls fail.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
             let mut requests = Vec::new();
             let mut begin = 0;
+            let mut failures = Failures::default();
             let progress = Progress::new();
             let drive = async {
                 for step in 0..self.steps.len().max(1) {
@@ -138,6 +142,7 @@ impl<W: World> Kit<W> {
                     progress.done((step + 1).min(self.steps.len())).await;
                     lab.steady().await?;
                     lab.observe_world();
+                    failures.observe(lab.journal(), &self.settings.may_fail);
                     let all = lab.requests();
                     let phase = &all[begin..];
                     let busy = phase.iter().rposition(|request| !request.is_housekeeping()).map_or(0, |last| last + 1);
@@ -149,23 +154,28 @@ impl<W: World> Kit<W> {
             tokio::try_join!(progress.perform(&lab, &self.steps), drive)?;
             let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
             let replicas = if lab.journal().leases().is_empty() { 1 } else { 2 };
-            self.check_effect(&lab)?;
+            self.check_effect(&lab, failures)?;
             let all = lab.requests();
             let occurrences = requests.iter().map(|request| occurrences(request, &all)).collect();
             Ok(Undisturbed { state: lab.state(), requests, occurrences, tasks, replicas })
         })
     }
 
-    /// Fails if the user performed steps, and the operator did not change an object or the world, and wrote no Event.
-    pub(super) fn check_effect(&self, lab: &Lab<W>) -> Result<(), Violation> {
+    /// Fails if calls failed. Fails if the user performed steps, and the operator did not change an object or the world,
+    /// and wrote no Event.
+    pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
-            return Ok(());
+            return failures.check();
         }
+        let mut errors = failures.into_errors();
+        errors.extend(lab.journal().errors());
+        errors.sort();
+        errors.dedup();
         let mut requests = lab.requests();
         requests.retain(|request| !request.is_housekeeping());
         requests.drain(..requests.len().saturating_sub(SHOWN));
-        Err(Violation::NoEffect { requests, errors: lab.journal().errors() })
+        Err(Violation::NoEffect { requests, errors })
     }
 
     /// Repeats a run until the operator crashes. Returns false if the crash never happens because its request depends on the speed of the

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::failures::Failures;
 use super::steps::Progress;
 use super::{Kit, runs};
 use crate::lab::Lab;
@@ -18,7 +19,7 @@ impl<W: World> Kit<W> {
     /// # Errors
     ///
     /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if there
-    /// are steps, but the first process changes nothing.
+    /// are steps, but the first process changes nothing. Returns [`Violation::FailedCalls`] if calls of a process fail.
     ///
     /// # Panics
     ///
@@ -27,11 +28,14 @@ impl<W: World> Kit<W> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
             let process = lab.start()?;
-            self.perform(&lab).await?;
-            self.check_effect(&lab)?;
+            let failures = self.perform(&lab).await?;
+            self.check_effect(&lab, failures)?;
             lab.stop(&process).await?;
             let second = lab.start()?;
             lab.steady().await?;
+            let mut failures = Failures::default();
+            failures.observe(lab.journal(), &self.settings.may_fail);
+            failures.check()?;
             let what = format!("{second} changed objects, although {process} had finished its work");
             no_requests(&what, &lab, 0, |request| request.process == second && !request.changes.is_empty())
         })
@@ -42,7 +46,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the write requests.
+    /// Returns the write requests. Returns [`Violation::FailedCalls`] if calls fail before the operator is idle.
     ///
     /// # Panics
     ///
@@ -51,7 +55,7 @@ impl<W: World> Kit<W> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
             lab.start()?;
-            self.perform(&lab).await?;
+            self.perform(&lab).await?.check()?;
             let before = lab.journal().len();
             sleep(during).await;
             let what = format!("the operator sent writes within {} s, although it was idle", during.as_secs());
@@ -59,8 +63,9 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs all steps of the user, and waits after each step until the operator is idle.
-    pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<(), Violation> {
+    /// Performs all steps of the user, and waits after each step until the operator is idle. Returns the calls that failed.
+    pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<Failures, Violation> {
+        let mut failures = Failures::default();
         let progress = Progress::new();
         let drive = async {
             for step in 0..=self.steps.len() {
@@ -68,11 +73,12 @@ impl<W: World> Kit<W> {
                 progress.done(step).await;
                 lab.steady().await?;
                 lab.observe_world();
+                failures.observe(lab.journal(), &self.settings.may_fail);
             }
             Ok(())
         };
         tokio::try_join!(progress.perform(lab, &self.steps), drive)?;
-        Ok(())
+        Ok(failures)
     }
 }
 

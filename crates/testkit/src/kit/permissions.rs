@@ -14,7 +14,7 @@ impl<W: World> Kit<W> {
     /// # Errors
     ///
     /// Returns an error if the operator does not become idle, or if a step fails. Returns [`Violation::NoEffect`] if
-    /// there are steps, but the operator changes nothing.
+    /// there are steps, but the operator changes nothing. Returns [`Violation::FailedCalls`] if calls fail.
     ///
     /// # Panics
     ///
@@ -23,8 +23,8 @@ impl<W: World> Kit<W> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
             let process = lab.start()?;
-            self.perform(&lab).await?;
-            self.check_effect(&lab)?;
+            let failures = self.perform(&lab).await?;
+            self.check_effect(&lab, failures)?;
             lab.stop(&process).await?;
             lab.start()?;
             lab.steady().await?;

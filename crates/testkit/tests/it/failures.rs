@@ -27,6 +27,88 @@ fn forgets_owns(cluster: Cluster) -> Manager {
     manager(cluster, Controller::new().reads::<ConfigMap>().reconcile(apply_twice))
 }
 
+#[track_caller]
+fn fails_with(result: Result<(), Violation>, expected: &str) {
+    match result {
+        Err(Violation::FailedCalls { errors }) => assert!(errors[0].contains(expected), "{errors:?}"),
+        other => panic!("not caught: {other:?}"),
+    }
+}
+
+#[test]
+fn operator_whose_calls_all_fail_is_caught() {
+    let kit = || Kit::new(forgets_owns).create(site("blog"));
+    let with_deletion = || kit().delete::<Website>("blog");
+    for kit in [&kit as &dyn Fn() -> Kit, &with_deletion] {
+        let checks = [
+            kit().second_run_writes_nothing(),
+            kit().stays_silent(Duration::from_secs(60)),
+            kit().survives_crashes().map(drop),
+            kit().survives_chaos(0..2).map(drop),
+            kit().role("failures").map(drop),
+        ];
+        for check in checks {
+            fails_with(check, "operator-1: controller \"website\" fails for default/blog: ");
+        }
+    }
+}
+
+#[test]
+fn accepted_failures_do_not_fail_a_check() {
+    let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+        if site.spec.domain == "bad.example.com" {
+            return Err(ReconcileError::terminal("the domain is reserved"));
+        }
+        cx.apply(config_map(&site)).await?;
+        Ok(Action::await_change())
+    };
+    let kit = || {
+        let operator = move |cluster| manager(cluster, Controller::new().owns::<ConfigMap>().reconcile(publish));
+        Kit::new(operator).create(site("blog")).create(site("bad")).delete::<Website>("bad")
+    };
+    fails_with(kit().second_run_writes_nothing(), "default/bad: the domain is reserved");
+    kit().may_fail("default/bad").second_run_writes_nothing().unwrap();
+}
+
+#[test]
+fn failure_that_ends_with_a_later_step_is_no_violation() {
+    let publish = |site: Arc<Website>, cx: Context<Website>| async move {
+        cx.get::<ConfigMap>("template")?.ok_or("the template is missing")?;
+        cx.apply(config_map(&site)).await?;
+        Ok(Action::await_change())
+    };
+    let operator = move |cluster| {
+        let all = |_: &ConfigMap| [pintle_meta::ObjectKey::new("default", "blog")];
+        manager(cluster, Controller::new().owns::<ConfigMap>().watches(all).reconcile(publish))
+    };
+    let template = ConfigMap { metadata: ObjectMeta::new("default", "template"), data: [].into() };
+    let kit = Kit::new(operator).create(site("blog")).create(template).delete::<Website>("blog");
+    kit.second_run_writes_nothing().unwrap();
+}
+
+#[test]
+fn operator_without_an_effect_shows_why_its_calls_failed() {
+    let fails = |cluster| {
+        let publish = |_: Arc<Website>, _: Context<Website>| async { Err::<Action, _>("no zone".into()) };
+        manager(cluster, Controller::new().reconcile(publish))
+    };
+    let kit = || Kit::new(fails).create(site("blog"));
+    for kit in [kit(), kit().delete::<Website>("blog")] {
+        let Err(Violation::NoEffect { errors, .. }) = kit.survives_crashes() else { panic!("not caught") };
+        assert_eq!(errors, ["operator-1: controller \"website\" fails for default/blog: no zone"]);
+    }
+}
+
+#[test]
+fn second_process_whose_calls_fail_is_caught() {
+    let starts = AtomicUsize::new(0);
+    let wrong = move |cluster| match starts.fetch_add(1, Ordering::Relaxed) {
+        0 => operator(cluster),
+        _ => forgets_owns(cluster),
+    };
+    fails_with(Kit::new(wrong).create(site("blog")).second_run_writes_nothing(), "operator-2: controller \"website\"");
+}
+
 #[test]
 fn failed_wait_shows_the_error_of_the_reconciler() {
     let ended = Kit::new(forgets_owns).run(async |lab| {

@@ -1,0 +1,47 @@
+//! Checks that the calls of the reconcilers succeed in a run without disturbances.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::replace;
+
+use crate::journal::Journal;
+use crate::violation::Violation;
+
+/// The maximum number of failures in a report.
+const SHOWN: usize = 15;
+
+/// The keys whose calls failed while the operator was idle.
+#[derive(Default)]
+pub(super) struct Failures {
+    /// The keys that failed at the last observation, by controller and key, each with its error.
+    failing: BTreeMap<(String, String), String>,
+    /// The errors of keys that failed until their object was deleted.
+    until_deletion: Vec<String>,
+}
+
+impl Failures {
+    /// Records the keys that fail now. The operator must be idle.
+    pub(super) fn observe(&mut self, journal: &Journal, may_fail: &BTreeSet<String>) {
+        let calls = journal.failed_calls().into_iter().filter(|(_, call)| !may_fail.contains(&call.key));
+        let now: BTreeMap<_, _> =
+            calls.map(|(process, call)| ((call.controller, call.key), format!("{process}: {}", call.text))).collect();
+        for (call, error) in replace(&mut self.failing, now) {
+            if !self.failing.contains_key(&call) && journal.was_deleted(&call.0, &call.1) {
+                self.until_deletion.push(error);
+            }
+        }
+    }
+
+    /// Returns the errors of the keys that still fail, or that failed until their object was deleted.
+    pub(super) fn into_errors(self) -> Vec<String> {
+        self.failing.into_values().chain(self.until_deletion).take(SHOWN).collect()
+    }
+
+    /// Fails if there are such keys.
+    pub(super) fn check(self) -> Result<(), Violation> {
+        let errors = self.into_errors();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Violation::FailedCalls { errors }),
+        }
+    }
+}
