@@ -74,10 +74,9 @@ async fn main() -> anyhow::Result<()> {
     let limiter = Box::new(default_controller_rate_limiter());
     let queue = WorkQueue::new(QueueConfig { name: "pods".into(), limiter, ..QueueConfig::default() });
     let informer = cluster.informer::<Pod>();
-    let handler = informer.add_event_handler({
-        let queue = queue.clone();
-        move |event: &ResourceEvent<Pod>| queue.add(event.key()) // for added, updated and deleted objects
-    });
+    let keys = queue.clone();
+    // The handler is called for added, updated and deleted objects.
+    let handler = informer.add_event_handler(move |event: &ResourceEvent<Pod>| keys.add(event.key()));
     informer.wait_for_sync().await?; // client-go's WaitForNamedCacheSync
     let controller = PodController { queue: queue.clone(), lister: informer.lister(), runs: Arc::default() };
     let mut workers = JoinSet::new();
@@ -90,8 +89,7 @@ async fn main() -> anyhow::Result<()> {
     pods.delete("web-2", &DeleteOptions::default()).await?;
     ensure!(eventually(within, async || count("web-2") >= 2).await);
 
-    // ShutDownWithDrain. After this call, the queue accepts no new keys. The workers process the remaining keys, and
-    // then end.
+    // ShutDownWithDrain. The queue accepts no new keys. The workers process the remaining keys, and then end.
     handler.remove().await;
     let report = queue.shut_down(ShutdownMode::FinishBacklog).await;
     workers.join_all().await;

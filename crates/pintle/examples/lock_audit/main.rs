@@ -12,12 +12,13 @@
 //! holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
+mod demo;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use clap::Parser;
-use pintle::leaderelect::{AuditSummary, Finding, Lease, LockAuditor, LockKind};
+use pintle::leaderelect::{AuditSummary, Finding, LockAuditor, LockKind};
 use pintle::prelude::*;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -36,7 +37,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let stop = CancellationToken::new();
     let (Some(kind), Some(lock)) = (args.kind, args.lock) else {
-        demonstrate(&stop).await?;
+        demo::run(&stop).await?;
         return Ok(ExitCode::SUCCESS);
     };
     let on_ctrl_c = stop.clone();
@@ -50,7 +51,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(if seen.unsafe_findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn audit(
+pub(crate) async fn audit(
     cluster: &Cluster,
     kind: LockKind,
     lock: &str,
@@ -71,46 +72,4 @@ async fn audit(
         seen.terms, seen.longest_gap, seen.slowest_renewal, seen.unsafe_findings
     );
     Ok(seen)
-}
-
-/// A replica leads and then releases the lock. The next replica leads, and an intruder takes the lock before the lock
-/// expires.
-async fn demonstrate(stop: &CancellationToken) -> anyhow::Result<()> {
-    const LOCK: &str = "default/website-controller";
-    let cluster = Cluster::embedded().await?;
-    let story = async {
-        for identity in ["replica-1", "replica-2"] {
-            let config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
-            let work = LeaderCallbacks::new(async |_: Leadership| tokio::time::sleep(Duration::from_secs(3)).await);
-            let term = cluster.run_or_die(LOCK, config, stop, work);
-            if identity == "replica-1" {
-                term.await?;
-                continue;
-            }
-            let intruder = async {
-                tokio::time::sleep(Duration::from_millis(2_500)).await;
-                let leases: Api<Lease> = cluster.namespaced("default");
-                let mut lease = leases.get("website-controller").await?;
-                lease.spec.holder_identity = Some("intruder".into());
-                leases.update(&lease, &WriteOptions::default()).await?;
-                anyhow::Ok(())
-            };
-            let (term, intruded) = tokio::join!(term, intruder);
-            let ended = term?.context("a term")?;
-            intruded?;
-            println!("            replica-2 says: {}", ended.reason);
-        }
-        anyhow::Ok(())
-    };
-    // The auditor has its own watch. The auditor's watch may be slower than the replica's watch.
-    let watched = async {
-        let enough = CancellationToken::new();
-        let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());
-        tokio::time::timeout(Duration::from_secs(30), seen).await.context("the auditor reported no unsafe change")?
-    };
-    let (seen, played) = tokio::join!(watched, story);
-    played?;
-    anyhow::ensure!(seen?.unsafe_findings > 0, "the intruder was not reported");
-    cluster.shutdown().await;
-    Ok(())
 }
