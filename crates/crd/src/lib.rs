@@ -77,6 +77,9 @@
 //! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds of such numbers are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
+//! The field `status` has the type `Option`, or a default of serde, because an object has no status before its operator
+//! sets it. Any other type of a status subresource does not compile.
+//!
 //! A recursive type has no structural schema. For such a type, [`crd`](CustomResource::crd) panics. The panic message
 //! names the field, and suggests the schema [`preserve_unknown_fields`]. A single test that calls `crd` detects this
 //! panic.

@@ -82,6 +82,8 @@
 //!   blocks its thread blocks the test.
 //! - A run serves no probes, no metrics and no debug page, because parallel runs would use the same port. A run serves webhooks on a free
 //!   port.
+//! - A check fails if calls of the operator fail in a run without a disturbance, unless [`Kit::may_fail`] accepts the
+//!   failures. A violation shows the errors that the operator reported.
 //! - If the operator ends with an error and no process is left, a waiting test fails immediately with this error.
 //! - No report shows the values of a Secret.
 
