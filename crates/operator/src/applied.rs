@@ -58,7 +58,9 @@ pub(crate) struct Applied {
 
 #[derive(Clone, Debug)]
 struct Last {
-    configuration: u64,
+    /// The digest of the configuration. `None` while an apply is in flight, and after an apply without an answer. The
+    /// server may have executed such an apply.
+    configuration: Option<u64>,
     uid: String,
     /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
     version: String,
@@ -86,7 +88,7 @@ impl Applied {
     /// configuration always counts as a change.
     pub(crate) fn compare(&self, target: &Target, configuration: &Value, live: &impl Object) -> Option<Comparison> {
         let Some(last) = self.by_target.get(target) else { return Some(Comparison::Changed) };
-        if last.configuration != digest(configuration) || last.uid != live.uid() {
+        if !last.is_of(configuration, live) {
             return Some(Comparison::Changed);
         }
         (last.version == live.resource_version()).then_some(Comparison::Current)
@@ -100,7 +102,9 @@ impl Applied {
         live: &impl Object,
         encoded: &Value,
     ) -> Comparison {
-        let Some(last) = self.by_target.get_mut(target) else { return Comparison::Changed };
+        // Another task may have begun an apply since `compare`.
+        let last = self.by_target.get_mut(target).filter(|last| last.is_of(configuration, live));
+        let Some(last) = last else { return Comparison::Changed };
         let mut overwritten = None;
         visit_differences(encoded, configuration, &mut |path, live| {
             let is_known = last.differences.get(path) == Some(&live.map(digest));
@@ -137,6 +141,14 @@ impl Applied {
         self.conditions = (uid.into(), types);
     }
 
+    /// Forgets the configuration of the last apply. Call this method before a request is sent, because the server may
+    /// execute the request even if no answer arrives.
+    pub(crate) fn begin(&mut self, target: &Target) {
+        if let Some(last) = self.by_target.get_mut(target) {
+            last.configuration = None;
+        }
+    }
+
     /// Remembers a successful apply. `encoded` is the stored object.
     ///
     /// Other writers may delete children, so the number of targets could grow without limit if the names of children
@@ -156,7 +168,7 @@ impl Applied {
             differences.insert(path.to_vec(), stored.map(digest));
         });
         let last = Last {
-            configuration: digest(configuration),
+            configuration: Some(digest(configuration)),
             uid: stored.uid().into(),
             version: stored.resource_version().into(),
             differences,
@@ -176,6 +188,13 @@ impl Applied {
     /// Forgets a deleted object.
     pub(crate) fn forget(&mut self, target: &Target) {
         self.by_target.remove(target);
+    }
+}
+
+impl Last {
+    /// Returns whether `configuration` was applied last, to the same object.
+    fn is_of(&self, configuration: &Value, live: &impl Object) -> bool {
+        self.configuration == Some(digest(configuration)) && self.uid == live.uid()
     }
 }
 
@@ -290,6 +309,23 @@ mod tests {
         let comparison = compared(&mut applied, &configuration, &object("2", "u"), &live);
         let path = ["spec", "ports", "0", "port"].map(str::to_owned).to_vec();
         assert_eq!(comparison, Comparison::Overwritten(path));
+    }
+
+    #[test]
+    fn apply_without_an_answer_is_a_change() {
+        let mut applied = Applied::default();
+        let configuration = json!({"spec": {"replicas": 1}});
+        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        applied.begin(&target());
+        for version in ["1", "2"] {
+            let comparison = compared(&mut applied, &configuration, &object(version, "u"), &configuration);
+            assert_eq!(comparison, Comparison::Changed);
+        }
+        let fields = applied.compare_fields(&target(), &configuration, &object("2", "u"), &configuration);
+        assert_eq!(fields, Comparison::Changed, "an apply has begun since the comparison");
+        _ = applied.remember(target(), &configuration, &object("2", "u"), &configuration);
+        let comparison = compared(&mut applied, &configuration, &object("2", "u"), &configuration);
+        assert_eq!(comparison, Comparison::Current);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl<K: Resource> Context<K> {
     /// The controller owns all fields of `child`. If the controller applied a field before and `child` lacks the field,
     /// the controller gives up this field. Fields that are `null` count as absent. If another writer changes a field
     /// repeatedly, a log line and an Event name the writer and the field. The method sends no request if two conditions
-    /// are met. First, `child` equals the child that was applied last in this leadership term. Second, all fields of
+    /// are met. First, `child` equals the child that was applied last in this leadership term, and that apply succeeded. Second, all fields of
     /// the cached object still have the values that the server stored for that apply. A stored value may differ from
     /// the value in `child`, for example `1` instead of `1000m` for a quantity. So each child is applied once after the
     /// process starts, and once in each new leadership term, because another leader may have applied other fields.
@@ -103,6 +103,7 @@ impl<K: Resource> Context<K> {
             // Without the uid, a re-created child would get the configuration for the old child.
             body["metadata"]["uid"] = live.uid().into();
         }
+        self.applied(|applied| applied.begin(&target));
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
         cached.objects.wrote(stored.clone());
@@ -204,6 +205,7 @@ impl<K: Resource> Context<K> {
             // Without the uid, a re-created object would get the status of the old object.
             body["metadata"]["uid"] = live.uid().into();
         }
+        self.applied(|applied| applied.begin(&target));
         let stored = match self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await {
             Ok(stored) => Arc::new(stored),
             Err(error) if is_not_found(&error) => return Err(self.missing_status(live.uid()).await),

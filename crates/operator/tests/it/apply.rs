@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_apiserver::RequestVerb;
+use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_controller::predicate::ResourceVersionChanged;
 use pintle_events::Event;
 use pintle_meta::{DeleteOptions, ListOptions, ObjectMeta, Patch, WriteOptions};
-use pintle_operator::{Action, Context, Controller};
+use pintle_operator::{Action, Context, Controller, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
@@ -149,6 +150,79 @@ async fn dropped_field_is_removed() {
 }
 
 /// After a restart, the controller cannot know whether an earlier version of the program applied more fields.
+/// Adds a field to the child or to the status in the second step, and takes the field back in the third step.
+async fn write_step(cx: &Context<Website>, step: &str, is_status: bool) -> Result<()> {
+    if is_status {
+        let condition = |name: &str| {
+            json!({"type": name, "status": "True", "reason": "Published", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let types: &[&str] = if step == "2" { &["Kept", "Extra"] } else { &["Kept"] };
+        let conditions: Vec<_> = types.iter().map(|name| condition(name)).collect();
+        cx.apply_status(json!({"url": "https://blog", "conditions": conditions})).await?;
+    } else {
+        let mut child = map("child", "kept", "x");
+        if step == "2" {
+            child.data.insert("extra".into(), "y".into());
+        }
+        cx.apply(child).await?;
+    }
+    Ok(())
+}
+
+/// The answer of the second step is lost, although the server executes the request.
+async fn take_back_an_apply_with_a_lost_answer(is_status: bool) -> World {
+    let world = World::with_site("blog").await;
+    let (called, mut calls) = unbounded_channel();
+    let reconcile = move |site: Arc<Website>, cx: Context<Website>| {
+        let called = called.clone();
+        async move {
+            let step = site.metadata.annotations.get("test").cloned().unwrap_or_default();
+            let written = write_step(&cx, &step, is_status).await;
+            called.send((step, written.is_ok())).unwrap();
+            written?;
+            Ok(Action::await_change())
+        }
+    };
+    let controller = Controller::<Website>::new().owns::<ConfigMap>().reconcile(reconcile);
+    let running = Running::start(world.manager().controller(controller));
+    soon(async { while calls.recv().await.unwrap() != (String::new(), true) {} }).await;
+    let (resource, subresource) = if is_status { ("websites", "status") } else { ("configmaps", "") };
+    let lost = Rule {
+        verb: Some(RequestVerb::Patch),
+        resource: Some(resource.into()),
+        subresource: Some(subresource.into()),
+        times: None,
+        ..Rule::new(Fault::LoseAnswer(Answer::new(500)))
+    };
+    let faults = world.cluster.server().unwrap().faults();
+    let lost = faults.add(lost);
+    world.annotate("blog", "2").await;
+    soon(async { while calls.recv().await.unwrap() != ("2".into(), false) {} }).await;
+    world.annotate("blog", "3").await;
+    soon(async { while calls.recv().await.unwrap().0 != "3" {} }).await;
+    faults.remove(lost);
+    world.annotate("blog", "4").await;
+    soon(async { while calls.recv().await.unwrap() != ("4".into(), true) {} }).await;
+    running.stop().await.unwrap();
+    world
+}
+
+#[tokio::test]
+async fn field_of_an_apply_with_a_lost_answer_is_removed() {
+    let world = take_back_an_apply_with_a_lost_answer(false).await;
+    let child = world.child("child").await.unwrap();
+    assert_eq!(child.data.keys().collect::<Vec<_>>(), ["kept"]);
+}
+
+#[tokio::test]
+async fn condition_of_an_apply_with_a_lost_answer_is_removed() {
+    let world = take_back_an_apply_with_a_lost_answer(true).await;
+    let status = world.site("blog").await.status.unwrap();
+    let types: Vec<_> = status.conditions.0.iter().map(|condition| &condition.condition_type).collect();
+    assert_eq!(types, ["Kept"]);
+}
+
 #[tokio::test]
 async fn restart_applies_each_child_once() {
     let world = World::with_site("blog").await;
