@@ -21,12 +21,13 @@ use pintle_leaderelect::{LeaderElectionConfig, ShardsStatus};
 use pintle_metrics::InMemoryProvider;
 use tokio_util::sync::CancellationToken;
 
+use crate::Result;
 use crate::controller::{FinishedController, Surroundings};
 use crate::error::OperatorError;
 use crate::leader_service::LeaderService;
 use crate::logging::init_tracing;
 use crate::serve::Check;
-use crate::{Result, signal};
+use crate::signal::StopOnSignal;
 
 /// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
 /// handling that the operator's pod needs.
@@ -408,8 +409,17 @@ impl Manager {
     }
 
     /// Runs the manager until SIGTERM or SIGINT arrives, or until a part of the manager fails. This call can be the
-    /// last expression of `main`. A second signal exits the process immediately, with code 1. Logs go to stderr, unless
-    /// the program has installed a tracing subscriber: see [`init_tracing`].
+    /// last expression of `main`. A second signal exits the process immediately, with code 1. A signal after this method
+    /// has returned also exits the process. Logs go to stderr, unless the program has installed a tracing subscriber: see
+    /// [`init_tracing`].
+    ///
+    /// A thread of its own reads the signals, so a signal also stops a program whose calls block all threads of the
+    /// runtime. Blocking work, for example in `spawn_blocking`, can keep the process alive after `main` has returned. So
+    /// the process exits with code 1 if it has not ended soon after the
+    /// [shutdown timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, at most 2 s, and another 1.5 s.
+    /// The timeout starts with the signal, or, if a part has failed, when this method returns. If the program continues
+    /// after a failure, it must call this method of another manager within the timeout. A program that does other work
+    /// afterwards uses [`run`](Self::run) instead.
     ///
     /// # Errors
     ///
@@ -425,9 +435,10 @@ impl Manager {
     /// Dropping the future ends all parts of the manager, as for [`run`](Self::run).
     pub async fn run_until_signal(self) -> Result<()> {
         init_tracing();
-        let stop = CancellationToken::new();
-        let _signals = signal::cancel_on_signal(stop.clone()).map_err(OperatorError::Signal)?;
-        Ok(self.run(&stop).await?)
+        let signals = StopOnSignal::new(self.config.graceful_shutdown_timeout).map_err(OperatorError::Signal)?;
+        let ended = self.run(signals.stop()).await;
+        signals.ended();
+        Ok(ended?)
     }
 }
 

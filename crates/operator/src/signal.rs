@@ -1,25 +1,201 @@
 //! The signals that stop a program.
+//!
+//! Signals belong to the process, so all managers of a program share one thread that reads them. A task of the program's
+//! runtime could not read signals while calls block all threads of the runtime.
 
 use std::io;
+use std::process::exit;
+use std::sync::{LazyLock, mpsc};
+use std::thread;
+use std::time::Duration;
 
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tracing::dispatcher::{get_default, with_default};
 
-/// Cancels `stop` on SIGTERM and on SIGINT (Ctrl-C). A second signal ends the process immediately, with code 1.
-///
-/// # Errors
-///
-/// Returns an error if the handlers cannot be installed.
-pub(crate) fn cancel_on_signal(stop: CancellationToken) -> io::Result<AbortOnDropHandle<()>> {
-    let mut signals = Signals::new()?;
-    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-        let name = signals.next().await;
-        tracing::info!(signal = name, "stopping");
-        stop.cancel();
-        let name = signals.next().await;
-        tracing::error!(signal = name, "second signal: exiting at once");
-        std::process::exit(1);
-    })))
+static STATE: LazyLock<watch::Sender<State>> = LazyLock::new(watch::Sender::default);
+
+/// The runs of all managers that stop on a signal.
+#[derive(Debug, Default)]
+struct State {
+    is_listening: bool,
+    /// The name of the signal that has arrived, if there is one.
+    signal: Option<&'static str>,
+    next: u64,
+    runs: Vec<Run>,
+    exit: Option<Exit>,
+}
+
+#[derive(Clone, Debug)]
+struct Run {
+    number: u64,
+    stop: CancellationToken,
+    shutdown_timeout: Duration,
+}
+
+/// Determines when the process exits if it has not ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exit {
+    at: Instant,
+    shutdown_timeout: Duration,
+}
+
+impl State {
+    fn add(&mut self, shutdown_timeout: Duration) -> Run {
+        let run = Run { number: self.next, stop: CancellationToken::new(), shutdown_timeout };
+        self.next += 1;
+        match self.signal {
+            Some(_) => run.stop.cancel(),
+            // The program continues after the failure of an earlier run.
+            None => self.exit = None,
+        }
+        self.runs.push(run.clone());
+        run
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.runs.retain(|run| run.number != number);
+    }
+
+    /// Notes that a run has returned. If no signal has arrived, and no other run continues, the time until the exit of
+    /// the process starts now.
+    fn ended(&mut self, run: &Run, now: Instant) {
+        self.remove(run.number);
+        if self.signal.is_none() && self.runs.is_empty() {
+            self.exit = Exit::after(run.shutdown_timeout, now);
+        }
+    }
+
+    /// Returns the tokens of the runs that must stop. Returns `None` if the process must exit immediately, because all
+    /// runs are already stopping or have ended.
+    fn signalled(&mut self, name: &'static str, now: Instant) -> Option<Vec<CancellationToken>> {
+        if self.signal.is_some() || self.runs.is_empty() {
+            return None;
+        }
+        self.signal = Some(name);
+        let shutdown_timeout = self.runs.iter().map(|run| run.shutdown_timeout).max()?;
+        self.exit = Exit::after(shutdown_timeout, now);
+        Some(self.runs.iter().map(|run| run.stop.clone()).collect())
+    }
+}
+
+impl Exit {
+    /// Returns `None` if the timeout ends too late to be represented.
+    fn after(shutdown_timeout: Duration, now: Instant) -> Option<Self> {
+        // The watchdog of the controllers names the calls that block their threads, so it exits the process first.
+        let watchdog = (shutdown_timeout / 10).min(Duration::from_secs(2));
+        let after = shutdown_timeout.checked_add(watchdog)?.checked_add(Duration::from_millis(1_500))?;
+        Some(Self { at: now.checked_add(after)?, shutdown_timeout })
+    }
+}
+
+/// A run of a manager that stops on SIGTERM and on SIGINT (Ctrl-C).
+#[derive(Debug)]
+pub(crate) struct StopOnSignal(Run);
+
+impl StopOnSignal {
+    /// Starts to listen for signals. A second signal exits the process with code 1, and so does a signal that arrives
+    /// after all runs have ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the handlers cannot be installed.
+    pub(crate) fn new(shutdown_timeout: Duration) -> io::Result<Self> {
+        let (mut run, mut started) = (None, Ok(()));
+        STATE.send_modify(|state| {
+            if !state.is_listening {
+                started = start_thread();
+                state.is_listening = started.is_ok();
+            }
+            run = started.is_ok().then(|| state.add(shutdown_timeout));
+        });
+        started?;
+        run.map(Self).ok_or_else(|| io::Error::other("the signals have no reader"))
+    }
+
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.0.stop
+    }
+
+    /// Limits the time that the process may take to end after the run has returned.
+    pub(crate) fn ended(self) {
+        STATE.send_modify(|state| state.ended(&self.0, Instant::now()));
+    }
+}
+
+impl Drop for StopOnSignal {
+    fn drop(&mut self) {
+        STATE.send_modify(|state| state.remove(self.0.number));
+    }
+}
+
+/// Starts the thread that reads signals. The thread lives as long as the process.
+fn start_thread() -> io::Result<()> {
+    let (sender, installed) = mpsc::channel();
+    let logs = get_default(Clone::clone);
+    let run = move || {
+        let (runtime, signals) = match install() {
+            Ok(installed) => installed,
+            Err(error) => return drop(sender.send(Err(error))),
+        };
+        // Ignore an error, because the receiver waits for this message.
+        _ = sender.send(Ok(()));
+        with_default(&logs, || runtime.block_on(read(signals)));
+    };
+    thread::Builder::new().name("pintle-signals".into()).spawn(run)?;
+    installed.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that reads signals has ended")))
+}
+
+fn install() -> io::Result<(Runtime, Signals)> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let signals = runtime.block_on(async { Signals::new() })?;
+    Ok((runtime, signals))
+}
+
+async fn read(mut signals: Signals) {
+    let mut state = STATE.subscribe();
+    loop {
+        let exit = state.borrow_and_update().exit;
+        tokio::select! {
+            biased;
+            name = signals.next() => stop_or_exit(name),
+            _ = state.changed() => {}
+            () = sleep_until(exit.map_or_else(Instant::now, |exit| exit.at)), if exit.is_some() => end_process(exit),
+        }
+    }
+}
+
+fn stop_or_exit(name: &'static str) {
+    let (mut tokens, mut first) = (None, None);
+    STATE.send_modify(|state| {
+        first = state.signal;
+        tokens = state.signalled(name, Instant::now());
+    });
+    match tokens {
+        Some(tokens) => {
+            tracing::info!(signal = name, "stopping");
+            tokens.iter().for_each(CancellationToken::cancel);
+        }
+        None => {
+            let reason = if first.is_some() { "second signal" } else { "signal after the end of the manager" };
+            tracing::error!(signal = name, "{reason}: exiting at once");
+            exit(1);
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the process exits, and its logs may go nowhere")]
+fn end_process(exit_at: Option<Exit>) {
+    let Some(Exit { shutdown_timeout, .. }) = exit_at else { return };
+    let problem = format!(
+        "the process did not end within the stop timeout of {shutdown_timeout:?}; blocking work keeps it alive, for example \
+         in spawn_blocking or in a service; exiting the process"
+    );
+    tracing::error!("{problem}");
+    eprintln!("pintle: {problem}");
+    exit(1);
 }
 
 #[cfg(unix)]
@@ -58,5 +234,50 @@ impl Signals {
             std::future::pending::<()>().await;
         }
         "Ctrl-C"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn first_signal_stops_all_runs_and_second_exits() {
+        let (mut state, now) = (State::default(), Instant::now());
+        assert!(state.signalled("SIGTERM", now).is_none(), "no manager runs");
+        let (short, long) = (state.add(TIMEOUT / 2), state.add(TIMEOUT));
+        assert_eq!(state.signalled("SIGTERM", now).map(|tokens| tokens.len()), Some(2));
+        let exit = Exit { at: now + Duration::from_millis(23_500), shutdown_timeout: TIMEOUT };
+        assert_eq!(state.exit, Some(exit));
+        assert!(state.signalled("SIGTERM", now).is_none());
+        state.ended(&short, now + TIMEOUT);
+        state.ended(&long, now + TIMEOUT);
+        assert_eq!(state.exit, Some(exit), "the end of the runs does not prolong the time");
+        assert!(state.add(TIMEOUT).stop.is_cancelled());
+    }
+
+    #[test]
+    fn time_after_a_failure_ends_with_the_next_run() {
+        let (mut state, now) = (State::default(), Instant::now());
+        let (failed, other) = (state.add(TIMEOUT), state.add(TIMEOUT));
+        state.ended(&failed, now);
+        assert_eq!(state.exit, None, "another manager runs");
+        state.ended(&other, now);
+        assert!(state.exit.is_some_and(|exit| exit.at > now + TIMEOUT));
+        let next = state.add(TIMEOUT);
+        assert_eq!((state.exit, next.stop.is_cancelled()), (None, false));
+        state.remove(next.number);
+        assert_eq!(state.exit, None, "the run was dropped");
+        assert!(state.signalled("SIGTERM", now).is_none(), "all runs have ended");
+    }
+
+    #[test]
+    fn endless_timeout_has_no_exit() {
+        let mut state = State::default();
+        state.add(Duration::MAX);
+        assert!(state.signalled("SIGTERM", Instant::now()).is_some());
+        assert_eq!(state.exit, None);
     }
 }
