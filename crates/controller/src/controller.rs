@@ -183,7 +183,7 @@ impl<K: RequestKey> Controller<K> {
     /// next await. The next run waits for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
-        self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
+        self.run_within(&Stop::new(stop.child_token(), self.inner.config.graceful_shutdown_timeout), None).await
     }
 
     /// Works like [`Controller::run`], but with a stop signal that other controllers share. If this controller fails,

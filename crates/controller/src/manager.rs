@@ -58,8 +58,9 @@ use crate::stop::Stop;
 ///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all
 ///   existing objects. So no deletion is missed, even if no replica leads at that time.
 /// - **Blocked threads.** On a multi-threaded runtime, each election has its own thread, so reconcilers that block the
-///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task can receive a signal, so the
-///   manager does not notice a request to stop.
+///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task runs, so a task cannot request
+///   a stop. Cancel the token of [`run`](Self::run) on another thread, for example on a thread that reads signals. The
+///   [exit of the process](ManagerConfig::exit_if_blocked) does not depend on the runtime.
 ///
 /// # Examples
 ///
@@ -269,9 +270,42 @@ impl Manager {
     /// as tasks. The runtime drops these tasks soon after the future. If another thread is polling such a task at the
     /// time of the drop, the task continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
+        self.run_and_cancel(&stop.child_token()).await
+    }
+
+    /// Runs the manager like [`run`](Self::run), and cancels `stop` when the manager begins to stop because a part has
+    /// failed. Pass `stop` to parts outside of the manager that must stop together with it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has the same effect as for [`run`](Self::run), and does not cancel `stop`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_controller::Manager;
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() {
+    ///     let stop = CancellationToken::new();
+    ///     let manager = Manager::new().service("probes", async |_| Err("the address is in use".into()));
+    ///     assert!(manager.run_and_cancel(&stop).await.is_err());
+    ///     assert!(stop.is_cancelled());
+    /// }
+    /// ```
+    pub async fn run_and_cancel(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, election, shard_groups } = self;
         all_differ(&status.all())?;
-        let stop = Stop::new(stop, config.graceful_shutdown_timeout);
+        let stop = Stop::new(stop.clone(), config.graceful_shutdown_timeout);
         let stop_services = CancellationToken::new();
         let ending = Arc::new(Ending::default());
         informers.iter().for_each(InformerFactory::start);

@@ -17,9 +17,9 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop signal that follows `token`.
-    pub(crate) fn new(token: &CancellationToken, timeout: Duration) -> Self {
-        Self { token: token.child_token(), timeout, requested_at: Arc::default() }
+    /// Creates a stop signal. A request to stop also cancels `token`.
+    pub(crate) fn new(token: CancellationToken, timeout: Duration) -> Self {
+        Self { token, timeout, requested_at: Arc::default() }
     }
 
     /// Returns a copy of this stop signal whose timeout is this percentage of the original timeout.
@@ -35,7 +35,7 @@ impl Stop {
         self.timeout
     }
 
-    /// Requests a stop. This call does not cancel the token that the signal follows.
+    /// Requests a stop.
     pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();

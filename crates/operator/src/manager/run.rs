@@ -48,6 +48,8 @@ impl Manager {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
+        // If a part fails, the engine cancels this token, and all other parts stop.
+        let stop = &stop.child_token();
         let waits = Waits::default();
         let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
         if let Some(mut config) = self.election.take() {
@@ -157,9 +159,9 @@ impl Manager {
     }
 }
 
-/// Runs the engine. If a stop was requested, the second value is the time of the request.
+/// Runs the engine. If a stop was requested or a part has failed, the second value is the time at which the stop began.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
-    let mut run = pin!(engine.run(stop));
+    let mut run = pin!(engine.run_and_cancel(stop));
     tokio::select! {
         biased;
         ended = &mut run => (ended, None),

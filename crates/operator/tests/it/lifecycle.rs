@@ -278,6 +278,29 @@ async fn leader_service_runs_in_a_term_and_is_retried() {
 }
 
 #[tokio::test]
+async fn leader_service_stops_when_another_part_fails() {
+    let world = World::start().await;
+    let (started, mut starts) = unbounded_channel();
+    let (stopped, mut stops) = unbounded_channel();
+    let manager = world.manager().leader_service("report", move |stop| {
+        let (started, stopped) = (started.clone(), stopped.clone());
+        async move {
+            started.send(()).unwrap();
+            stop.cancelled().await;
+            stopped.send(()).unwrap();
+            Ok(())
+        }
+    });
+    let manager = manager.service("fails", async move |_| {
+        starts.recv().await;
+        Err("broken".into())
+    });
+    let error = Running::start(manager).ended().await.unwrap_err().to_string();
+    assert!(error.contains("broken"), "{error}");
+    assert!(stops.try_recv().is_ok(), "the service was dropped");
+}
+
+#[tokio::test]
 async fn plain_controller_with_own_keys_runs_in_the_manager() {
     let world = World::with_site("blog").await;
     let (calls, mut called) = unbounded_channel();
