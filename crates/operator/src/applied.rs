@@ -6,12 +6,14 @@
 use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::mem::{replace, take};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use pintle_leaderelect::Version;
+use pintle_leaderelect::{Leadership, Version};
 use pintle_meta::{Object, ObjectKey};
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::contention::Contention;
 
@@ -28,22 +30,63 @@ pub(crate) struct Applies {
     /// The version of the lock with which the term began. `None` without a leader election.
     term: Option<Version>,
     by_object: HashMap<ObjectKey, Arc<Mutex<Applied>>>,
+    /// The task that forgets the requests when the term ends.
+    _end_of_term: Option<AbortOnDropHandle<()>>,
 }
 
 impl Applies {
     /// Returns the last apply requests for an object in this term. Forgets the requests of other terms, because another
-    /// leader may have applied other fields in the meantime.
-    pub(crate) fn of_object(&mut self, key: &ObjectKey, term: Option<&Version>) -> Arc<Mutex<Applied>> {
-        if self.term.as_ref() != term {
-            *self = Self { term: term.cloned(), by_object: HashMap::new() };
+    /// leader may have applied other fields in the meantime. When the term ends, the requests are freed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is a `term`, and the method is called outside of a tokio runtime.
+    pub(crate) fn of_object(
+        applies: &Arc<Mutex<Self>>,
+        key: &ObjectKey,
+        term: Option<&Leadership>,
+    ) -> Arc<Mutex<Applied>> {
+        let version = term.map(|term| &term.term().version);
+        let mut guard = lock(applies);
+        if guard.term.as_ref() != version {
+            let end_of_term = term.map(|term| forget_after(term.clone(), Arc::downgrade(applies)));
+            let before = replace(
+                &mut *guard,
+                Self { term: version.cloned(), by_object: HashMap::new(), _end_of_term: end_of_term },
+            );
+            let applied = guard.by_object.entry(key.clone()).or_default().clone();
+            drop(guard);
+            drop(before);
+            return applied;
         }
-        self.by_object.entry(key.clone()).or_default().clone()
+        guard.by_object.entry(key.clone()).or_default().clone()
     }
 
     /// Forgets an object that does not exist.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.by_object.remove(key);
     }
+}
+
+/// Forgets all requests when the term has ended.
+fn forget_after(term: Leadership, applies: Weak<Mutex<Applies>>) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        term.lost().await;
+        let Some(applies) = applies.upgrade() else { return };
+        let by_object = {
+            let mut applies = lock(&applies);
+            match applies.term.as_ref() == Some(&term.term().version) {
+                true => take(&mut applies.by_object),
+                false => HashMap::new(),
+            }
+        };
+        drop(by_object);
+    }))
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that runs under these locks can panic halfway through a change, so the state is consistent.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// For one reconciled object, the last apply request for each child and for the status.
@@ -152,16 +195,27 @@ impl Applied {
     /// Remembers a successful apply. `encoded` is the stored object.
     ///
     /// Other writers may delete children, so the number of targets could grow without limit if the names of children
-    /// change. When the number of targets has doubled, this method returns all of them. The caller then
-    /// [retains](Self::retain) the targets that still exist.
-    #[must_use]
+    /// change. When the number of targets has doubled, this function forgets the targets for which `exists` returns
+    /// false. `exists` is called without the lock, because a read of the cache can run user code.
     pub(crate) fn remember(
-        &mut self,
+        applied: &Mutex<Self>,
         target: Target,
         configuration: &Value,
         stored: &impl Object,
         encoded: &Value,
-    ) -> Vec<Target> {
+        exists: impl Fn(&Target) -> bool,
+    ) {
+        let targets = lock(applied).insert(target, configuration, stored, encoded);
+        if !targets.is_empty() {
+            let existing = targets.into_iter().filter(exists).collect();
+            lock(applied).retain(&existing);
+        }
+    }
+
+    /// Stores an apply. When the number of targets has doubled, returns all of them, so that the caller can check whether
+    /// they still exist.
+    #[must_use]
+    fn insert(&mut self, target: Target, configuration: &Value, stored: &impl Object, encoded: &Value) -> Vec<Target> {
         let contention = self.by_target.remove(&target).map(|last| last.contention).unwrap_or_default();
         let mut differences = HashMap::new();
         visit_differences(encoded, configuration, &mut |path, stored| {
@@ -180,7 +234,7 @@ impl Applied {
     }
 
     /// Forgets the targets that are not in `existing`.
-    pub(crate) fn retain(&mut self, existing: &HashSet<Target>) {
+    fn retain(&mut self, existing: &HashSet<Target>) {
         self.by_target.retain(|target, _| existing.contains(target));
         self.existed = self.by_target.len();
     }
@@ -259,8 +313,14 @@ fn at(name: &str, path: &mut Vec<String>, check: impl FnOnce(&mut Vec<String>)) 
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
     use pintle_meta::{DynamicObject, ObjectMeta};
+    use pintle_testing::Collection;
     use serde_json::json;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
@@ -304,7 +364,7 @@ mod tests {
     fn overwritten_field_is_named() {
         let mut applied = Applied::default();
         let configuration = json!({"spec": {"ports": [{"name": "web", "port": 80}]}});
-        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &configuration);
         let live = json!({"spec": {"ports": [{"name": "web", "port": 81}]}});
         let comparison = compared(&mut applied, &configuration, &object("2", "u"), &live);
         let path = ["spec", "ports", "0", "port"].map(str::to_owned).to_vec();
@@ -315,7 +375,7 @@ mod tests {
     fn apply_without_an_answer_is_a_change() {
         let mut applied = Applied::default();
         let configuration = json!({"spec": {"replicas": 1}});
-        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &configuration);
         applied.begin(&target());
         for version in ["1", "2"] {
             let comparison = compared(&mut applied, &configuration, &object(version, "u"), &configuration);
@@ -323,7 +383,7 @@ mod tests {
         }
         let fields = applied.compare_fields(&target(), &configuration, &object("2", "u"), &configuration);
         assert_eq!(fields, Comparison::Changed, "an apply has begun since the comparison");
-        _ = applied.remember(target(), &configuration, &object("2", "u"), &configuration);
+        _ = applied.insert(target(), &configuration, &object("2", "u"), &configuration);
         let comparison = compared(&mut applied, &configuration, &object("2", "u"), &configuration);
         assert_eq!(comparison, Comparison::Current);
     }
@@ -333,7 +393,7 @@ mod tests {
         let mut applied = Applied::default();
         let configuration = json!({"cpu": "1000m", "stringData": {"a": "b"}, "owners": [1], "image": "x"});
         let stored = json!({"cpu": "1", "data": {"a": "Yg=="}, "owners": [1, 2], "image": "x"});
-        _ = applied.remember(target(), &configuration, &object("1", "u"), &stored);
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &stored);
         let mut live = stored.clone();
         live["replicas"] = json!(3);
         let mut compare = |version, live: &Value| compared(&mut applied, &configuration, &object(version, "u"), live);
@@ -350,7 +410,7 @@ mod tests {
         let mut applied = Applied::default();
         let status = |conditions: Value| json!({"status": {"conditions": conditions}});
         let configuration = status(json!([{"type": "Own", "status": "True"}]));
-        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &configuration);
         let mut compare =
             |version, live: Value| compared(&mut applied, &configuration, &object(version, "u"), &status(live));
         let other = json!({"type": "Other", "status": "True"});
@@ -363,26 +423,55 @@ mod tests {
 
     #[test]
     fn targets_that_no_longer_exist_are_forgotten() {
-        let mut applied = Applied::default();
+        let applied = Mutex::new(Applied::default());
         let child = |number: usize| (TypeId::of::<DynamicObject>(), ObjectKey::new("ns", &number.to_string()), false);
-        let mut checks = 0;
-        for number in 0..100_000 {
-            let targets = applied.remember(child(number), &json!({}), &object("1", "u"), &json!({}));
-            if !targets.is_empty() {
-                checks += 1;
-                // Only the newest ten children exist.
-                applied.retain(&(number.saturating_sub(9)..=number).map(child).collect());
-                assert_eq!(applied.by_target.len(), 10);
-            }
-            assert!(applied.by_target.len() <= UNCHECKED);
+        let checks = Cell::new(0);
+        for number in 0..100_000_usize {
+            // Only the newest ten children exist.
+            let exists = |target: &Target| {
+                assert!(applied.try_lock().is_ok(), "the lock is held");
+                checks.set(checks.get() + 1);
+                (number.saturating_sub(9)..=number).any(|number| *target == child(number))
+            };
+            Applied::remember(&applied, child(number), &json!({}), &object("1", "u"), &json!({}), exists);
+            let targets = &lock(&applied).by_target;
+            assert!(targets.len() <= UNCHECKED && targets.contains_key(&child(number)));
         }
-        assert!(checks < 2_000, "the checks are rare: {checks}");
+        assert!(checks.get() < 200_000, "the checks are rare: {}", checks.get());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_freed_when_the_term_ends() {
+        let (applies, key) = (Arc::<Mutex<Applies>>::default(), ObjectKey::new("ns", "site"));
+        let first = Applies::of_object(&applies, &key, None);
+        assert!(Arc::ptr_eq(&first, &Applies::of_object(&applies, &key, None)));
+        let leases = Collection::<Lease>::default();
+        let config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
+        let mut elector = LeaderElector::new(LeaseLock::new(leases.client("a"), "ns", "lock"), config).unwrap();
+        let (sender, mut terms) = tokio::sync::mpsc::unbounded_channel();
+        let work = LeaderCallbacks::new(move |leadership: Leadership| {
+            sender.send(leadership.clone()).unwrap();
+            async move { leadership.cancelled().await }
+        });
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        let run = tokio::spawn(async move { elector.run(&token, work).await });
+        let term = terms.recv().await.unwrap();
+        let applied = Applies::of_object(&applies, &key, Some(&term));
+        assert!(!Arc::ptr_eq(&first, &applied), "the term is another");
+        assert!(Arc::ptr_eq(&applied, &Applies::of_object(&applies, &key, Some(&term))));
+        lock(&applies).forget(&key);
+        assert!(!Arc::ptr_eq(&applied, &Applies::of_object(&applies, &key, Some(&term))));
+        stop.cancel();
+        run.await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(lock(&applies).by_object.is_empty());
     }
 
     #[test]
     fn deleted_object_is_forgotten() {
         let mut applied = Applied::default();
-        _ = applied.remember(target(), &json!({}), &object("1", "u"), &json!({}));
+        _ = applied.insert(target(), &json!({}), &object("1", "u"), &json!({}));
         applied.forget(&target());
         assert!(applied.by_target.is_empty());
     }
@@ -399,7 +488,7 @@ mod tests {
             !is_current(&mut applied, &configuration, &object("1", "u"), same.clone()),
             "nothing was applied before"
         );
-        _ = applied.remember(target(), &configuration, &object("1", "u"), &configuration);
+        _ = applied.insert(target(), &configuration, &object("1", "u"), &configuration);
         assert!(is_current(&mut applied, &configuration, &object("1", "u"), Value::Null), "same version: not compared");
         assert!(is_current(&mut applied, &configuration, &object("2", "u"), same.clone()), "another field was changed");
         assert!(

@@ -88,7 +88,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
             Err(error) if error.is_object_not_found() => return self.gone(request).await,
             Err(error) => return Err(error.into()),
         };
-        self.shared.applied().forget(&request.key);
+        self.shared.forget(&request.key);
         if self.present_finalizer(&stored.metadata).is_none() {
             return Ok(Action::await_change());
         }
@@ -126,7 +126,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
 impl<K: Resource> Bound<K> {
     async fn gone(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let key = request.key.clone();
-        self.shared.applied().forget(&key);
+        self.shared.forget(&key);
         let context = Context::new(self.shared.clone(), request, None);
         let functions = &self.functions;
         match &functions.gone {

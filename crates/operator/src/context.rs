@@ -5,7 +5,7 @@ mod reads;
 mod writes;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pintle_cluster::Cluster;
 use pintle_controller::ReconcileRequest;
@@ -13,7 +13,7 @@ use pintle_events::{EventRecorder, EventType, ObjectReference};
 use pintle_leaderelect::Leadership;
 use pintle_meta::{ObjectKey, OwnerReference, Resource};
 
-use crate::applied::Applied;
+use crate::applied::{self, Applied};
 use crate::own_conditions;
 use crate::shared::Shared;
 
@@ -138,9 +138,11 @@ impl<K: Resource> Context<K> {
     }
 
     fn applied<R>(&self, with: impl FnOnce(&mut Applied) -> R) -> R {
-        let applied = self.call.applied.get_or_init(|| self.shared.applied_for(&self.call.request));
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
-        with(&mut applied.lock().unwrap_or_else(PoisonError::into_inner))
+        with(&mut applied::lock(self.all_applied()))
+    }
+
+    fn all_applied(&self) -> &Mutex<Applied> {
+        self.call.applied.get_or_init(|| self.shared.applied_for(&self.call.request))
     }
 }
 

@@ -1,15 +1,15 @@
 //! The data that all calls of one controller share.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pintle_cluster::Cluster;
 use pintle_controller::{ReconcileError, ReconcileRequest};
 use pintle_events::EventRecorder;
 use pintle_leaderelect::Leadership;
-use pintle_meta::{ApiError, Resource};
+use pintle_meta::{ApiError, ObjectKey, Resource};
 
-use crate::applied::{Applied, Applies};
+use crate::applied::{Applied, Applies, lock};
 use crate::caches::Caches;
 
 /// The data that all calls of one controller share.
@@ -20,7 +20,7 @@ pub(crate) struct Shared<K: Resource> {
     pub(crate) caches: Caches,
     pub(crate) recorder: EventRecorder,
     /// The last apply requests for the children and the status of each reconciled object.
-    pub(crate) applied: Mutex<Applies>,
+    pub(crate) applied: Arc<Mutex<Applies>>,
     pub(crate) kind: PhantomData<fn() -> K>,
     /// Whether the cache has only objects with certain labels.
     pub(crate) is_selective: bool,
@@ -31,13 +31,15 @@ impl<K: Resource> Shared<K> {
     /// the returned value is empty and is not stored.
     pub(crate) fn applied_for(&self, request: &ReconcileRequest) -> Arc<Mutex<Applied>> {
         let exists = self.caches.get::<K>().is_ok_and(|cached| cached.get(&request.key).is_some());
-        let term = request.leadership.as_ref().map(|leadership| &leadership.term().version);
-        if exists { self.applied().of_object(&request.key, term) } else { Arc::default() }
+        match exists {
+            true => Applies::of_object(&self.applied, &request.key, request.leadership.as_ref()),
+            false => Arc::default(),
+        }
     }
 
-    pub(crate) fn applied(&self) -> MutexGuard<'_, Applies> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Forgets the apply requests for an object that does not exist.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        lock(&self.applied).forget(key);
     }
 }
 

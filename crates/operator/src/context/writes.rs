@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Context;
-use crate::applied::{Comparison, Target};
+use crate::applied::{Applied, Comparison, Target};
 use crate::caches::Cached;
 use crate::shared::within_term;
 use crate::{Result, configuration, contention, own_conditions};
@@ -146,13 +146,8 @@ impl<K: Resource> Context<K> {
             metadata.remove("uid");
         }
         let encoded = encode(stored).unwrap_or_default();
-        let targets = self.applied(|applied| applied.remember(target, patch.body(), stored, &encoded));
-        if !targets.is_empty() {
-            // A read of the cache can run user code, so it runs without the lock.
-            let existing =
-                targets.into_iter().filter(|target| self.shared.caches.contains(target.0, &target.1)).collect();
-            self.applied(|applied| applied.retain(&existing));
-        }
+        let exists = |target: &Target| self.shared.caches.contains(target.0, &target.1);
+        Applied::remember(self.all_applied(), target, patch.body(), stored, &encoded, exists);
     }
 
     /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
