@@ -1,7 +1,9 @@
 //! The HTTP server for probes, metrics and the debug page.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +19,8 @@ use pintle_controller::{Health, HealthCheck, ManagerStatus};
 use pintle_metrics::InMemoryProvider;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::debug::Debug;
@@ -28,8 +30,7 @@ use crate::error::OperatorError;
 const HEAD: Duration = Duration::from_secs(5);
 /// How long one connection may stay open. A connection serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
-/// The maximum number of connections that are served concurrently. Further connections wait until another connection
-/// ends.
+/// The maximum number of open connections. A further connection closes another connection.
 const CONNECTIONS: usize = 64;
 /// The delay after a failed accept, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -52,13 +53,17 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorE
     TcpListener::bind(address).await.map_err(|cause| OperatorError::Listen { address, cause })
 }
 
+/// An open connection.
+struct Connection {
+    task: AbortHandle,
+    /// Whether the head of the request has arrived.
+    has_request: Arc<AtomicBool>,
+}
+
 /// Serves the pages until the future is dropped.
 pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = tokio::task::JoinSet::new();
+    let (mut tasks, mut open) = (JoinSet::new(), VecDeque::new());
     loop {
-        while connections.try_join_next().is_some() {}
-        let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -67,25 +72,44 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
                 continue;
             }
         };
-        let page = page.clone();
-        connections.spawn(async move {
-            let service = service_fn(|request| {
-                let response = page.response(&request);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false);
-            match timeout(CONNECTION, http.serve_connection(TokioIo::new(stream), service)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "a connection for probes and metrics failed"),
-                Err(_) => tracing::debug!("a connection for probes and metrics timed out"),
-            }
-            drop(slot);
-        });
+        while tasks.try_join_next().is_some() {}
+        make_room(&mut open);
+        let has_request = Arc::<AtomicBool>::default();
+        let task = tasks.spawn(page.clone().serve(stream, has_request.clone()));
+        open.push_back(Connection { task, has_request });
+    }
+}
+
+/// If there are too many connections, closes the connection that has waited longest for a request. Otherwise, a client
+/// that opens connections and sends nothing could delay the answers to probes. If all connections have a request, closes
+/// the oldest connection.
+fn make_room(open: &mut VecDeque<Connection>) {
+    open.retain(|connection| !connection.task.is_finished());
+    if open.len() >= CONNECTIONS {
+        let waiting = open.iter().position(|connection| !connection.has_request.load(Ordering::Relaxed));
+        if let Some(connection) = open.remove(waiting.unwrap_or(0)) {
+            connection.task.abort();
+        }
     }
 }
 
 impl Page {
+    /// Serves one connection.
+    async fn serve(self, stream: TcpStream, has_request: Arc<AtomicBool>) {
+        let service = service_fn(|request| {
+            has_request.store(true, Ordering::Relaxed);
+            let response = self.response(&request);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false);
+        match timeout(CONNECTION, http.serve_connection(TokioIo::new(stream), service)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a connection for probes and metrics failed"),
+            Err(_) => tracing::debug!("a connection for probes and metrics timed out"),
+        }
+    }
+
     fn response(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n".into());
@@ -167,4 +191,38 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn full_server_closes_the_longest_waiting_connection() {
+        let mut tasks = JoinSet::new();
+        let mut open: VecDeque<_> = (0..CONNECTIONS)
+            .map(|index| Connection {
+                task: tasks.spawn(async move {
+                    std::future::pending::<()>().await;
+                }),
+                has_request: Arc::new(AtomicBool::new(index < 2 || index == CONNECTIONS - 1)),
+            })
+            .collect();
+        let ids: Vec<_> = open.iter().map(|connection| connection.task.id()).collect();
+        let mut closed = async |open: &mut VecDeque<Connection>| {
+            make_room(open);
+            let ended = tasks.join_next().await.unwrap().unwrap_err();
+            ids.iter().position(|id| *id == ended.id())
+        };
+        for expected in [2, 3, 4] {
+            assert_eq!(closed(&mut open).await, Some(expected));
+            let again = Connection { task: open[0].task.clone(), has_request: open[0].has_request.clone() };
+            open.push_back(again);
+        }
+        open.iter().for_each(|connection| connection.has_request.store(true, Ordering::Relaxed));
+        assert_eq!(closed(&mut open).await, Some(0), "all connections have a request");
+        assert!(open.len() < CONNECTIONS, "the ended task has left");
+        make_room(&mut open);
+        assert!(open.iter().all(|connection| !connection.task.is_finished()));
+    }
 }

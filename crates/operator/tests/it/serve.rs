@@ -9,6 +9,7 @@ use pintle_leaderelect::LeaderElectionConfig;
 use pintle_operator::{Controller, OperatorError};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::{free_address, get};
@@ -84,17 +85,19 @@ async fn address_in_use_is_an_error() {
     assert!(matches!(error, OperatorError::Listen { .. }), "{error}");
 }
 
-/// Clients that open connections and send nothing must not delay the answers to probes for long.
+/// The kubelet waits one second for a probe. The limit is longer, because the machine may be busy, but shorter than the
+/// time that a client may take to send a request.
 #[tokio::test]
-async fn silent_connections_do_not_block_probes() {
+async fn probes_are_answered_despite_many_silent_connections() {
     let world = World::start().await;
     let address = free_address().await;
     let running = Running::start(world.manager().serve(address));
     eventually("live", async || get(address, "/healthz").await).await;
     let mut silent = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..200 {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
-    assert_eq!(get(address, "/healthz").await.unwrap().0, 200);
+    let probe = timeout(Duration::from_secs(4), get(address, "/healthz")).await;
     running.stop().await.unwrap();
+    assert_eq!(probe.expect("the server answers at once").unwrap().0, 200);
 }
