@@ -76,10 +76,13 @@ impl ShardGroup {
             tokio::select! {
                 biased;
                 over = &mut contest => {
-                    if over.is_err() {
-                        team.stop().request();
-                    }
-                    return over;
+                    let is_stopping = team.stop().token().is_cancelled();
+                    // The other parts of the manager end only when a stop is requested.
+                    team.stop().request();
+                    return match over {
+                        Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),
+                        over => over,
+                    };
                 }
                 Some(term) = begun.recv() => if let Some(seat) = seats.get(term.shard.index() as usize) {
                     running.push(Box::pin(seat.work(team, term)));
@@ -116,5 +119,55 @@ impl Seat {
             }
         }
         team.settle(&*self.controller).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::ending::Ending;
+    use super::*;
+    use crate::stop::Stop;
+
+    /// An election that ends at once, or when a stop is requested.
+    struct Ends(Option<Result<(), ManagerError>>);
+
+    impl Sharding for Ends {
+        fn contend(self: Box<Self>, stop: CancellationToken, _: mpsc::UnboundedSender<Term>) -> Contest {
+            Box::pin(async move {
+                match self.0 {
+                    Some(ended) => ended,
+                    None => {
+                        stop.cancelled().await;
+                        Ok(())
+                    }
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn election_that_ends_early_fails_and_stops_the_manager() {
+        for (ended, expected) in [
+            (Some(Ok(())), "ended although no stop was requested"),
+            (Some(Err(failed(NAME, "the clock is broken"))), "the clock is broken"),
+            (None, ""),
+        ] {
+            let stop = Stop::new(CancellationToken::new(), Duration::from_secs(1));
+            let team = Team::new(Vec::new(), stop.clone(), Arc::new(Ending::default()));
+            let has_ended = ended.is_some();
+            let group = ShardGroup { sharding: Box::new(Ends(ended)), controllers: Vec::new() };
+            let mut run = std::pin::pin!(group.run(&team));
+            let first = timeout(Duration::from_secs(10), &mut run).await;
+            assert_eq!((first.is_ok(), stop.token().is_cancelled()), (has_ended, has_ended));
+            stop.request();
+            let ended = match first {
+                Ok(ended) => ended,
+                Err(_) => run.await,
+            };
+            let error = ended.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
+        }
     }
 }

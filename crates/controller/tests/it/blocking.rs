@@ -11,7 +11,7 @@ use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::TestMetrics;
-use crate::support::{elector_of, holder, key, take_lease_over};
+use crate::support::{elector_of, holder, key, shards, take_lease_over};
 
 /// A gate that blocks threads until it opens.
 #[derive(Clone, Default)]
@@ -28,6 +28,19 @@ impl Door {
     pub(crate) fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
+    }
+
+    pub(crate) fn opens_at_end(&self) -> OpensAtEnd {
+        OpensAtEnd(self.clone())
+    }
+}
+
+/// Opens the door at the end of a test, even if the test fails. Otherwise, the drop of the runtime would hang.
+pub(crate) struct OpensAtEnd(Door);
+
+impl Drop for OpensAtEnd {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 
@@ -74,6 +87,7 @@ pub(crate) fn short_lease(identity: &str) -> LeaderElectionConfig {
 #[test]
 fn blocking_call_is_counted_and_makes_replica_unready() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
@@ -95,6 +109,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
 #[test]
 fn lease_is_renewed_while_threads_are_blocked() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
     let (trigger, controller, calls) = blocking(&door, soon(&metrics));
     let leases = Collection::<Lease>::default();
     let manager =
@@ -122,6 +137,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn replica_with_blocked_call_contends_only_after_it_ended() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
     let (trigger, controller, calls) = blocking(&door, soon(&metrics));
     let leases = Collection::<Lease>::default();
     let manager =
@@ -156,6 +172,7 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
     let (trigger, controller, calls) = blocking(&door, soon(&metrics));
     let leases = Collection::<Lease>::default();
     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_millis(100), exit_if_blocked: false };
@@ -168,12 +185,36 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     take_lease_over(&leases, "stranger");
     let error = run.await.unwrap().unwrap_err().to_string();
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
-    door.open();
+}
+
+/// An elector of shards runs beside the leader election. It ends only when a stop is requested.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn failed_leader_election_ends_a_manager_with_shards() {
+    let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
+    let (trigger, controller, calls) = blocking(&door, soon(&metrics));
+    let leases = Collection::<Lease>::default();
+    let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_millis(100), exit_if_blocked: false };
+    let manager = Manager::new().config(config).controller(controller);
+    let manager = manager.leader_election(elector_of(&leases.client("a"), short_lease("a")));
+    let manager = manager.sharded(shards(&leases, short_lease("a")), |shard| {
+        Controller::named(format!("sites-{}", shard.index()))
+            .reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) })
+    });
+    let run = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
+    trigger.trigger(key("blocks"));
+    let waits = move || until("the reconciler is called", || !calls.lock().unwrap().is_empty());
+    tokio::task::spawn_blocking(waits).await.unwrap();
+    take_lease_over(&leases, "stranger");
+    let run = tokio::time::timeout(Duration::from_secs(30), run);
+    let error = run.await.expect("the manager ends").unwrap().unwrap_err().to_string();
+    assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn run_ends_despite_blocked_call_and_next_run_fails() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
+    let _open = door.opens_at_end();
     let limits = ControllerConfig {
         graceful_shutdown_timeout: Duration::from_millis(1),
         cache_sync_timeout: Some(Duration::from_millis(100)),
@@ -191,7 +232,6 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
     assert!(error.contains("in flight: ns/blocks; queued: ns/next"), "{error}");
     let error = controller.run(&CancellationToken::new()).await.unwrap_err().to_string();
     assert!(error.contains("an earlier run") && error.contains("ns/blocks"), "{error}");
-    door.open();
 }
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";

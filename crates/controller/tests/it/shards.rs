@@ -8,9 +8,7 @@ use pintle_controller::{
     Action, Controller, ControllerConfig, Manager, ManagerConfig, ManagerError, ManagerStatus, ReconcileRequest,
     Trigger,
 };
-use pintle_leaderelect::{
-    Clocks, LeaderElectionConfig, Lease, LeaseGroupConfig, Now, Shard, Shards, ShardsConfig, SystemClocks,
-};
+use pintle_leaderelect::{Clocks, LeaderElectionConfig, Lease, Now, Shard, SystemClocks};
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use tokio::task::JoinHandle;
@@ -18,15 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking::{Door, short_lease, until};
 use crate::recorder::{Recorder, pass};
-use crate::support::{forbid, key};
-
-const SHARDS: u32 = 8;
-
-fn shards(leases: &Collection<Lease>, election: LeaderElectionConfig) -> Shards<pintle_testing::Client<Lease>> {
-    let api = leases.client(&election.identity);
-    let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
-    Shards::start(api, "ns", "sites", ShardsConfig { shards: SHARDS, electors }).unwrap()
-}
+use crate::support::{SHARDS, forbid, key, shards};
 
 fn identity(name: &str) -> LeaderElectionConfig {
     LeaderElectionConfig { identity: name.into(), seed: Some(7), ..LeaderElectionConfig::default() }
@@ -109,6 +99,7 @@ async fn on_a_thread(wait: impl FnOnce() + Send + 'static) {
 #[test]
 fn shard_leases_are_renewed_while_threads_are_blocked() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
+    let _open = door.opens_at_end();
     let (manager, calls) = blocking(&leases, short_lease("a"), &trigger, &door);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let stop = CancellationToken::new();
@@ -132,6 +123,7 @@ fn shard_leases_are_renewed_while_threads_are_blocked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn manager_fails_when_lost_shard_blocks() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
+    let _open = door.opens_at_end();
     let (manager, calls) = blocking(&leases, short_lease("a"), &trigger, &door);
     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_millis(100), exit_if_blocked: false };
     let replica = start(manager.config(config));
@@ -141,12 +133,12 @@ async fn manager_fails_when_lost_shard_blocks() {
     let task = tokio::time::timeout(Duration::from_secs(30), replica.task);
     let error = task.await.expect("the manager ends long before a sync timeout").unwrap().unwrap_err().to_string();
     assert!(error.contains("ns/blocks has blocked its thread"), "{error}");
-    door.open();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn other_replica_takes_the_shard_of_a_blocked_call() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
+    let _open = door.opens_at_end();
     let (manager, calls) = blocking(&leases, short_lease("a"), &trigger, &door);
     let first = start(manager);
     trigger.trigger(key("blocks"));
@@ -167,6 +159,40 @@ async fn other_replica_takes_the_shard_of_a_blocked_call() {
     second.stop.cancel();
     first.task.await.unwrap().unwrap();
     second.task.await.unwrap().unwrap();
+}
+
+/// The only replica wins its lost shard again while its call still blocks. It gives up this term, and continues with its
+/// other shards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn replica_gives_a_shard_up_and_continues() {
+    let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
+    let _open = door.opens_at_end();
+    let (manager, calls) = blocking(&leases, short_lease("a"), &trigger, &door);
+    let replica = start(manager);
+    trigger.trigger(key("blocks"));
+    let called = calls.clone();
+    on_a_thread(move || until("the reconciler is called", || !called.lock().unwrap().is_empty())).await;
+    let lease = lease_of(&key("blocks"));
+    take_over(&leases, &lease);
+    let (held, seen) = (leases.clone(), lease.clone());
+    on_a_thread(move || {
+        until("the replica leads again", || holder_of(&held, &seen) == "a");
+        until("the replica gives the shard up", || holder_of(&held, &seen).is_empty());
+    })
+    .await;
+    let other = (0..).map(|number| key(&format!("site-{number}"))).find(|key| lease_of(key) != lease).unwrap();
+    trigger.trigger(other.clone());
+    let called = calls.clone();
+    let name = other.name().to_owned();
+    on_a_thread(move || until("the replica continues", || called.lock().unwrap().contains(&name))).await;
+    assert!(!replica.task.is_finished());
+    door.open();
+    trigger.trigger(key("blocks"));
+    let called = calls.clone();
+    let again = move || called.lock().unwrap().iter().filter(|name| *name == "blocks").count() > 1;
+    on_a_thread(move || until("the shard is worked on again", again)).await;
+    replica.stop.cancel();
+    replica.task.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

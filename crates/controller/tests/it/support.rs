@@ -1,7 +1,9 @@
 //! Sites, children and leases in in-memory collections.
 
 use pintle_informer::{InformerConfig, SharedInformer};
-use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
+use pintle_leaderelect::{
+    LeaderElectionConfig, LeaderElector, Lease, LeaseGroupConfig, LeaseLock, Shards, ShardsConfig,
+};
 use pintle_meta::{Object, ObjectKey, ObjectMeta, OwnerReference, Reason, Status};
 use pintle_testing::{Break, Client, Collection, FaultScript, Outcome};
 use serde::de::DeserializeOwned;
@@ -87,4 +89,12 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
 /// Makes the replica `by` the holder of the lease.
 pub(crate) fn take_lease_over(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
+}
+
+pub(crate) const SHARDS: u32 = 8;
+
+pub(crate) fn shards(leases: &Collection<Lease>, election: LeaderElectionConfig) -> Shards<Client<Lease>> {
+    let api = leases.client(&election.identity);
+    let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
+    Shards::start(api, "ns", "sites", ShardsConfig { shards: SHARDS, electors }).unwrap()
 }
