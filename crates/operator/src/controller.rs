@@ -279,7 +279,7 @@ impl<K: Resource> ControllerBuilder<K> {
     {
         self.steps.push(Box::new(move |engine, binding| {
             let lister = binding.caches.open::<K>(binding.cluster, &binding.selection).informer.lister();
-            engine.source(Every::keys(period, move || lister.list().iter().map(|object| object.key()).collect()))
+            engine.source(Every::keys(period, move || lister.list().into_iter().map(|object| object.key())))
         }));
         self
     }

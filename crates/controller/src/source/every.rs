@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::ObjectKey;
+use tokio::task::consume_budget;
 use tokio::time::sleep;
 
 use super::{Feed, Source};
@@ -47,19 +48,28 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// ```
 pub struct Every<K = ObjectKey> {
     period: Duration,
-    keys: Arc<dyn Fn() -> Vec<K> + Send + Sync>,
+    keys: Arc<dyn Fn() -> Keys<K> + Send + Sync>,
 }
+
+type Keys<K> = Box<dyn Iterator<Item = K> + Send>;
 
 impl<K: RequestKey> Every<K> {
     /// Creates a timer that adds one key.
     pub fn new(period: Duration, key: K) -> Self {
-        Self::keys(period, move || vec![key.clone()])
+        Self::keys(period, move || [key.clone()])
     }
 
     /// Creates a timer that adds the keys that `keys` returns at that time, for example the keys of all objects of a
-    /// lister. The first call comes after the caches of the controller have synced. If `keys` panics, the controller
-    /// fails.
-    pub fn keys(period: Duration, keys: impl Fn() -> Vec<K> + Send + Sync + 'static) -> Self {
+    /// lister. The first call comes after the caches of the controller have synced. If `keys` or its iterator panics, the
+    /// controller fails.
+    ///
+    /// A lazy iterator avoids a list of all keys. While the timer adds many keys, other tasks run in between.
+    pub fn keys<I>(period: Duration, keys: impl Fn() -> I + Send + Sync + 'static) -> Self
+    where
+        I: IntoIterator<Item = K>,
+        I::IntoIter: Send + 'static,
+    {
+        let keys = move || Box::new(keys().into_iter()) as Keys<K>;
         Self { period: period.max(SHORTEST), keys: Arc::new(keys) }
     }
 }
@@ -75,7 +85,10 @@ impl<K: RequestKey> Source<K> for Every<K> {
             // Before that, the caches from which `keys` reads are empty.
             requests.synced().await;
             loop {
-                keys().into_iter().for_each(|key| requests.tick(key));
+                for key in keys() {
+                    requests.tick(key);
+                    consume_budget().await;
+                }
                 sleep(period).await;
             }
         };

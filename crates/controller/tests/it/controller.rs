@@ -414,7 +414,7 @@ async fn timer_adds_keys_after_sync_and_each_period() {
     let sites = sites_named(&["a", "b"]);
     let sites = informer(&sites);
     let (calls, lister) = (Recorder::new(), sites.lister());
-    let keys = move || lister.list().iter().map(|site| key(&site.metadata.name)).collect();
+    let keys = move || lister.list().into_iter().map(|site| key(&site.metadata.name));
     let all = Every::keys(Duration::from_secs(60), keys);
     let controller = Controller::of(&sites).source(all).source(Every::new(Duration::from_secs(45), key("timed")));
     let controller = controller.reconciler(calls.clone());
@@ -440,7 +440,7 @@ async fn first_tick_comes_after_the_caches_synced() {
     let counted = ticks.clone();
     let keys = move || {
         counted.fetch_add(1, Ordering::Relaxed);
-        let names: Vec<_> = lister.list().iter().map(|site| key(&site.metadata.name)).collect();
+        let names: Vec<_> = lister.list().into_iter().map(|site| key(&site.metadata.name)).collect();
         assert_eq!(names.len(), 2, "the cache is complete");
         names
     };
