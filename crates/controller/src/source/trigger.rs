@@ -140,3 +140,18 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
         Feed { synced: Box::pin(async { true }), run: Box::pin(run) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trigger_knows_each_controller_once() {
+        let (trigger, first) = (Trigger::<String>::new(), Requests::new("first", None));
+        trigger.attach(&first);
+        trigger.attach(&first);
+        assert_eq!(trigger.lock().controllers.len(), 1);
+        trigger.attach(&Requests::new("second", None));
+        assert_eq!(trigger.lock().controllers.len(), 2);
+    }
+}
