@@ -285,12 +285,13 @@ impl<K: Resource> ControllerBuilder<K> {
     }
 
     /// Adds the finalizer to each object before its first reconciliation, and calls [`Reconciler::cleanup`] before the
-    /// object is deleted. The finalizer is a qualified name such as `example.com/dns`. A controller has at most one
+    /// object is deleted. The finalizer is a domain-qualified name such as `example.com/dns`. A controller has at most one
     /// finalizer. The manager does not start if a controller has two finalizers or an invalid finalizer.
     pub fn finalizer(mut self, finalizer: impl Into<String>) -> Self {
         let finalizer = finalizer.into();
-        if !names::is_qualified(&finalizer) {
-            let problem = format!("{finalizer:?} is not a finalizer; use a qualified name such as \"example.com/dns\"");
+        if !names::is_finalizer(&finalizer) {
+            let problem =
+                format!("{finalizer:?} is not a finalizer; use a domain and a name, such as \"example.com/dns\"");
             self.problem.get_or_insert(problem);
         }
         if let Some(first) = &self.finalizer {

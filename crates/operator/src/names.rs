@@ -8,15 +8,12 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Returns whether `name` is a qualified name, which a finalizer needs. A qualified name has the form `name` or
-/// `subdomain/name`.
-pub(crate) fn is_qualified(name: &str) -> bool {
-    let (prefix, name) = match name.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, name),
-    };
+/// Returns whether `name` is a domain-qualified name of the form `subdomain/name`. Servers reject other finalizers of
+/// built-in kinds, and warn about other finalizers of custom resources.
+pub(crate) fn is_finalizer(name: &str) -> bool {
+    let Some((prefix, name)) = name.split_once('/') else { return false };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    prefix.is_none_or(is_subdomain) && name.len() <= 63 && has_word_ends(name) && name.bytes().all(is_allowed)
+    is_subdomain(prefix) && name.len() <= 63 && has_word_ends(name) && name.bytes().all(is_allowed)
 }
 
 /// Returns whether `text` begins and ends with a letter or digit.
@@ -32,16 +29,18 @@ mod tests {
     #[test]
     fn names_follow_the_rules_of_kubernetes() {
         for name in ["a", "website-controller", "a.b-c.1", &"a".repeat(253)] {
-            assert!(is_subdomain(name) && (name.len() > 63 || is_qualified(name)), "{name}");
+            assert!(is_subdomain(name) && !is_finalizer(name), "{name}");
         }
         for name in ["", "My Operator", "A", "a_b", "-a", "a-", "a..b", "a.", "a/b", &"a".repeat(254)] {
             assert!(!is_subdomain(name), "{name}");
         }
-        for name in ["example.com/dns", "example.com/Dns_1", "orphan"] {
-            assert!(is_qualified(name), "{name}");
+        for name in ["example.com/dns", "example.com/Dns_1"] {
+            assert!(is_finalizer(name), "{name}");
         }
-        for name in ["", "not a finalizer!", "example.com/", "/dns", "a/b/c", "A.com/dns", &"a".repeat(64)] {
-            assert!(!is_qualified(name), "{name}");
+        for name in
+            ["", "orphan", "a/not a finalizer!", "example.com/", "/dns", "a/b/c", "A.com/dns", &format!("a/{:064}", 0)]
+        {
+            assert!(!is_finalizer(name), "{name}");
         }
     }
 }

@@ -207,11 +207,11 @@ async fn impossible_names_end_the_manager_at_start() {
     let world = World::start().await;
     let nothing = || async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change());
     let done = async |_, _| Ok(Cleanup::Done);
-    let invalid = Controller::<Website>::new().cleanup("not a finalizer!", done).reconcile(nothing());
+    let without_domain = Controller::<Website>::new().cleanup("dns", done).reconcile(nothing());
     let two = Controller::<Website>::new().cleanup("example.com/a", done).cleanup("example.com/b", done);
     for (manager, expected) in [
         (Manager::new("My Operator", world.cluster.clone()).leader_election(), "a Lease cannot have this name"),
-        (world.manager().controller(invalid), "\"not a finalizer!\" is not a finalizer"),
+        (world.manager().controller(without_domain), "\"dns\" is not a finalizer; use a domain"),
         (world.manager().controller(two.reconcile(nothing())), "\"example.com/a\" and \"example.com/b\""),
     ] {
         let error = Running::start(manager).ended().await.unwrap_err().to_string();
