@@ -1,5 +1,6 @@
 //! The installation of CustomResourceDefinitions.
 
+mod managers;
 mod precedence;
 
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ApiError, ConditionStatus, Patch, Resource, WriteOptions};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -48,7 +50,7 @@ impl From<ApiError> for Failure {
 }
 
 impl Installer {
-    /// Applies a definition and waits until the server serves the resource. Keeps the installed definition if this build
+    /// Installs a definition and waits until the server serves the resource. Keeps the installed definition if this build
     /// must not replace it. Retries without a limit while requests fail, unless the server has rejected a request. Each
     /// failure is passed to `report`.
     pub(crate) async fn install(
@@ -89,20 +91,25 @@ impl Installer {
         }
     }
 
-    /// Applies the definition, unless this build must not replace the installed definition. Returns the installed
-    /// definition.
+    /// Creates or applies the definition, unless this build must not replace the installed definition. Returns the
+    /// installed definition.
     async fn apply_or_keep(
         &self,
         cluster: &Cluster,
         definition: &CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, Failure> {
         let definitions = cluster.api::<CustomResourceDefinition>();
-        let (name, options) = (&definition.metadata.name, WriteOptions::apply(&self.field_manager));
-        let installed = match definitions.get(name.as_str()).await {
-            Ok(installed) => installed,
-            Err(error) if error.is_object_not_found() => return Ok(definitions.apply(definition, &options).await?),
+        let (name, options) = (&definition.metadata.name, self.write_options());
+        let stored = match managers::read(cluster, name).await {
+            Ok(stored) => stored,
+            Err(error) if error.is_object_not_found() => {
+                // An apply would replace a definition that another build creates at the same time.
+                definitions.create(definition, &options).await?;
+                managers::read(cluster, name).await?
+            }
             Err(error) => return Err(error.into()),
         };
+        let installed = CustomResourceDefinition::deserialize(&stored).map_err(ApiError::decode)?;
         match precedence::decide(definition, &installed) {
             Decision::Apply => {}
             Decision::Keep(reason) | Decision::Refuse(reason) if self.replaces_newer => {
@@ -110,16 +117,21 @@ impl Installer {
             }
             Decision::Keep(reason) => {
                 tracing::warn!(name, reason, "keeping the installed CustomResourceDefinition");
-                return Ok(keep(cluster, definition, installed, &self.field_manager).await?);
+                return Ok(keep(cluster, definition, installed, &options).await?);
             }
             Decision::Refuse(problem) => {
                 return Err(Failure::Final(OperatorError::Definition { name: name.clone(), problem }));
             }
         }
+        let installed = managers::adopt(cluster, name, &stored, &options).await.unwrap_or(installed);
         let mut own = definition.clone();
         // The request fails with a conflict if another build has written the definition since the read.
         own.metadata.resource_version = installed.metadata.resource_version;
-        Ok(definitions.apply(&own, &options).await?)
+        Ok(definitions.apply(&own, &WriteOptions::apply(&self.field_manager)).await?)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions { field_manager: self.field_manager.clone(), ..WriteOptions::default() }
     }
 }
 
@@ -163,7 +175,7 @@ async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
     installed: CustomResourceDefinition,
-    field_manager: &str,
+    options: &WriteOptions,
 ) -> Result<CustomResourceDefinition, ApiError> {
     let certificates = |definition: &CustomResourceDefinition| definition.spec.pointer(CERTIFICATES).cloned();
     let (Some(own), Some(old)) = (certificates(definition), certificates(&installed)) else { return Ok(installed) };
@@ -173,9 +185,8 @@ async fn keep(
     let metadata = json!({"resourceVersion": installed.metadata.resource_version});
     let conversion = json!({"webhook": {"clientConfig": {"caBundle": own}}});
     let patch = Patch::Merge(json!({"metadata": metadata, "spec": {"conversion": conversion}}));
-    let options = WriteOptions { field_manager: field_manager.into(), ..WriteOptions::default() };
     let definitions = cluster.api::<CustomResourceDefinition>();
-    definitions.patch(definition.metadata.name.as_str(), &patch, &options).await
+    definitions.patch(definition.metadata.name.as_str(), &patch, options).await
 }
 
 /// Waits until the server's discovery documents list the resource in all served versions. kube-apiserver sets the

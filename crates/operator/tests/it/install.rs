@@ -1,5 +1,7 @@
 //! Tests of the installation of CustomResourceDefinitions.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
@@ -11,15 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Running, Website, World, eventually, soon};
 
-fn answer(code: u16) -> Rule {
+fn answer(verb: RequestVerb, code: u16) -> Rule {
     let resource = Some("customresourcedefinitions".into());
-    Rule { verb: Some(RequestVerb::Patch), resource, ..Rule::new(Fault::Answer(Answer::new(code))) }
+    Rule { verb: Some(verb), resource, ..Rule::new(Fault::Answer(Answer::new(code))) }
 }
 
 #[tokio::test]
 async fn rejected_definition_ends_the_manager() {
     let world = World::start().await;
-    world.cluster.server().unwrap().faults().add(answer(403));
+    world.cluster.server().unwrap().faults().add(answer(RequestVerb::Create, 403));
     let error = soon(world.manager().install::<Website>().run(&CancellationToken::new())).await.unwrap_err();
     assert!(matches!(&error, OperatorError::Install { name, .. } if name == "websites.example.com"), "{error}");
 }
@@ -27,7 +29,7 @@ async fn rejected_definition_ends_the_manager() {
 #[tokio::test]
 async fn failed_request_is_retried() {
     let world = World::start().await;
-    world.cluster.server().unwrap().faults().add(answer(500));
+    world.cluster.server().unwrap().faults().add(answer(RequestVerb::Create, 500));
     let running = Running::start(world.manager().install::<Website>());
     let definitions = world.cluster.api::<CustomResourceDefinition>();
     eventually("the definition is established", async || {
@@ -41,7 +43,7 @@ async fn failed_request_is_retried() {
 async fn stop_ends_a_pending_installation() {
     let world = World::start().await;
     let faults = world.cluster.server().unwrap().faults();
-    let rule = faults.add(Rule { times: None, ..answer(503) });
+    let rule = faults.add(Rule { times: None, ..answer(RequestVerb::Create, 503) });
     let running = Running::start(world.manager().install::<Website>());
     eventually("a request fails", async || (faults.hits_of(rule) > 0).then_some(())).await;
     running.stop().await.unwrap();
@@ -169,9 +171,8 @@ async fn build_without_a_needed_version_fails_with_the_reason() {
 async fn conflicting_write_of_another_build_is_decided_again() {
     let world = World::start().await;
     world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
-    let conflict = Rule { verb: Some(RequestVerb::Patch), ..answer(409) };
     let faults = world.cluster.server().unwrap().faults();
-    let conflict = faults.add(conflict);
+    let conflict = faults.add(answer(RequestVerb::Patch, 409));
     let reads = world.count(RequestVerb::Get, "customresourcedefinitions", "");
     world.run_build(definition("1.1.0", &["v1"], 200)).await.unwrap();
     assert_eq!((faults.hits_of(conflict), world.counted(reads)), (1, 2));
@@ -180,16 +181,47 @@ async fn conflicting_write_of_another_build_is_decided_again() {
 
 /// Both replicas read the definition before one of them writes.
 #[tokio::test]
-async fn apply_after_another_write_is_a_conflict() {
+async fn definition_that_changes_after_the_read_is_decided_again() {
     let world = World::start().await;
     world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
     let definitions = world.cluster.api::<CustomResourceDefinition>();
-    let mut old = definition("1.0.1", &["v1"], 101);
-    let read = definitions.get("websites.example.com").await.unwrap();
-    old.metadata.resource_version = read.metadata.resource_version;
-    world.run_build(definition("1.1.0", &["v1"], 200)).await.unwrap();
-    let error = definitions.apply(&old, &WriteOptions::apply("website-controller")).await.unwrap_err();
-    assert!(error.is_conflict(), "{error}");
+    let faults = world.cluster.server().unwrap().faults();
+    // The server executes the apply of the older build only after the newer build has written.
+    let delayed =
+        faults.add(Rule { fault: Fault::Delay(Duration::from_millis(500)), ..answer(RequestVerb::Patch, 200) });
+    let older = world.run_build(definition("1.0.1", &["v1"], 101));
+    let newer = async {
+        eventually("the older build applies", async || (faults.hits_of(delayed) > 0).then_some(())).await;
+        let newer = definition("1.1.0", &["v1"], 200);
+        definitions.apply(&newer, &WriteOptions::apply("website-controller")).await.unwrap();
+    };
+    let (older, ()) = tokio::join!(older, newer);
+    older.unwrap();
+    assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
+}
+
+/// The first answer is outdated: it says that the definition does not exist.
+#[tokio::test]
+async fn newer_definition_that_appears_after_the_read_stays() {
+    let world = World::start().await;
+    let newer = definition("1.1.0", &["v1"], 200);
+    world.cluster.api().apply(&newer, &WriteOptions::apply("newer")).await.unwrap();
+    world.cluster.server().unwrap().faults().add(answer(RequestVerb::Get, 404));
+    world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
+    assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
+}
+
+/// The first installation is a create request. Its fields must not stay after a later build has dropped them.
+#[tokio::test]
+async fn field_of_the_first_installation_can_be_removed() {
+    let world = World::start().await;
+    let mut first = definition("1.0.0", &["v1"], 100);
+    first.metadata.annotations.insert("example.com/first".into(), "x".into());
+    world.run_build(first).await.unwrap();
+    world.run_build(definition("1.1.0", &["v1"], 100)).await.unwrap();
+    let installed: CustomResourceDefinition = world.cluster.api().get("websites.example.com").await.unwrap();
+    assert_eq!(installed.package_version(), Some("1.1.0"));
+    assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
 /// After a rollback, possibly only replicas of the old build run. Their conversion webhook must continue to work.
