@@ -87,7 +87,7 @@ impl Manager {
             return Ok(());
         }
         #[cfg(feature = "webhook")]
-        let _registered = webhooks.as_ref().map(|all| all.keep_registered(self.cluster.clone(), self.installer()));
+        let _registered = webhooks.as_ref().map(|all| all.keep_registered(&self.cluster, &self.installer()));
         let surroundings = Surroundings {
             cluster: self.cluster.clone(),
             name: self.name.clone(),

@@ -40,9 +40,9 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     authority: Vec<u8>,
-    /// The definitions of the kinds that have a conversion webhook. These definitions contain the certificates of the
-    /// certificate authority.
-    converted: Vec<CustomResourceDefinition>,
+    /// The definitions of the kinds that have a conversion webhook, and the clusters of the definitions. The definitions
+    /// contain the certificates of the certificate authority.
+    converted: Vec<(Cluster, CustomResourceDefinition)>,
     /// The problem that the readiness check reports, if there is one.
     problem: Waits,
     close: CancellationToken,
@@ -59,7 +59,9 @@ impl Manager {
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
     /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
-    /// adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
+    /// adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install), also in
+    /// [other clusters](Self::install_in). The API server of another cluster calls the same endpoint. So with an endpoint
+    /// of a Service, each of these clusters needs such a Service, and otherwise the endpoint must be a URL. When `ca.crt`
     /// changes, the manager applies all of these objects again. If you remove the last webhook of a configuration from
     /// the program, the manager does not delete this configuration from the cluster. The service account needs the verb
     /// `patch` for these resources.
@@ -114,9 +116,11 @@ impl Manager {
         };
         let server = WebhookServer::bind(address, files.clone(), webhooks.clone()).await?;
         let mut converted = Vec::new();
-        for definition in &mut self.definitions {
+        let own = self.definitions.iter_mut().map(|definition| (&self.cluster, definition));
+        let others = self.other_definitions.iter_mut().map(|(cluster, definition)| (&*cluster, definition));
+        for (cluster, definition) in own.chain(others) {
             if webhooks.add_conversion(definition, &authority) {
-                converted.push(definition.clone());
+                converted.push((cluster.clone(), definition.clone()));
             }
         }
         let problem = Waits::default();
@@ -163,42 +167,29 @@ impl Served {
     }
 
     /// Applies the configurations and definitions again whenever the certificates of the certificate authority change.
-    /// Dropping the returned handle ends this task.
-    pub(super) fn keep_registered(&self, cluster: Cluster, installer: Installer) -> AbortOnDropHandle<()> {
-        let (webhooks, files) = (self.webhooks.clone(), self.files.clone());
-        let (mut authority, mut converted) = (self.authority.clone(), self.converted.clone());
-        AbortOnDropHandle::new(tokio::spawn(async move {
-            while webhooks.has_endpoint() && files.authority.is_some() {
-                sleep(files.period).await;
-                let new = match files.read_authority() {
-                    Ok(new) if new != authority => new,
-                    Ok(_) => continue,
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot read the authority of the webhooks; the old one stays registered");
-                        continue;
-                    }
-                };
-                let registered = async {
-                    for definition in &mut converted {
-                        webhooks.add_conversion(definition, &new);
-                        installer.install(&cluster, definition, |_| ()).await?;
-                    }
-                    apply(&webhooks, &new, &cluster, &installer.field_manager, &|_| ()).await
-                };
-                match timeout(LIMIT, registered).await {
-                    Ok(Ok(())) => {
-                        tracing::info!("registered the new authority of the webhooks");
-                        authority = new;
-                    }
-                    Err(_) => {
-                        tracing::warn!(within = ?LIMIT, "cannot register the new authority of the webhooks; retrying")
-                    }
-                    Ok(Err(error)) => {
-                        tracing::warn!(%error, "cannot register the new authority of the webhooks; retrying")
-                    }
-                }
+    /// Each cluster has its own task, so a cluster that cannot be reached does not delay the others. Dropping the returned
+    /// handles ends the tasks.
+    pub(super) fn keep_registered(&self, own: &Cluster, installer: &Installer) -> Vec<AbortOnDropHandle<()>> {
+        if !self.webhooks.has_endpoint() || self.files.authority.is_none() {
+            return Vec::new();
+        }
+        let mut clusters = vec![(own.clone(), Vec::new())];
+        for (cluster, definition) in &self.converted {
+            match clusters.iter_mut().find(|(known, _)| known.is_same(cluster)) {
+                Some((_, definitions)) => definitions.push(definition.clone()),
+                None => clusters.push((cluster.clone(), vec![definition.clone()])),
             }
-        }))
+        }
+        let tasks = clusters.into_iter().enumerate().map(|(index, (cluster, definitions))| Registration {
+            webhooks: self.webhooks.clone(),
+            files: self.files.clone(),
+            authority: self.authority.clone(),
+            definitions,
+            installer: Installer { awaits_permissions: index > 0, ..installer.clone() },
+            is_own: index == 0,
+            cluster,
+        });
+        tasks.map(|registration| AbortOnDropHandle::new(tokio::spawn(registration.keep()))).collect()
     }
 
     /// Ends the server. Requests in flight may finish until `limit` has passed since the stop began.
@@ -208,6 +199,59 @@ impl Served {
         self.close.cancel();
         if timeout(left, self.server).await.is_err() {
             tracing::warn!("webhooks were still in flight at the end of the stop");
+        }
+    }
+}
+
+/// The registration of the webhooks in one cluster.
+struct Registration {
+    webhooks: Webhooks,
+    files: CertificateFiles,
+    cluster: Cluster,
+    /// Whether this is the cluster of the manager. Only this cluster has the configurations of the webhooks.
+    is_own: bool,
+    /// The registered certificates.
+    authority: Vec<u8>,
+    definitions: Vec<CustomResourceDefinition>,
+    installer: Installer,
+}
+
+impl Registration {
+    async fn keep(mut self) {
+        loop {
+            sleep(self.files.period).await;
+            let new = match self.files.read_authority() {
+                Ok(new) if new != self.authority => new,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the authority of the webhooks; the old one stays registered");
+                    continue;
+                }
+            };
+            let server = self.cluster.config().server.clone();
+            match timeout(LIMIT, self.register(&new)).await {
+                Ok(Ok(())) => {
+                    tracing::info!(server, "registered the new authority of the webhooks");
+                    self.authority = new;
+                }
+                Err(_) => {
+                    tracing::warn!(server, within = ?LIMIT, "cannot register the new authority of the webhooks; retrying")
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(server, %error, "cannot register the new authority of the webhooks; retrying")
+                }
+            }
+        }
+    }
+
+    async fn register(&mut self, authority: &[u8]) -> Result<(), OperatorError> {
+        for definition in &mut self.definitions {
+            self.webhooks.add_conversion(definition, authority);
+            self.installer.install(&self.cluster, definition, |_| ()).await?;
+        }
+        match self.is_own {
+            true => apply(&self.webhooks, authority, &self.cluster, &self.installer.field_manager, &|_| ()).await,
+            false => Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
 use pintle_leaderelect::LeaderElectionConfig;
 use pintle_leaderelect::Lease;
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::http::free_address;
 use crate::support::{Running, Spec, Website, World, eventually, soon};
 
 const NAME: &str = "website-controller";
@@ -131,18 +133,24 @@ async fn webhooks_are_served_and_registered() {
 
 #[tokio::test]
 async fn changed_authority_is_registered_again() {
-    let setup = Setup::new().await;
-    let running = Running::start(setup.manager());
+    let (setup, edge) = (Setup::new().await, World::start().await);
+    let unreachable = Cluster::connect(ClientConfig::new(format!("http://{}", free_address().await))).unwrap();
+    let manager = setup.manager().install_in::<Website>(&unreachable).install_in::<Website>(&edge.cluster);
+    let running = Running::start(manager);
     let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
     eventually("registered", async || validating.get(NAME).await.ok()).await;
     write_pair(setup.directory.path());
     let bundle = setup.bundle();
     eventually("the new authority is registered", async || {
         let validating = validating.get(NAME).await.unwrap();
-        let definition =
-            setup.world.cluster.api::<CustomResourceDefinition>().get("websites.example.com").await.unwrap();
-        let conversion = &definition.spec["conversion"]["webhook"]["clientConfig"]["caBundle"];
-        (validating.webhooks[0]["clientConfig"]["caBundle"] == bundle && *conversion == bundle).then_some(())
+        let is_validating_new = validating.webhooks[0]["clientConfig"]["caBundle"] == bundle;
+        for cluster in [&setup.world.cluster, &edge.cluster] {
+            let definition = cluster.api::<CustomResourceDefinition>().get("websites.example.com").await.ok()?;
+            if definition.spec["conversion"]["webhook"]["clientConfig"]["caBundle"] != bundle {
+                return None;
+            }
+        }
+        is_validating_new.then_some(())
     })
     .await;
     eventually("the new certificate is served", async || setup.ask("good").await).await;
@@ -179,4 +187,17 @@ async fn rejected_registration_ends_the_manager() {
     setup.world.cluster.server().unwrap().faults().add(rule);
     let error = soon(setup.manager().run(&CancellationToken::new())).await.unwrap_err().to_string();
     assert!(error.contains("cannot install the MutatingWebhookConfiguration \"website-controller\""), "{error}");
+}
+
+/// Without the webhook, the API server would prune the fields of the other version.
+#[tokio::test]
+async fn definition_in_another_cluster_has_the_conversion_webhook() {
+    let (setup, edge) = (Setup::new().await, World::start().await);
+    let running = Running::start(setup.manager().install_in::<Website>(&edge.cluster));
+    let definitions = edge.cluster.api::<CustomResourceDefinition>();
+    let installed = eventually("installed", async || definitions.get("websites.example.com").await.ok()).await;
+    let conversion = &installed.spec["conversion"];
+    running.stop().await.unwrap();
+    assert_eq!(conversion["strategy"], "Webhook", "{conversion}");
+    assert_eq!(conversion["webhook"]["clientConfig"]["caBundle"], setup.bundle());
 }
