@@ -3,7 +3,7 @@
 use std::iter::once;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use pintle_controller::{Manager as Engine, ManagerError, ManagerStatus, leader_events};
 use pintle_leaderelect::LeaderElectionConfig;
@@ -116,9 +116,7 @@ impl Manager {
             webhooks.finish(self.config.graceful_shutdown_timeout).await;
         }
         if self.owns_cluster {
-            let limit = self.config.graceful_shutdown_timeout;
-            let left = stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()));
-            self.cluster.shutdown_within(left).await;
+            self.cluster.shutdown_within(left(self.config.graceful_shutdown_timeout, stopped)).await;
         }
         ended.map_err(operator_error)
     }
@@ -172,6 +170,11 @@ async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<
     }
 }
 
+/// Returns the rest of the time limit for stopping the manager. `stopped` is the time at which the stop began.
+fn left(limit: Duration, stopped: Option<Instant>) -> Duration {
+    stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()))
+}
+
 /// Returns the cause if an installation has failed.
 fn operator_error(error: ManagerError) -> OperatorError {
     match error {
@@ -187,4 +190,31 @@ type Server = AbortOnDropHandle<()>;
 
 pub(super) fn set(waits: &Waits, reason: Option<String>) {
     *waits.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn time_for_the_cluster_begins_with_the_failure_of_a_part() {
+        let engine = Engine::new().service("fails", async |_| {
+            sleep(Duration::from_secs(5)).await;
+            Err("broken".into())
+        });
+        let slow = async |stop: CancellationToken| {
+            stop.cancelled().await;
+            sleep(Duration::from_secs(2)).await;
+            Ok(())
+        };
+        let (ended, stopped) = run_until_stopped(engine.service("slow", slow), &CancellationToken::new()).await;
+        ended.unwrap_err();
+        let limit = Duration::from_secs(10);
+        assert!((7_900..=8_000).contains(&left(limit, stopped).as_millis()));
+        assert_eq!(left(limit, None), limit);
+        sleep(limit).await;
+        assert_eq!(left(limit, stopped), Duration::ZERO);
+    }
 }
