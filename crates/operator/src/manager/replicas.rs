@@ -17,8 +17,8 @@ use crate::controller::{Controller, FinishedController, Surroundings};
 
 /// A controller whose keys are divided among the replicas.
 pub(super) struct Sharded {
-    /// The name of this group of shards. The name of each Lease contains this name.
-    pub(super) name: String,
+    /// The name of the controller.
+    pub(super) controller: String,
     pub(super) config: ShardsConfig,
     pub(super) bind: BindShards,
 }
@@ -146,11 +146,11 @@ impl Manager {
     {
         let first = controller();
         self.fault = self.fault.or_else(|| first.fault());
-        let name = format!("{}-{}", self.name, first.name());
+        let name = first.name().to_owned();
         let bind: BindShards = Box::new(move |engine, surroundings, shards| {
             engine.sharded(shards, |shard| controller().bind(surroundings, Some(shard)))
         });
-        self.sharded.push(Sharded { name, config, bind });
+        self.sharded.push(Sharded { controller: name, config, bind });
         self
     }
 

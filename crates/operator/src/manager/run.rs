@@ -62,10 +62,8 @@ impl Manager {
         #[cfg(feature = "webhook")]
         let webhooks = self.serve_webhooks(stop).await?;
         let mut sharded = Vec::new();
-        for Sharded { name, mut config, bind } in std::mem::take(&mut self.sharded) {
-            if !names::is_subdomain(&name) {
-                return Err(OperatorError::LeaseName(name));
-            }
+        for Sharded { controller, mut config, bind } in std::mem::take(&mut self.sharded) {
+            let name = self.name_of_shards(controller)?;
             if config.shards == 0 {
                 return Err(OperatorError::NoShards(name));
             }
@@ -119,6 +117,20 @@ impl Manager {
             self.cluster.shutdown_within(left(self.config.graceful_shutdown_timeout, stopped)).await;
         }
         ended.map_err(operator_error)
+    }
+
+    /// Returns the name of the shards of a controller. The name of each Lease begins with this name.
+    fn name_of_shards(&self, controller: String) -> Result<String, OperatorError> {
+        let name = format!("{}-{controller}", self.name);
+        if names::is_subdomain(&name) {
+            return Ok(name);
+        }
+        if !names::is_subdomain(&self.name) {
+            return Err(OperatorError::LeaseName(self.name.clone()));
+        }
+        let advice = "use lower case letters, digits, '-' and '.', and end with a letter or digit";
+        let problem = format!("the names of its Leases cannot begin with {name:?}; {advice}");
+        Err(OperatorError::Controller { controller, problem })
     }
 
     /// Makes an election report its Events and metrics under the name of the manager.

@@ -190,7 +190,9 @@ impl World {
 #[tokio::test]
 async fn wrong_settings_of_shards_are_errors() {
     let world = World::start().await;
-    for (shards, name, expected) in [(0, "sites", "has 0 shards"), (2, "my_sites", "a Lease cannot have this name")] {
+    for (shards, name, expected) in
+        [(0, "sites", "has 0 shards"), (2, "My_sites", "the controller \"My_sites\" cannot start")]
+    {
         let manager =
             world.manager().sharded(shards, move || Controller::<Website>::new().name(name).reconcile(publish));
         let error = soon(manager.run(&tokio_util::sync::CancellationToken::new())).await.unwrap_err();
