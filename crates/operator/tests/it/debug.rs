@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use self::troubles::Troubles;
 use crate::http::{free_address, get, request};
-use crate::support::{Running, Website, World, eventually, publish};
+use crate::support::{ConfigMap, Running, Website, World, eventually, publish};
 
 /// A text that would become markup if the page inserted it without escaping.
 pub(super) const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m";
@@ -227,4 +227,18 @@ async fn json_stays_small_with_many_failing_keys() {
     assert_eq!((status, json["controllers"][0]["failing"].as_array().unwrap().len()), (200, 10));
     assert!(body.len() < 100_000, "{} bytes", body.len());
     running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn page_shows_the_informers_of_other_clusters() {
+    let (home, edge) = (World::with_site("blog").await, World::with_site("blog").await);
+    let address = free_address().await;
+    let controller = || Controller::<Website>::new().owns::<ConfigMap>();
+    let manager = home.manager().serve(address).controller(controller().reconcile(publish));
+    let manager = manager.controller_in(&edge.cluster, controller().name("website-edge").reconcile(publish));
+    let running = Running::start(manager);
+    eventually("the edge has its child", async || edge.child("blog").await.ok()).await;
+    let debug: Value = serde_json::from_str(&get(address, "/debug.json").await.unwrap().1).unwrap();
+    running.stop().await.unwrap();
+    assert_eq!(debug["informers"].as_array().map(Vec::len), Some(4), "{}", debug["informers"]);
 }
