@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_controller::ReconcileError;
 use pintle_informer::Overlay;
-use pintle_meta::{ApiError, LabelSelector, NamespaceScope, Object, ObjectKey, Resource, ResourceScope, Scope};
+use pintle_meta::{LabelSelector, NamespaceScope, Object, ObjectKey, Resource, ResourceScope, Scope};
 use serde::de::DeserializeOwned;
 
 use super::Context;
@@ -70,7 +70,7 @@ impl<K: Resource> Context<K> {
     /// key has no namespace.
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
-        self.check_namespace::<T>(cached, key.namespace())?;
+        self.check_namespace::<T>("read", cached, key.namespace())?;
         Ok(cached.get(key))
     }
 
@@ -99,7 +99,7 @@ impl<K: Resource> Context<K> {
         T: Resource<Scope = NamespaceScope>,
     {
         let cached = self.shared.caches.get::<T>()?;
-        self.check_namespace::<T>(cached, Some(namespace).filter(|namespace| !namespace.is_empty()))?;
+        self.check_namespace::<T>("read", cached, Some(namespace).filter(|namespace| !namespace.is_empty()))?;
         Ok(in_namespace(&cached.objects, namespace, selector))
     }
 
@@ -122,8 +122,9 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the request. Returns a terminal error if `T` is namespaced and the reconciled object is
-    /// cluster-scoped.
+    /// Returns the error of the request. A 404 without a `Status` is also an error, because a proxy can send it, and so
+    /// does a server that does not have the kind. Returns a terminal error if `T` is namespaced and the reconciled object
+    /// is cluster-scoped.
     ///
     /// # Cancel safety
     ///
@@ -137,7 +138,7 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the request.
+    /// Returns the error of the request. A 404 without a `Status` is also an error, as for [`get_live`](Self::get_live).
     ///
     /// # Cancel safety
     ///
@@ -152,7 +153,7 @@ impl<K: Resource> Context<K> {
     async fn read_live<T: Resource + DeserializeOwned>(&self, key: ObjectKey) -> Result<Option<T>> {
         match self.cluster().api::<T>().get(key).await {
             Ok(object) => Ok(Some(object)),
-            Err(error) if ApiError::is_not_found(&error) => Ok(None),
+            Err(error) if error.is_object_not_found() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -179,17 +180,24 @@ impl<K: Resource> Context<K> {
     }
 
     /// Checks that the cache contains the objects of this namespace. Without this check, a read that names no namespace,
-    /// or a namespace that is not cached, would find no object.
-    fn check_namespace<T: Resource>(&self, cached: &Cached<T>, namespace: Option<&str>) -> Result<()> {
+    /// or a namespace that is not cached, would find no object, and an apply would not notice changes of other writers.
+    /// `verb` is the verb of the call in the error.
+    pub(super) fn check_namespace<T: Resource>(
+        &self,
+        verb: &str,
+        cached: &Cached<T>,
+        namespace: Option<&str>,
+    ) -> Result<()> {
         let (controller, kind) = (&self.shared.name, T::KIND);
         match (namespace, &cached.namespace) {
             (None, _) if T::Scope::SCOPE == Scope::Namespaced => Err(ReconcileError::terminal(format!(
-                "controller {controller:?} cannot read {kind} without a namespace, because {kind} is namespaced; \
+                "controller {controller:?} cannot {verb} {kind} without a namespace, because {kind} is namespaced; \
                  pass the namespace of the object"
             ))),
             (Some(namespace), Some(only)) if only != namespace => Err(ReconcileError::terminal(format!(
-                "controller {controller:?} cannot read {kind} in the namespace {namespace:?}, because it caches only the \
-                 namespace {only:?}; remove `.namespace({only:?})` from the controller, or use `get_live_in`"
+                "controller {controller:?} cannot {verb} {kind} in the namespace {namespace:?}, because it caches only the \
+                 namespace {only:?}; remove `.namespace({only:?})` from the controller, or send the request with \
+                 `cluster().api()`"
             ))),
             _ => Ok(()),
         }

@@ -38,8 +38,8 @@ impl<K: Resource> Context<K> {
     /// - [`LeadershipLost`](pintle_leaderelect::LeadershipLost) if the leadership term has ended.
     /// - An error if another object controls the child, or if the owner no longer exists. Before a child is created,
     ///   one request checks that the owner exists.
-    /// - An error if the request fails. The error is a conflict if the child was re-created and the cache still has the
-    ///   old child.
+    /// - An error if the request fails. The server also rejects the request if the child was re-created and the cache
+    ///   still has the old child.
     ///
     /// # Cancel safety
     ///
@@ -59,8 +59,8 @@ impl<K: Resource> Context<K> {
     ///
     /// # Errors
     ///
-    /// Returns a terminal error if the controller does not cache `T` or the object has no name. Otherwise, returns the
-    /// same errors as [`apply`](Self::apply), except for the errors about the owner.
+    /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
+    /// [namespace](crate::ControllerBuilder::namespace), or if the object has no name. Otherwise, returns the same errors as [`apply`](Self::apply), except for the errors about the owner.
     ///
     /// # Cancel safety
     ///
@@ -82,6 +82,7 @@ impl<K: Resource> Context<K> {
             Some(_) => self.cache_of_child::<T>(&key)?,
             None => self.shared.caches.get::<T>()?,
         };
+        self.check_namespace::<T>("apply", cached, key.namespace())?;
         let target = (TypeId::of::<T>(), key, false);
         let live = cached.get(&target.1);
         let mut overwritten = None;
@@ -130,10 +131,14 @@ impl<K: Resource> Context<K> {
     /// contain an owner that was deleted and re-created, and the child may belong to the new owner. In this case, an
     /// apply would make the deleted object the owner of the child, and the garbage collector would delete the child.
     async fn check_owner(&self, owner: &OwnerReference) -> Result<()> {
-        match self.cluster().api::<K>().metadata_only().get(self.key()).await {
-            Ok(stored) if stored.metadata.uid == owner.uid => Ok(()),
-            Ok(_) => Err(self.gone()),
-            Err(error) if error.is_object_not_found() => Err(self.gone()),
+        if self.has_uid::<K>(self.key(), &owner.uid).await? { Ok(()) } else { Err(self.gone()) }
+    }
+
+    /// Returns whether the object with this key on the server has this uid.
+    async fn has_uid<T: Resource>(&self, key: &ObjectKey, uid: &str) -> Result<bool> {
+        match self.cluster().api::<T>().metadata_only().get(key).await {
+            Ok(stored) => Ok(stored.metadata.uid == uid),
+            Err(error) if error.is_object_not_found() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -203,7 +208,9 @@ impl<K: Resource> Context<K> {
         self.applied(|applied| applied.begin(&target));
         let stored = match self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await {
             Ok(stored) => Arc::new(stored),
-            Err(error) if is_not_found(&error) => return Err(self.missing_status(live.uid()).await),
+            Err(error) if is_answer(&error, ApiError::is_object_not_found) => {
+                return Err(self.missing_status(live.uid()).await);
+            }
             Err(error) => return Err(error),
         };
         cached.objects.wrote(stored.clone());
@@ -248,7 +255,8 @@ impl<K: Resource> Context<K> {
     /// # Errors
     ///
     /// Returns a terminal error if the object has no uid, because it was built and not read. Returns an error if the
-    /// leadership term has ended or the request fails.
+    /// leadership term has ended or the request fails. After a conflict, one more request checks that the object still
+    /// exists. If it does, the conflict is the error.
     ///
     /// # Cancel safety
     ///
@@ -275,7 +283,13 @@ impl<K: Resource> Context<K> {
             Ok(_) => {
                 cached.map(|cached| cached.objects.deleted(object.clone()));
             }
-            Err(error) if is_gone(&error) => {}
+            Err(error) if is_answer(&error, ApiError::is_object_not_found) => {}
+            // Either the precondition failed, or the server refused the deletion, for example in an admission webhook.
+            Err(error) if is_answer(&error, ApiError::is_conflict) => {
+                if self.has_uid::<T>(&object.key(), object.uid()).await? {
+                    return Err(error);
+                }
+            }
             Err(error) => return Err(error),
         }
         self.applied(|applied| applied.forget(&(TypeId::of::<T>(), object.key(), false)));
@@ -327,19 +341,16 @@ impl<K: Resource> Context<K> {
     }
 
     /// Returns the error for a status request that the server answered with 404.
-    async fn missing_status(&self, uid: &str) -> ReconcileError
-    where
-        K: DeserializeOwned,
-    {
-        match self.cluster().api::<K>().metadata_only().get(self.key()).await {
-            Ok(stored) if stored.metadata.uid == uid => ReconcileError::terminal(format!(
-                "cannot apply the status of {} {:?}: the resource has no status subresource; add \
-                 `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
+    async fn missing_status(&self, uid: &str) -> ReconcileError {
+        match self.has_uid::<K>(self.key(), uid).await {
+            Ok(true) => ReconcileError::terminal(format!(
+                "cannot apply the status of {} {:?}: the resource has no status subresource; check that the struct has \
+                 a field `status: Option<…>`, or add `subresources: {{status: {{}}}}` to its CustomResourceDefinition",
                 K::KIND,
                 self.key()
             )),
-            Err(error) if !error.is_object_not_found() => error.into(),
-            _ => self.gone(),
+            Ok(false) => self.gone(),
+            Err(error) => error,
         }
     }
 
@@ -398,12 +409,7 @@ fn check_controller<T: Resource>(child: &T, owner: &OwnerReference) -> Result<()
     )))
 }
 
-fn is_not_found(error: &ReconcileError) -> bool {
-    error.cause().downcast_ref::<ApiError>().is_some_and(ApiError::is_not_found)
-}
-
-/// Returns whether the error of a deletion means that the object no longer exists. Either no object has the name of the
-/// deleted object, or an object with another uid has it.
-fn is_gone(error: &ReconcileError) -> bool {
-    error.cause().downcast_ref::<ApiError>().is_some_and(|error| error.is_object_not_found() || error.is_conflict())
+/// Returns whether the error is an answer of the API server for which `is` returns true.
+fn is_answer(error: &ReconcileError, is: impl FnOnce(&ApiError) -> bool) -> bool {
+    error.cause().downcast_ref().is_some_and(is)
 }

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use pintle_apiserver::RequestVerb;
+use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_crd::Resource;
 use pintle_leaderelect::LeadershipLost;
-use pintle_meta::{LabelSelector, ObjectKey, ObjectMeta, WriteOptions};
+use pintle_meta::{ApiError, DeleteOptions, LabelSelector, ObjectKey, ObjectMeta, OwnerReference, WriteOptions};
 use pintle_operator::{Action, Context, Controller, ControllerBuilder, ReconcileError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,7 +122,10 @@ async fn status_without_subresource_is_a_terminal_error() {
         cx.apply_status(serde_json::json!({"url": "x"})).await.unwrap_err()
     })
     .await;
-    assert_terminal(&error, "the resource has no status subresource");
+    assert_terminal(
+        &error,
+        "the resource has no status subresource; check that the struct has a field `status: Option<…>`",
+    );
 }
 
 #[tokio::test]
@@ -157,15 +162,18 @@ async fn cluster_scoped_object_must_name_the_namespace() {
 }
 
 #[tokio::test]
-async fn read_from_an_uncached_namespace_is_refused() {
+async fn uncached_namespace_is_refused() {
     let world = World::with_site("blog").await;
     let builder = Controller::<Website>::new().namespace("default").reads::<ConfigMap>();
     let errors = probe_with(&world, builder, async |cx| {
         assert!(cx.get_in::<ConfigMap>("default", "x").unwrap().is_none());
         let listed = cx.list_in::<ConfigMap>("kube-system", &LabelSelector::everything());
-        (cx.get_in::<ConfigMap>("kube-system", "x").unwrap_err(), listed.unwrap_err())
+        let elsewhere = ConfigMap { metadata: ObjectMeta::new("kube-system", "x"), ..map("", "a", "b") };
+        let applied = cx.apply_unowned(elsewhere).await;
+        (cx.get_in::<ConfigMap>("kube-system", "x").unwrap_err(), listed.unwrap_err(), applied.unwrap_err())
     });
-    let (get, list) = errors.await;
+    let (get, list, apply) = errors.await;
+    assert_terminal(&apply, "cannot apply ConfigMap in the namespace \"kube-system\"");
     assert_terminal(&get, "it caches only the namespace \"default\"");
     assert_terminal(&list, "remove `.namespace(\"default\")` from the controller");
 }
@@ -214,6 +222,120 @@ async fn delete_without_uid_is_a_terminal_error() {
     .await;
     assert_terminal(&error, "it has no uid, so it was not read");
     assert!(world.child("other").await.is_ok());
+}
+
+/// Makes the next matching request fail with a page of a proxy.
+fn answer_as_a_proxy(world: &World, verb: RequestVerb, resource: &str, subresource: &str) {
+    let page = Fault::Answer(Answer { body: Some("no backend".into()), ..Answer::new(404) });
+    world.cluster.server().unwrap().faults().add(Rule {
+        verb: Some(verb),
+        resource: Some(resource.into()),
+        subresource: Some(subresource.into()),
+        ..Rule::new(page)
+    });
+}
+
+#[tokio::test]
+async fn page_of_a_proxy_is_not_a_missing_object() {
+    let world = World::with_site("blog").await;
+    answer_as_a_proxy(&world, RequestVerb::Get, "configmaps", "");
+    let (first, second) = probe(&world, false, async |cx| {
+        (cx.get_live::<ConfigMap>("settings").await, cx.get_live_in::<ConfigMap>("default", "settings").await)
+    })
+    .await;
+    assert!(first.unwrap_err().to_string().contains("404"));
+    assert!(second.unwrap().is_none(), "the API server answered");
+}
+
+#[tokio::test]
+async fn page_of_a_proxy_for_a_status_is_not_terminal() {
+    let world = World::with_site("blog").await;
+    answer_as_a_proxy(&world, RequestVerb::Patch, "websites", "status");
+    let error = probe(&world, false, async |cx| {
+        cx.apply_status(serde_json::json!({"url": "u", "conditions": []})).await.unwrap_err()
+    })
+    .await;
+    assert!(!error.is_terminal() && error.to_string().contains("404"), "{error}");
+}
+
+#[tokio::test]
+async fn refused_deletion_is_an_error() {
+    let world = World::with_site("blog").await;
+    let refused = Fault::Answer(Answer::new(409));
+    let resource = Some("configmaps".into());
+    world.cluster.server().unwrap().faults().add(Rule {
+        verb: Some(RequestVerb::Delete),
+        resource,
+        times: None,
+        ..Rule::new(refused)
+    });
+    let deleted = probe(&world, true, async |cx| {
+        let child = cx.apply(map("child", "a", "b")).await.unwrap();
+        cx.delete(&child).await
+    })
+    .await;
+    assert!(deleted.unwrap_err().to_string().contains("409"));
+    assert!(world.child("child").await.is_ok());
+}
+
+#[tokio::test]
+async fn deletion_leaves_a_recreated_object() {
+    let world = World::with_site("blog").await;
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let deleted = probe(&world, true, move |cx| {
+        let maps = maps.clone();
+        async move {
+            let child = cx.apply(map("child", "a", "b")).await?;
+            maps.delete("child", &DeleteOptions::default()).await?;
+            maps.create(&map("child", "c", "d"), &WriteOptions::default()).await?;
+            cx.delete(&child).await
+        }
+    })
+    .await;
+    deleted.unwrap();
+    assert!(world.child("child").await.unwrap().data.contains_key("c"));
+}
+
+/// The cache does not receive the re-created child.
+#[tokio::test]
+async fn recreated_child_does_not_get_the_old_configuration() {
+    let world = World::with_site("blog").await;
+    let silent = Rule {
+        verb: Some(RequestVerb::Watch),
+        resource: Some("configmaps".into()),
+        times: None,
+        ..Rule::new(Fault::SilentAfter(0))
+    };
+    world.cluster.server().unwrap().faults().add(silent);
+    let maps = world.cluster.namespaced::<ConfigMap>("default");
+    let applied = probe(&world, true, move |cx| {
+        let maps = maps.clone();
+        async move {
+            cx.apply(map("child", "a", "b")).await?;
+            maps.delete("child", &DeleteOptions::default()).await?;
+            maps.create(&map("child", "c", "d"), &WriteOptions::default()).await?;
+            cx.apply(map("child", "a", "new")).await
+        }
+    });
+    let error = applied.await.unwrap_err();
+    let is_rejected = |error: &ApiError| error.is_conflict() || error.is_invalid();
+    assert!(error.cause().downcast_ref().is_some_and(is_rejected), "{error}");
+    assert_eq!(world.child("child").await.unwrap().data.into_keys().collect::<Vec<_>>(), ["c"]);
+}
+
+#[tokio::test]
+async fn child_of_another_controller_is_refused_without_a_request() {
+    let world = World::with_site("blog").await;
+    let owner = ConfigMap { metadata: ObjectMeta::new("default", "owner"), ..map("", "a", "b") };
+    let owner: ConfigMap = world.cluster.api().create(&owner, &WriteOptions::default()).await.unwrap();
+    let owner_references = vec![OwnerReference::controller_of(&owner)];
+    let metadata = ObjectMeta { owner_references, ..ObjectMeta::new("default", "child") };
+    let child = ConfigMap { metadata, ..map("", "a", "b") };
+    world.cluster.api().create(&child, &WriteOptions::default()).await.unwrap();
+    let applies = world.count(RequestVerb::Patch, "configmaps", "");
+    let error = probe(&world, true, async |cx| cx.apply(map("child", "a", "b")).await.unwrap_err()).await;
+    assert!(error.to_string().contains("ConfigMap \"owner\" (uid "), "{error}");
+    assert_eq!(world.counted(applies), 0);
 }
 
 #[tokio::test]
