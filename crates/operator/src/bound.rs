@@ -146,3 +146,49 @@ impl<K: Resource> Bound<K> {
         WriteOptions { field_manager: self.shared.field_manager.clone(), ..WriteOptions::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::marker::PhantomData;
+
+    use pintle_cluster::Cluster;
+    use pintle_controller::Reconciler as _;
+    use pintle_meta::{ObjectKey, ObjectMeta};
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::applied::Applies;
+    use crate::caches::{Caches, Selection};
+
+    #[derive(Deserialize, Serialize)]
+    struct ConfigMap {
+        metadata: ObjectMeta,
+    }
+    pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+    #[tokio::test]
+    async fn applies_of_a_deleted_object_are_forgotten() {
+        let cluster = Cluster::embedded().await.unwrap();
+        let mut caches = Caches::new("maps");
+        let objects = caches.open::<ConfigMap>(&cluster, &Selection::default());
+        let shared = Arc::new(Shared {
+            name: "maps".into(),
+            field_manager: "maps".into(),
+            recorder: cluster.recorder("maps"),
+            cluster: cluster.clone(),
+            caches,
+            applied: Arc::default(),
+            kind: PhantomData,
+            is_selective: false,
+        });
+        let reconcile = async |_: Arc<ConfigMap>, _: Context<ConfigMap>| Ok(Action::await_change());
+        let functions = Functions { reconciler: Arc::new(reconcile), finalizer: None, cleanup: None, gone: None };
+        let bound = Bound { shared: shared.clone(), objects, functions };
+        let (deleted, other) = (ObjectKey::new("default", "deleted"), ObjectKey::new("default", "other"));
+        let applied = |key| Applies::of_object(&shared.applied, key, None);
+        let before = (applied(&deleted), applied(&other));
+        bound.reconcile(ReconcileRequest::new(deleted.clone())).await.unwrap();
+        assert!(!Arc::ptr_eq(&before.0, &applied(&deleted)));
+        assert!(Arc::ptr_eq(&before.1, &applied(&other)));
+    }
+}
