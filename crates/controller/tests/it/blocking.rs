@@ -187,7 +187,7 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
 }
 
-/// An elector of shards runs beside the leader election. It ends only when a stop is requested.
+/// The manager also has shards, whose electors end only when a stop is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn failed_leader_election_ends_a_manager_with_shards() {
     let (door, metrics) = (Door::default(), TestMetrics::default());

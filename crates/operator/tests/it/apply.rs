@@ -209,14 +209,14 @@ async fn take_back_an_apply_with_a_lost_answer(is_status: bool) -> World {
 }
 
 #[tokio::test]
-async fn field_of_an_apply_with_a_lost_answer_is_removed() {
+async fn field_of_an_unanswered_apply_is_removed() {
     let world = take_back_an_apply_with_a_lost_answer(false).await;
     let child = world.child("child").await.unwrap();
     assert_eq!(child.data.keys().collect::<Vec<_>>(), ["kept"]);
 }
 
 #[tokio::test]
-async fn condition_of_an_apply_with_a_lost_answer_is_removed() {
+async fn condition_of_an_unanswered_apply_is_removed() {
     let world = take_back_an_apply_with_a_lost_answer(true).await;
     let status = world.site("blog").await.status.unwrap();
     let types: Vec<_> = status.conditions.0.iter().map(|condition| &condition.condition_type).collect();

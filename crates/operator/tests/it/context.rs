@@ -248,7 +248,7 @@ async fn page_of_a_proxy_is_not_a_missing_object() {
 }
 
 #[tokio::test]
-async fn page_of_a_proxy_for_a_status_is_not_terminal() {
+async fn page_of_a_proxy_is_not_terminal() {
     let world = World::with_site("blog").await;
     answer_as_a_proxy(&world, RequestVerb::Patch, "websites", "status");
     let error = probe(&world, false, async |cx| {

@@ -108,7 +108,7 @@ fn lines(errors: ChildStderr) -> Receiver<String> {
 
 /// Prints a line. Do not use `println!`, because the test harness may capture it.
 fn print(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 /// Returns a manager whose only call runs `block`.
@@ -264,7 +264,7 @@ fn failed_program_with_blocking_work_exits() -> Result<()> {
 }
 
 #[test]
-fn signal_after_the_end_of_the_manager_exits_the_process() -> Result<()> {
+fn signal_after_the_manager_has_ended_exits() -> Result<()> {
     #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
     async fn program() -> Result<()> {
         let world = World::start().await;
@@ -276,7 +276,7 @@ fn signal_after_the_end_of_the_manager_exits_the_process() -> Result<()> {
     if is_child() {
         return program();
     }
-    let mut program = Program::start("signal_after_the_end_of_the_manager_exits_the_process");
+    let mut program = Program::start("signal_after_the_manager_has_ended_exits");
     program.wait_for_output(READY);
     program.signal();
     let (status, errors) = program.ended();
