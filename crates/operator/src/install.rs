@@ -1,5 +1,7 @@
 //! The installation of CustomResourceDefinitions.
 
+#[cfg(feature = "webhook")]
+mod configuration;
 mod managers;
 mod precedence;
 
@@ -13,6 +15,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use self::precedence::Decision;
+#[cfg(feature = "webhook")]
+pub(crate) use self::precedence::order_of;
 use crate::error::OperatorError;
 
 /// The path of the certificates of a conversion webhook in the spec of a definition.
@@ -30,7 +34,7 @@ const SERVED_POLL: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct Installer {
     pub(crate) field_manager: String,
-    /// Whether this build also replaces definitions that a newer build installed.
+    /// Whether this build also replaces definitions and webhook configurations that a newer build installed.
     pub(crate) replaces_newer: bool,
     /// Whether the installation waits for permissions, instead of failing.
     pub(crate) awaits_permissions: bool,
@@ -224,27 +228,6 @@ async fn wait_until_served(
 /// Returns whether a discovery document lists the resource.
 fn lists(document: &Value, plural: &Value) -> bool {
     document["resources"].as_array().is_some_and(|all| all.iter().any(|resource| resource["name"] == *plural))
-}
-
-/// Applies an object to the cluster. Retries without a limit while requests fail, unless the server has rejected the
-/// request. Each failure is passed to `report`.
-#[cfg(feature = "webhook")]
-pub(crate) async fn apply<T>(
-    cluster: &Cluster,
-    object: &T,
-    field_manager: &str,
-    report: &(impl Fn(&ApiError) + Sync),
-) -> Result<T, OperatorError>
-where
-    T: Resource + serde::Serialize + serde::de::DeserializeOwned,
-{
-    let mut retries = Retries::new::<T>(object.name(), report);
-    loop {
-        match cluster.api::<T>().apply(object, &WriteOptions::apply(field_manager)).await {
-            Ok(applied) => return Ok(applied),
-            Err(error) => retries.wait(error).await?,
-        }
-    }
 }
 
 fn reason(definition: &CustomResourceDefinition) -> String {

@@ -314,8 +314,8 @@ impl Manager {
         self
     }
 
-    /// Sets whether this build replaces definitions that a newer build has [installed](Self::install). The default is
-    /// false. Set this to true for a rollback, for example with a flag of the program, and remove the flag afterwards.
+    /// Sets whether this build replaces definitions, and configurations of webhooks, that a newer build has
+    /// [installed](Self::install). The default is false. Set this to true for a rollback, for example with a flag of the program, and remove the flag afterwards.
     ///
     /// The next write of an object prunes the fields that the older schema lacks. The API server rejects the older
     /// definition if stored objects use a version that the definition lacks.

@@ -49,9 +49,13 @@ pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceD
     }
 }
 
-/// Compares the versions of both builds. Returns `None` if one of the versions is unknown.
 fn order(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Option<Ordering> {
-    let parse = |definition: &CustomResourceDefinition| Version::parse(definition.package_version()?).ok();
+    order_of(own.package_version(), installed.package_version())
+}
+
+/// Compares the versions of two builds. Returns `None` if one of the versions is unknown.
+pub(crate) fn order_of(own: Option<&str>, installed: Option<&str>) -> Option<Ordering> {
+    let parse = |version: Option<&str>| Version::parse(version?).ok();
     Some(parse(own)?.cmp_precedence(&parse(installed)?))
 }
 

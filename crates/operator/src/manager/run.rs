@@ -80,7 +80,7 @@ impl Manager {
         engine = engine.service("installations", move |stop| installations.rest(stop));
         #[cfg(feature = "webhook")]
         if let Some(webhooks) = &webhooks
-            && !webhooks.register(&self.cluster, &self.name, &waits, stop).await?
+            && !webhooks.register(&self.cluster, &self.installer(), &waits, stop).await?
         {
             return Ok(());
         }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn time_for_the_cluster_begins_with_the_failure_of_a_part() {
+    async fn stop_begins_with_the_failure_of_a_part() {
         let engine = Engine::new().service("fails", async |_| {
             sleep(Duration::from_secs(5)).await;
             Err("broken".into())

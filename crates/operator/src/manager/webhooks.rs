@@ -1,11 +1,12 @@
 //! The webhooks of a manager. Each replica serves the webhooks, and the manager registers them in the cluster.
 
+use std::cmp::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pintle_cluster::Cluster;
-use pintle_crd::CustomResourceDefinition;
+use pintle_crd::{CustomResourceDefinition, PACKAGE_VERSION};
 use pintle_meta::ApiError;
 use pintle_webhook::{CertificateFiles, WebhookServer, WebhookServerError, Webhooks};
 use tokio::time::{Instant, sleep, timeout};
@@ -15,8 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Manager;
 use super::run::{Waits, set};
 use crate::error::OperatorError;
-use crate::install;
-use crate::install::{Installer, LIMIT};
+use crate::install::{Installer, LIMIT, order_of};
 
 /// How long webhook requests in flight may take after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -43,6 +43,8 @@ pub(super) struct Served {
     /// The definitions of the kinds that have a conversion webhook, and the clusters of the definitions. The definitions
     /// contain the certificates of the certificate authority.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
+    /// The version of the program, if it is known.
+    version: Option<String>,
     /// The problem that the readiness check reports, if there is one.
     problem: Waits,
     close: CancellationToken,
@@ -63,8 +65,12 @@ impl Manager {
     /// [other clusters](Self::install_in). The API server of another cluster calls the same endpoint. So with an endpoint
     /// of a Service, each of these clusters needs such a Service, and otherwise the endpoint must be a URL. When `ca.crt`
     /// changes, the manager applies all of these objects again. If you remove the last webhook of a configuration from
-    /// the program, the manager does not delete this configuration from the cluster. The service account needs the verb
-    /// `patch` for these resources.
+    /// the program, the manager does not delete this configuration from the cluster. The service account needs the verbs
+    /// `get`, `create` and `patch` for these resources.
+    ///
+    /// The configurations contain the version of the program, which is the greatest version of the definitions that it
+    /// installs. As for [definitions](Self::install), an older build keeps the configurations of a newer build, and
+    /// updates only their certificates, unless it [replaces](Self::replace_newer_definitions) them.
     ///
     /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
     /// of the webhooks. Without this setting, the manager could never become ready. The manager is ready only after its
@@ -123,6 +129,7 @@ impl Manager {
                 converted.push((cluster.clone(), definition.clone()));
             }
         }
+        let version = self.package_version();
         let problem = Waits::default();
         set(&problem, Some("waits for the registration".into()));
         let shown = problem.clone();
@@ -141,7 +148,16 @@ impl Manager {
             Instant::now()
         });
         let (server, stopped) = (AbortOnDropHandle::new(server), AbortOnDropHandle::new(stopped));
-        Ok(Some(Served { webhooks, files, authority, converted, problem, close, server, stopped }))
+        Ok(Some(Served { webhooks, files, authority, converted, version, problem, close, server, stopped }))
+    }
+}
+
+impl Manager {
+    /// Returns the version of the program: the greatest version of its definitions.
+    fn package_version(&self) -> Option<String> {
+        let others = self.other_definitions.iter().map(|(_, definition)| definition);
+        let versions = self.definitions.iter().chain(others).filter_map(CustomResourceDefinition::package_version);
+        versions.max_by(|one, other| order_of(Some(one), Some(other)).unwrap_or(Ordering::Equal)).map(str::to_owned)
     }
 }
 
@@ -150,7 +166,7 @@ impl Served {
     pub(super) async fn register(
         &self,
         cluster: &Cluster,
-        name: &str,
+        installer: &Installer,
         waits: &Waits,
         stop: &CancellationToken,
     ) -> Result<bool, OperatorError> {
@@ -160,7 +176,7 @@ impl Served {
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(false),
-            applied = apply(&self.webhooks, &self.authority, cluster, name, &report) => applied?,
+            applied = apply(&self.webhooks, &self.authority, cluster, self.version.as_deref(), installer, &report) => applied?,
         }
         set(&self.problem, None);
         Ok(true)
@@ -187,6 +203,7 @@ impl Served {
             definitions,
             installer: Installer { awaits_permissions: index > 0, ..installer.clone() },
             is_own: index == 0,
+            version: self.version.clone(),
             cluster,
         });
         tasks.map(|registration| AbortOnDropHandle::new(tokio::spawn(registration.keep()))).collect()
@@ -210,6 +227,7 @@ struct Registration {
     cluster: Cluster,
     /// Whether this is the cluster of the manager. Only this cluster has the configurations of the webhooks.
     is_own: bool,
+    version: Option<String>,
     /// The registered certificates.
     authority: Vec<u8>,
     definitions: Vec<CustomResourceDefinition>,
@@ -249,8 +267,9 @@ impl Registration {
             self.webhooks.add_conversion(definition, authority);
             self.installer.install(&self.cluster, definition, |_| ()).await?;
         }
+        let Self { webhooks, cluster, version, installer, .. } = self;
         match self.is_own {
-            true => apply(&self.webhooks, authority, &self.cluster, &self.installer.field_manager, &|_| ()).await,
+            true => apply(webhooks, authority, cluster, version.as_deref(), installer, &|_| ()).await,
             false => Ok(()),
         }
     }
@@ -260,14 +279,19 @@ async fn apply(
     webhooks: &Webhooks,
     authority: &[u8],
     cluster: &Cluster,
-    name: &str,
+    version: Option<&str>,
+    installer: &Installer,
     report: &(impl Fn(&ApiError) + Sync),
 ) -> Result<(), OperatorError> {
-    if let Some(configuration) = webhooks.mutating_configuration(name, authority) {
-        install::apply(cluster, &configuration, name, report).await?;
+    let name = &installer.field_manager;
+    let annotation = version.map(|version| (PACKAGE_VERSION.into(), version.to_owned()));
+    if let Some(mut configuration) = webhooks.mutating_configuration(name, authority) {
+        configuration.metadata.annotations.extend(annotation.clone());
+        installer.configure(cluster, &configuration, report).await?;
     }
-    if let Some(configuration) = webhooks.validating_configuration(name, authority) {
-        install::apply(cluster, &configuration, name, report).await?;
+    if let Some(mut configuration) = webhooks.validating_configuration(name, authority) {
+        configuration.metadata.annotations.extend(annotation);
+        installer.configure(cluster, &configuration, report).await?;
     }
     Ok(())
 }

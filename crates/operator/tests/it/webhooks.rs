@@ -11,7 +11,7 @@ use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
 use pintle_leaderelect::LeaderElectionConfig;
 use pintle_leaderelect::Lease;
-use pintle_meta::{ClientConfig, ObjectKey, ObjectMeta, PemSource};
+use pintle_meta::{ClientConfig, ObjectKey, ObjectMeta, Patch, PemSource, WriteOptions};
 use pintle_operator::{Manager, OperatorError};
 use pintle_restreq::RestClient;
 use pintle_webhook::{
@@ -200,4 +200,36 @@ async fn definition_in_another_cluster_has_the_conversion_webhook() {
     running.stop().await.unwrap();
     assert_eq!(conversion["strategy"], "Webhook", "{conversion}");
     assert_eq!(conversion["webhook"]["clientConfig"]["caBundle"], setup.bundle());
+}
+
+/// An older build restarts during an upgrade, or after the newer build has ended.
+#[tokio::test]
+async fn older_build_keeps_the_newer_configuration() {
+    let setup = Setup::new().await;
+    let validating = setup.world.cluster.api::<ValidatingWebhookConfiguration>();
+    let run = async |manager: Manager| {
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        let stopped = async move |_| {
+            token.cancel();
+            Ok(())
+        };
+        soon(manager.service("stop", stopped).run(&stop)).await.unwrap();
+        let stored = validating.get(NAME).await.unwrap();
+        let webhook = &stored.webhooks[0];
+        let version = stored.metadata.annotations.get("pintle-package-version").cloned();
+        (version.unwrap(), webhook["timeoutSeconds"].clone(), webhook["clientConfig"]["caBundle"].clone())
+    };
+    let (own, own_timeout, bundle) = run(setup.manager()).await;
+    assert_eq!((&*own, bundle), (env!("CARGO_PKG_VERSION"), setup.bundle().into()));
+    assert_ne!(own_timeout, 7);
+    let newer = json!([
+        {"op": "replace", "path": "/metadata/annotations/pintle-package-version", "value": "999.0.0"},
+        {"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7},
+    ]);
+    validating.patch(NAME, &Patch::Json(newer), &WriteOptions::default()).await.unwrap();
+    write_pair(setup.directory.path());
+    assert_eq!(run(setup.manager()).await, ("999.0.0".into(), 7.into(), setup.bundle().into()));
+    let rolled_back = run(setup.manager().replace_newer_definitions(true)).await;
+    assert_eq!(rolled_back, (own, own_timeout, setup.bundle().into()));
 }
