@@ -1,6 +1,6 @@
 //! Shows the debug page in headless Chromium.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Opens the page, and returns the document after the script of the page has run.
-async fn run(program: &str, profile: &PathBuf, flags: &[String], url: &str) -> String {
+async fn run(program: &str, profile: &Path, flags: &[String], url: &str) -> String {
     let mut command = Command::new(program);
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--dump-dom"]);
     command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
