@@ -98,8 +98,8 @@
 //!   so an informer never retries in a hot loop.
 //! - A request fails if no data arrives for [`list_idle_timeout`](ReflectorConfig::list_idle_timeout). The limit
 //!   applies to every kind of source. An informer has at most 16 list requests in flight. Offloaded work does not
-//!   depend on tokio's pool of blocking threads. The informers of a process share a limit for offloaded functions: at
-//!   most one function for each processor runs at the same time.
+//!   depend on tokio's pool of blocking threads. The informers of a tokio runtime share a limit for offloaded
+//!   functions: at most one function for each processor runs at the same time.
 //! - An object that cannot be decoded is listed in [`undecodable`](Lister::undecodable). Other objects are not
 //!   affected. Reads and events return the last state of the object that could be decoded, if there was one.
 //! - Dropping the last handle of an informer ends its task. Dropping a [`Subscription`] ends it, and dropping a

@@ -3,18 +3,22 @@
 //! A function is first sent to tokio's pool of blocking threads. Other code may block that pool for an arbitrarily long
 //! time. So a function that does not start within [`PATIENCE`] gets a new thread.
 //!
-//! All informers of a process share one limit. At most one function for each processor runs at the same time, or two
+//! All informers of a runtime share one limit. At most one function for each processor runs at the same time, or two
 //! functions if there is only one processor. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise
 //! user code that waits for another offloaded function could deadlock.
+//!
+//! Each runtime has its own limit because of paused clocks. A paused clock does not advance while the pool of its
+//! runtime runs a function. It would advance while a task waits for a permit of another runtime, and timers would fire
+//! too early.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -102,20 +106,42 @@ fn run(job: &Job) {
     }
 }
 
-/// A permit to run one offloaded function.
-struct Permit(());
+/// Counts the offloaded functions of one runtime.
+#[derive(Default)]
+struct Limit {
+    taken: AtomicUsize,
+    freed: Notify,
+}
 
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
-static FREED: Notify = Notify::const_new();
+impl Limit {
+    /// Returns the limit of the current runtime.
+    fn current() -> Arc<Self> {
+        /// The limits that are in use.
+        static LIMITS: Mutex<Vec<(Id, Weak<Limit>)>> = Mutex::new(Vec::new());
+        let runtime = Handle::current().id();
+        let mut limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = limits.iter().find(|(id, _)| *id == runtime).and_then(|(_, limit)| limit.upgrade());
+        known.unwrap_or_else(|| {
+            limits.retain(|(_, limit)| limit.strong_count() > 0);
+            let limit = Arc::default();
+            limits.push((runtime, Arc::downgrade(&limit)));
+            limit
+        })
+    }
+}
+
+/// A permit to run one offloaded function.
+struct Permit(Arc<Limit>);
 
 impl Permit {
     /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Tasks that wait for a permit do not form a queue, so
     /// a task that is never polled again does not block other tasks.
     async fn wait() -> Option<Self> {
+        let limit = Limit::current();
         let wait = async {
             loop {
-                let freed = FREED.notified();
-                if let Some(permit) = Self::try_take() {
+                let freed = limit.freed.notified();
+                if let Some(permit) = Self::try_take(&limit) {
                     return permit;
                 }
                 freed.await;
@@ -124,20 +150,24 @@ impl Permit {
         timeout(LONGEST_WAIT, wait).await.ok()
     }
 
-    fn try_take() -> Option<Self> {
-        static PERMITS: OnceLock<usize> = OnceLock::new();
-        let permits = *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)));
-        let next = |taken: usize| (taken < permits).then(|| taken + 1);
+    fn try_take(limit: &Arc<Limit>) -> Option<Self> {
+        let next = |taken: usize| (taken < permits()).then(|| taken + 1);
         // Create the permit only on success, because dropping a permit decreases the number of taken permits.
-        TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(()))
+        limit.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(limit.clone()))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        TAKEN.fetch_sub(1, Ordering::AcqRel);
-        FREED.notify_waiters();
+        self.0.taken.fetch_sub(1, Ordering::AcqRel);
+        self.0.freed.notify_waiters();
     }
+}
+
+/// Returns how many offloaded functions of one runtime may run at the same time.
+fn permits() -> usize {
+    static PERMITS: OnceLock<usize> = OnceLock::new();
+    *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)))
 }
 
 #[cfg(test)]
@@ -160,8 +190,7 @@ mod tests {
         for piece in pieces {
             piece.await.unwrap();
         }
-        let permits = thread::available_parallelism().map_or(2, |n| n.get().max(2));
-        assert!((1..=permits).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
+        assert!((1..=permits()).contains(&most.load(Ordering::SeqCst)), "{most:?} at once");
     }
 
     #[tokio::test(start_paused = true)]
@@ -173,6 +202,39 @@ mod tests {
             let _ = piece.await;
         }
         assert_eq!(off_the_runtime(|| 7).await, 7);
+    }
+
+    /// A paused clock advances while its runtime waits for another runtime.
+    #[tokio::test(start_paused = true)]
+    async fn full_limit_of_another_runtime_costs_no_time() {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        let other = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let tasks = (0..permits()).map(|_| {
+                let (begun, released) = (begun.clone(), released.clone());
+                runtime.spawn(off_the_runtime(move || {
+                    begun.send(()).unwrap();
+                    // The other end sends nothing. The wait ends when the other end is dropped.
+                    released.lock().unwrap().recv().unwrap_err();
+                }))
+            });
+            let tasks: Vec<_> = tasks.collect();
+            runtime.block_on(async {
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+        });
+        for _ in 0..permits() {
+            begins.recv().await.unwrap();
+        }
+        let began = tokio::time::Instant::now();
+        assert_eq!(off_the_runtime(|| 7).await, 7);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        drop(release);
+        other.join().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

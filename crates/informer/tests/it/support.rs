@@ -118,7 +118,8 @@ pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> 
     drained
 }
 
-/// Lets each task run until the task waits. If the clock is paused, tokio's time hardly advances.
+/// Lets each task run until the task waits. If the clock is paused, tokio's time hardly advances, and this function also
+/// waits for offloaded functions.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
