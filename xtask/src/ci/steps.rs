@@ -18,11 +18,8 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
     Step::new("clippy", "no warning in any target, with all features", clippy),
-    Step::new(
-        "alone",
-        "each crate builds alone, with and without default features; the README's program builds",
-        alone,
-    ),
+    Step::new("alone", "each crate builds alone, with and without default features", alone).only_in_full(),
+    Step::new("front-page", "the README's program builds", front_page),
     Step::new("tests", "unit and integration tests, each with a time limit", tests),
     Step::new(
         "election",
@@ -42,6 +39,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("doc", "rustdoc builds without a warning", doc),
     Step::new("deny", "licences, sources and bans of all dependencies", deny),
     Step::new("examples", "every example runs to its end", examples).waits(),
+    Step::new("bench", "the programs of the benchmarks run", bench).only_in_full(),
     Step::new("browser", "the debug page works in headless Chromium, which must be installed", browser).only_in_full(),
     Step::new(
         "kube",
@@ -97,29 +95,41 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
     if !failed.is_empty() {
         bail!("{}", failed.join("\n"));
     }
-    front_page::check(sh)?;
     Ok(Done::noting(format!("{} crates", published.len())))
 }
 
-fn tests(sh: &Shell) -> anyhow::Result<Done> {
-    tested(nextest(sh, "tests")?.end()?)
+fn front_page(sh: &Shell) -> anyhow::Result<Done> {
+    front_page::check(sh)?;
+    Ok(Done::default())
 }
 
-/// Returns a nextest command. The time limits are in `.config/nextest.toml`.
-fn nextest(sh: &Shell, step: &str) -> anyhow::Result<Quiet> {
-    let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
+fn tests(sh: &Shell) -> anyhow::Result<Done> {
+    tested(nextest(sh, "tests", WORKSPACE)?.end()?)
+}
+
+fn bench(sh: &Shell) -> anyhow::Result<Done> {
+    tested(nextest(sh, "bench", "--package pintle-bench")?.end()?)
+}
+
+/// The packages whose tests and programs most steps build. The many programs of the benchmarks take more than a minute to build.
+const WORKSPACE: &str = "--workspace --exclude pintle-bench";
+
+/// Returns a nextest command for these packages. The time limits are in `.config/nextest.toml`.
+fn nextest(sh: &Shell, step: &str, packages: &str) -> anyhow::Result<Quiet> {
+    let run = "nextest run --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
                --final-status-level slow --show-progress none";
     // The seed is fixed, so that only a change of the code can cause a new failure. PINTLE_SEED sets another seed.
     let seed = asked("PINTLE_SEED", "1");
     // Some tests wait most of their time, so more tests than processors run at once.
     let threads = std::thread::available_parallelism().map_or(2, |count| count.get() * 3 / 2).to_string();
-    let run = Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).args("--test-threads").arg(&threads);
+    let run =
+        Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).args(packages).args("--test-threads").arg(&threads);
     Ok(run.env("PINTLE_SEED", &seed))
 }
 
 fn browser(sh: &Shell) -> anyhow::Result<Done> {
     let tests = "--run-ignored only --filterset test(/chromium$/)";
-    tested(nextest(sh, "browser")?.args(tests).end()?)
+    tested(nextest(sh, "browser", WORKSPACE)?.args(tests).end()?)
 }
 
 /// The step `election` runs the elector in simulated clusters ("worlds") of ten kinds. This constant is the number of worlds of each kind.
@@ -129,7 +139,7 @@ const WORLDS: &str = "2000";
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
-    let run = nextest(sh, "election")?.args("--profile election --filterset").arg(of);
+    let run = nextest(sh, "election", WORKSPACE)?.args("--profile election --filterset").arg(of);
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
 
@@ -139,8 +149,8 @@ fn asked(name: &str, usual: &str) -> String {
 }
 
 fn doctests(sh: &Shell) -> anyhow::Result<Done> {
-    let run = "test --doc --workspace --all-features --locked --quiet --no-fail-fast";
-    tested(Quiet::cargo(sh, "doctests").args(run).end()?)
+    let run = "test --doc --all-features --locked --quiet --no-fail-fast";
+    tested(Quiet::cargo(sh, "doctests").args(run).args(WORKSPACE).end()?)
 }
 
 fn numbers(sh: &Shell) -> anyhow::Result<Done> {
@@ -221,7 +231,9 @@ const KUBE: [&str; 2] = ["crates/apiserver/examples/kube/Cargo.toml", "crates/op
 /// Builds all programs and returns the folder that contains them. The flags are the same as for the tests, so that cargo reuses the files
 /// that it has built for the tests.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
-    Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;
+    Quiet::cargo(sh, step)
+        .args("build --workspace --exclude pintle-bench --all-features --locked --bins --examples")
+        .run()?;
     Ok(crate::target_dir(sh)?.join("debug"))
 }
 

@@ -74,7 +74,8 @@ fn write_for_the_shard_of_another_replica_is_caught() {
             .sharded(2, || Controller::<Website>::new().owns::<ConfigMap>().reconcile(writes_for_both_sites))
     };
     let kit = ["blog", "shop", "wiki", "mail"].iter().fold(Kit::new(wrong), |kit, name| kit.create(site(name)));
-    match kit.survives_reordering(0..4) {
+    // In some orders, one replica leads both shards.
+    match kit.survives_reordering(0..30) {
         Err(Violation::TwoLeaders { writes, .. }) => {
             assert!(writes[0].contains(" led the shard of default/"), "{writes:?}");
         }
