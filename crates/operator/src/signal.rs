@@ -175,14 +175,29 @@ fn stop_or_exit(name: &'static str) {
     });
     match tokens {
         Some(tokens) => {
-            tracing::info!(signal = name, "stopping");
             tokens.iter().for_each(CancellationToken::cancel);
+            report(move || tracing::info!(signal = name, "stopping"));
         }
         None => {
             let reason = if first.is_some() { "second signal" } else { "signal after the end of the manager" };
-            tracing::error!(signal = name, "{reason}: exiting at once");
+            report(move || tracing::error!(signal = name, "{reason}: exiting at once"));
             exit(1);
         }
+    }
+}
+
+/// Runs a report on another thread, and waits for it for at most a second. A report never ends if a blocked call holds the
+/// lock of stderr or a lock of the program's logs.
+fn report(report: impl FnOnce() + Send + 'static) {
+    let (running, ended) = mpsc::channel::<()>();
+    let logs = get_default(Clone::clone);
+    let run = move || {
+        with_default(&logs, report);
+        drop(running);
+    };
+    if thread::Builder::new().name("pintle-report".into()).spawn(run).is_ok() {
+        // No message arrives. The wait ends when `running` is dropped.
+        _ = ended.recv_timeout(Duration::from_secs(1));
     }
 }
 
@@ -193,8 +208,10 @@ fn end_process(exit_at: Option<Exit>) {
         "the process did not end within the stop timeout of {shutdown_timeout:?}; blocking work keeps it alive, for example \
          in spawn_blocking or in a service; exiting the process"
     );
-    tracing::error!("{problem}");
-    eprintln!("pintle: {problem}");
+    report(move || {
+        eprintln!("pintle: {problem}");
+        tracing::error!("{problem}");
+    });
     exit(1);
 }
 

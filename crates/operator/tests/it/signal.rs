@@ -192,6 +192,30 @@ fn sigterm_ends_a_program_whose_threads_are_all_blocked() -> Result<()> {
     Ok(())
 }
 
+/// Logs of other threads wait for the lock of stderr.
+#[test]
+fn sigterm_ends_a_program_with_a_locked_stderr() -> Result<()> {
+    #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+    async fn program() -> Result<()> {
+        let world = World::with_site("blog").await;
+        let block = async || {
+            let _lock = std::io::stderr().lock();
+            print("stderr is locked");
+            thread::sleep(WORK);
+        };
+        manager(&world, LIMIT, block).run_until_signal().await
+    }
+    if is_child() {
+        return program();
+    }
+    let mut program = Program::start("sigterm_ends_a_program_with_a_locked_stderr");
+    program.wait_for_output("stderr is locked");
+    program.signal();
+    let (status, errors) = program.ended();
+    assert_eq!(status.code(), Some(1), "{errors}");
+    Ok(())
+}
+
 /// When `main` returns, the runtime waits for blocking work.
 #[test]
 fn sigterm_ends_a_program_with_blocking_work() -> Result<()> {
