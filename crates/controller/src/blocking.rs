@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::key::{RequestKey, Text};
 use crate::metrics::Metrics;
 use crate::no_subscriber::with_current_subscriber;
+use crate::report::{report, start_report};
 
 /// The workers of one controller and the polls in progress. All runs of the controller share these workers.
 pub(crate) struct Polls<K> {
@@ -74,26 +75,29 @@ impl<K: RequestKey> Polls<K> {
         lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reports the calls that have started to block their thread since the last check.
-    fn report_blocked(&self) {
+    /// Returns a report for each call that has started to block its thread since the last check.
+    fn new_reports(&self) -> Vec<Report> {
         let now = Instant::now();
-        for poll in self.polls() {
-            let found = {
-                let mut current = lock(&poll.current);
-                let found = current.blocked(self.limit, now).filter(|_| !current.is_reported);
-                current.is_reported |= found.is_some();
-                found
-            };
-            let Some(Blocked { key, since }) = found else { continue };
-            self.metrics.blocked(1);
-            let (controller, blocked_for) = (&self.controller, now.duration_since(since));
-            tracing::error!(
-                controller,
-                key = %Text(&*key),
-                ?blocked_for,
-                "a reconciliation blocks its thread, so it cannot time out or be dropped; move blocking work to spawn_blocking"
-            );
-        }
+        let new = self.polls().into_iter().filter_map(|poll| {
+            let mut current = lock(&poll.current);
+            let found = current.blocked(self.limit, now).filter(|_| !current.is_reported);
+            current.is_reported |= found.is_some();
+            found
+        });
+        let reports = new.map(|Blocked { key, since }| {
+            let (controller, metrics, blocked_for) =
+                (self.controller.clone(), self.metrics.clone(), now.duration_since(since));
+            Box::new(move || {
+                metrics.blocked(1);
+                tracing::error!(
+                    controller,
+                    key = %Text(&*key),
+                    ?blocked_for,
+                    "a reconciliation blocks its thread, so it cannot time out or be dropped; move blocking work to spawn_blocking"
+                );
+            }) as Report
+        });
+        reports.collect()
     }
 
     /// Describes the blocked calls in one line.
@@ -104,13 +108,16 @@ impl<K: RequestKey> Polls<K> {
     }
 }
 
+/// Logs a blocked call and counts it in the metrics. Both run user code, which may block.
+pub(crate) type Report = Box<dyn FnOnce() + Send>;
+
 /// The methods of [`Polls`] that do not depend on the type of the keys.
 pub(crate) trait Watched: Send + Sync {
     /// Returns the duration of a poll that counts as blocking.
     fn limit(&self) -> Duration;
 
-    /// Reports calls that have started to block their thread since the last check.
-    fn report_blocked(&self);
+    /// Returns a report for each call that has started to block its thread since the last check.
+    fn new_reports(&self) -> Vec<Report>;
 
     /// Describes the calls that have blocked their thread for at least `limit`.
     fn describe_blocked_for(&self, limit: Duration) -> Vec<String>;
@@ -121,8 +128,8 @@ impl<K: RequestKey> Watched for Polls<K> {
         self.limit
     }
 
-    fn report_blocked(&self) {
-        Self::report_blocked(self);
+    fn new_reports(&self) -> Vec<Report> {
+        Self::new_reports(self)
     }
 
     fn describe_blocked_for(&self, limit: Duration) -> Vec<String> {
@@ -257,7 +264,11 @@ impl Shared {
                 return;
             }
             drop(has_ended);
-            self.controllers().iter().for_each(|polls| polls.report_blocked());
+            let reports: Vec<_> = self.controllers().iter().flat_map(|polls| polls.new_reports()).collect();
+            if !reports.is_empty() {
+                // The reports end on their own, so that this thread can exit the process even if they block.
+                drop(start_report(|| reports.into_iter().for_each(|report| report())));
+            }
             has_ended = lock(&self.has_ended);
             if !*has_ended || stopped.is_some() {
                 let waited = self.ended.wait_timeout(has_ended, if stopped.is_some() { tick / 10 } else { tick });
@@ -284,11 +295,11 @@ impl Shared {
             return;
         }
         let blocked = held.join("; ");
-        tracing::error!(after = ?exit_after.after, "the stop timed out with blocked calls; exiting the process: {blocked}");
-        eprintln!(
-            "pintle: the stop timed out after {:?} with blocked calls; exiting the process: {blocked}",
-            exit_after.after
-        );
+        let after = exit_after.after;
+        report(move || {
+            eprintln!("pintle: the stop timed out after {after:?} with blocked calls; exiting the process: {blocked}");
+            tracing::error!(?after, "the stop timed out with blocked calls; exiting the process: {blocked}");
+        });
         exit(1);
     }
 }

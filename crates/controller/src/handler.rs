@@ -4,7 +4,7 @@ use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
 /// Maps an event to the keys to reconcile, like controller-runtime's `EventHandler`. `K` is the type of the keys: see
-/// [`RequestKey`](crate::RequestKey).
+/// [`RequestKey`](crate::RequestKey). A function `Fn(&ResourceEvent<T>, &mut dyn FnMut(K))` is also a handler.
 ///
 /// # Examples
 ///
@@ -31,6 +31,15 @@ pub trait Handler<T, K = ObjectKey>: Send + Sync + 'static {
     /// Calls `enqueue` with each key to reconcile. This method should return quickly, because the next events of the
     /// source wait for it.
     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K));
+}
+
+impl<T, K, F> Handler<T, K> for F
+where
+    F: Fn(&ResourceEvent<T>, &mut dyn FnMut(K)) + Send + Sync + 'static,
+{
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(K)) {
+        self(event, enqueue);
+    }
 }
 
 /// A handler that reconciles the object of the event, like controller-runtime's `EnqueueRequestForObject`.

@@ -112,6 +112,7 @@ mod order;
 mod panic;
 pub mod predicate;
 mod reconciler;
+mod report;
 mod requests;
 mod singleton;
 mod source;
@@ -133,6 +134,12 @@ pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;
 pub use singleton::Singleton;
 pub use source::{Every, Feed, Kind, Source, Trigger};
+
+/// Items for the other crates of this workspace.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::report::report;
+}
 
 // Runs the examples of the README as doc tests.
 #[cfg(doctest)]

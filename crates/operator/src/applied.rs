@@ -93,6 +93,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     by_target: HashMap<Target, Last>,
+    in_flight: HashMap<Target, InFlight>,
     /// The number of targets that existed when they were last checked.
     existed: usize,
     /// The condition types of the last applied status, and the uid of the object.
@@ -101,8 +102,8 @@ pub(crate) struct Applied {
 
 #[derive(Clone, Debug)]
 struct Last {
-    /// The digest of the configuration. `None` while an apply is in flight, and after an apply without an answer. The
-    /// server may have executed such an apply.
+    /// The digest of the configuration. `None` while an apply is in flight, after an apply without an answer, and after
+    /// concurrent applies. Then it is unknown which configuration the server has executed last.
     configuration: Option<u64>,
     uid: String,
     /// The resourceVersion of the cached object when it was last found to contain the applied configuration.
@@ -112,6 +113,20 @@ struct Last {
     /// such a field again changes nothing.
     differences: HashMap<Vec<String>, Option<u64>>,
     contention: Contention,
+}
+
+/// The applies of one target that are in flight.
+#[derive(Debug, Default)]
+struct InFlight {
+    count: usize,
+    /// Whether at least two of these applies were in flight at the same time.
+    is_concurrent: bool,
+}
+
+/// An apply in flight. Dropping this value ends the apply without an answer.
+pub(crate) struct Apply<'a> {
+    applied: &'a Mutex<Applied>,
+    target: Target,
 }
 
 /// The result of a comparison with the cached object.
@@ -184,34 +199,6 @@ impl Applied {
         self.conditions = (uid.into(), types);
     }
 
-    /// Forgets the configuration of the last apply. Call this method before a request is sent, because the server may
-    /// execute the request even if no answer arrives.
-    pub(crate) fn begin(&mut self, target: &Target) {
-        if let Some(last) = self.by_target.get_mut(target) {
-            last.configuration = None;
-        }
-    }
-
-    /// Remembers a successful apply. `encoded` is the stored object.
-    ///
-    /// Other writers may delete children, so the number of targets could grow without limit if the names of children
-    /// change. When the number of targets has doubled, this function forgets the targets for which `exists` returns
-    /// false. `exists` is called without the lock, because a read of the cache can run user code.
-    pub(crate) fn remember(
-        applied: &Mutex<Self>,
-        target: Target,
-        configuration: &Value,
-        stored: &impl Object,
-        encoded: &Value,
-        exists: impl Fn(&Target) -> bool,
-    ) {
-        let targets = lock(applied).insert(target, configuration, stored, encoded);
-        if !targets.is_empty() {
-            let existing = targets.into_iter().filter(exists).collect();
-            lock(applied).retain(&existing);
-        }
-    }
-
     /// Stores an apply. When the number of targets has doubled, returns all of them, so that the caller can check whether
     /// they still exist.
     #[must_use]
@@ -221,8 +208,9 @@ impl Applied {
         visit_differences(encoded, configuration, &mut |path, stored| {
             differences.insert(path.to_vec(), stored.map(digest));
         });
+        let is_concurrent = self.in_flight.get(&target).is_some_and(|applies| applies.is_concurrent);
         let last = Last {
-            configuration: Some(digest(configuration)),
+            configuration: (!is_concurrent).then(|| digest(configuration)),
             uid: stored.uid().into(),
             version: stored.resource_version().into(),
             differences,
@@ -242,6 +230,53 @@ impl Applied {
     /// Forgets a deleted object.
     pub(crate) fn forget(&mut self, target: &Target) {
         self.by_target.remove(target);
+    }
+}
+
+impl<'a> Apply<'a> {
+    /// Begins an apply, and forgets the configuration of the last apply. Call this method before the request is sent,
+    /// because the server may execute the request even if no answer arrives.
+    pub(crate) fn begin(applied: &'a Mutex<Applied>, target: &Target) -> Self {
+        let mut guard = lock(applied);
+        if let Some(last) = guard.by_target.get_mut(target) {
+            last.configuration = None;
+        }
+        let in_flight = guard.in_flight.entry(target.clone()).or_default();
+        in_flight.count += 1;
+        in_flight.is_concurrent |= in_flight.count > 1;
+        drop(guard);
+        Self { applied, target: target.clone() }
+    }
+
+    /// Remembers that the apply succeeded. `encoded` is the stored object.
+    ///
+    /// Other writers may delete children, so the number of targets could grow without limit if the names of children
+    /// change. When the number of targets has doubled, this method forgets the targets for which `exists` returns
+    /// false. `exists` is called without the lock, because a read of the cache can run user code.
+    pub(crate) fn succeeded(
+        self,
+        configuration: &Value,
+        stored: &impl Object,
+        encoded: &Value,
+        exists: impl Fn(&Target) -> bool,
+    ) {
+        let targets = lock(self.applied).insert(self.target.clone(), configuration, stored, encoded);
+        if !targets.is_empty() {
+            let existing = targets.into_iter().filter(exists).collect();
+            lock(self.applied).retain(&existing);
+        }
+    }
+}
+
+impl Drop for Apply<'_> {
+    fn drop(&mut self) {
+        let mut applied = lock(self.applied);
+        if let Some(in_flight) = applied.in_flight.get_mut(&self.target) {
+            in_flight.count -= 1;
+            if in_flight.count == 0 {
+                applied.in_flight.remove(&self.target);
+            }
+        }
     }
 }
 
@@ -373,10 +408,11 @@ mod tests {
 
     #[test]
     fn apply_without_an_answer_is_a_change() {
-        let mut applied = Applied::default();
+        let applied = Mutex::new(Applied::default());
         let configuration = json!({"spec": {"replicas": 1}});
-        _ = applied.insert(target(), &configuration, &object("1", "u"), &configuration);
-        applied.begin(&target());
+        succeed(Apply::begin(&applied, &target()), &configuration, "1");
+        drop(Apply::begin(&applied, &target()));
+        let mut applied = applied.into_inner().unwrap();
         for version in ["1", "2"] {
             let comparison = compared(&mut applied, &configuration, &object(version, "u"), &configuration);
             assert_eq!(comparison, Comparison::Changed);
@@ -386,6 +422,30 @@ mod tests {
         _ = applied.insert(target(), &configuration, &object("2", "u"), &configuration);
         let comparison = compared(&mut applied, &configuration, &object("2", "u"), &configuration);
         assert_eq!(comparison, Comparison::Current);
+    }
+
+    #[test]
+    fn concurrent_applies_are_followed_by_one_more_apply() {
+        let applied = Mutex::new(Applied::default());
+        let configurations = [json!({"data": {"a": "1"}}), json!({"data": {"b": "1"}})];
+        let is_current = |configuration: &Value, version: &str| {
+            let compared = lock(&applied).compare(&target(), configuration, &object(version, "u"));
+            compared == Some(Comparison::Current)
+        };
+        for lost in [0, 1] {
+            let mut applies = [Apply::begin(&applied, &target()), Apply::begin(&applied, &target())].map(Some);
+            succeed(applies[1 - lost].take().unwrap(), &configurations[1 - lost], "1");
+            assert!(!is_current(&configurations[1 - lost], "1"), "the other apply is in flight");
+            drop(applies);
+            assert!(!is_current(&configurations[1 - lost], "1"), "the server may have executed the other apply last");
+        }
+        succeed(Apply::begin(&applied, &target()), &configurations[0], "2");
+        assert!(is_current(&configurations[0], "2"));
+        assert!(lock(&applied).in_flight.is_empty());
+    }
+
+    fn succeed(apply: Apply<'_>, configuration: &Value, version: &str) {
+        apply.succeeded(configuration, &object(version, "u"), configuration, |_| true);
     }
 
     #[test]
@@ -433,7 +493,7 @@ mod tests {
                 checks.set(checks.get() + 1);
                 (number.saturating_sub(9)..=number).any(|number| *target == child(number))
             };
-            Applied::remember(&applied, child(number), &json!({}), &object("1", "u"), &json!({}), exists);
+            Apply::begin(&applied, &child(number)).succeeded(&json!({}), &object("1", "u"), &json!({}), exists);
             let targets = &lock(&applied).by_target;
             assert!(targets.len() <= UNCHECKED && targets.contains_key(&child(number)));
         }

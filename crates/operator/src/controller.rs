@@ -9,7 +9,7 @@ use std::time::Duration;
 use pintle_cluster::Cluster;
 use pintle_controller::predicate::{DesiredStateChanged, Predicate};
 use pintle_controller::{Builder as EngineBuilder, Cleanup, Concurrency, Controller as Engine, ControllerConfig};
-use pintle_controller::{EnqueueMapped, Every, Kind, Source};
+use pintle_controller::{EnqueueMapped, Every, Handler, Kind, Source};
 use pintle_leaderelect::Shard;
 use pintle_meta::{LabelSelector, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -250,6 +250,38 @@ impl<K: Resource> ControllerBuilder<K> {
         self.steps.push(Box::new(|engine, binding| {
             let others = binding.caches.open::<T>(binding.cluster, &binding.others());
             engine.watches(&others.informer, EnqueueMapped::new(map))
+        }));
+        self
+    }
+
+    /// Caches the objects of type `T`, and passes each change to a handler, which decides which keys to reconcile. For an
+    /// update, the handler sees the old and the new state, so it can compare them. If the keys depend on only one
+    /// state, use [`watches`](Self::watches).
+    ///
+    /// # Examples
+    ///
+    /// Reconcile the website of a ConfigMap only if the data of the ConfigMap has changed:
+    ///
+    /// ```
+    /// use pintle_informer::ResourceEvent;
+    /// use pintle_meta::{Object, ObjectKey};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use pintle_operator::{Action, Context, Controller, Resource, Result};
+    /// # async fn publish(_: std::sync::Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> { Ok(Action::await_change()) }
+    ///
+    /// let data_changed = |event: &ResourceEvent<ConfigMap>, enqueue: &mut dyn FnMut(ObjectKey)| match event {
+    ///     ResourceEvent::Updated { old, new } if old.data == new.data => {}
+    ///     event => enqueue(event.key()),
+    /// };
+    /// let controller = Controller::<ConfigMap>::new().watches_with(data_changed).reconcile(publish);
+    /// ```
+    pub fn watches_with<T>(mut self, handler: impl Handler<T>) -> Self
+    where
+        T: Resource + DeserializeOwned,
+    {
+        self.steps.push(Box::new(|engine, binding| {
+            let others = binding.caches.open::<T>(binding.cluster, &binding.others());
+            engine.watches(&others.informer, handler)
         }));
         self
     }

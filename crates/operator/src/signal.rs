@@ -9,6 +9,7 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use pintle_controller::__private::report;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -183,21 +184,6 @@ fn stop_or_exit(name: &'static str) {
             report(move || tracing::error!(signal = name, "{reason}: exiting at once"));
             exit(1);
         }
-    }
-}
-
-/// Runs a report on another thread, and waits for it for at most a second. A report never ends if a blocked call holds the
-/// lock of stderr or a lock of the program's logs.
-fn report(report: impl FnOnce() + Send + 'static) {
-    let (running, ended) = mpsc::channel::<()>();
-    let logs = get_default(Clone::clone);
-    let run = move || {
-        with_default(&logs, report);
-        drop(running);
-    };
-    if thread::Builder::new().name("pintle-report".into()).spawn(run).is_ok() {
-        // No message arrives. The wait ends when `running` is dropped.
-        _ = ended.recv_timeout(Duration::from_secs(1));
     }
 }
 

@@ -236,18 +236,23 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
 
-/// Runs this test program again, as a process whose reconciler blocks its thread forever.
-#[test]
-fn process_exits_after_stop_timeout_when_a_call_blocks() {
-    if env::var_os(CHILD).is_some() {
-        return block_forever();
-    }
-    let name = "blocking::process_exits_after_stop_timeout_when_a_call_blocks";
+/// Runs a test of this program again, as a process whose reconciler blocks its thread forever. Returns its stderr.
+fn run_blocked_process(name: &str) -> String {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
     let output = child.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
+    text
+}
+
+#[test]
+fn process_exits_after_stop_timeout_when_a_call_blocks() {
+    if env::var_os(CHILD).is_some() {
+        let (trigger, controller, calls) = blocking(&Door::default(), ControllerConfig::default());
+        return stop_with_a_blocked_call(&trigger, controller, calls);
+    }
+    let text = run_blocked_process("blocking::process_exits_after_stop_timeout_when_a_call_blocks");
     assert!(
         text.contains("pintle: the stop timed out")
             && text.contains("controller \"hand\"")
@@ -256,8 +261,27 @@ fn process_exits_after_stop_timeout_when_a_call_blocks() {
     );
 }
 
-fn block_forever() {
-    let (trigger, controller, calls) = blocking(&Door::default(), ControllerConfig::default());
+/// The logs of the watchdog wait for the lock of stderr.
+#[test]
+fn process_exits_when_a_blocked_call_has_locked_stderr() {
+    if env::var_os(CHILD).is_some() {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+        let (trigger, calls) = (Trigger::new(), Arc::<Mutex<Vec<String>>>::default());
+        let called = calls.clone();
+        let config = ControllerConfig { blocked_after: Duration::from_millis(20), ..ControllerConfig::default() };
+        let controller =
+            Controller::named("hand").source(trigger.clone()).config(config).reconciler(move |_: ReconcileRequest| {
+                let _lock = std::io::stderr().lock();
+                called.lock().unwrap().push("blocks".into());
+                Door::default().wait();
+                async { Ok(Action::await_change()) }
+            });
+        return stop_with_a_blocked_call(&trigger, controller, calls);
+    }
+    run_blocked_process("blocking::process_exits_when_a_blocked_call_has_locked_stderr");
+}
+
+fn stop_with_a_blocked_call(trigger: &Trigger, controller: Controller, calls: Arc<Mutex<Vec<String>>>) {
     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_millis(200), ..Default::default() };
     let manager = Manager::new().config(config).controller(controller);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

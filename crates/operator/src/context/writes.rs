@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Context;
-use crate::applied::{Applied, Comparison, Target};
+use crate::applied::{Apply, Comparison, Target};
 use crate::caches::Cached;
 use crate::shared::within_term;
 use crate::{Result, configuration, contention, own_conditions};
@@ -104,14 +104,14 @@ impl<K: Resource> Context<K> {
             // Without the uid, a re-created child would get the configuration for the old child.
             body["metadata"]["uid"] = live.uid().into();
         }
-        self.applied(|applied| applied.begin(&target));
+        let apply = Apply::begin(self.all_applied(), &target);
         let stored = self.within_term(api.patch(&target.1, &patch, &self.write_options())).await?;
         let stored = Arc::new(stored);
         cached.objects.wrote(stored.clone());
         if let (Some(live), Some(overwritten)) = (&live, overwritten) {
             self.count_revert(&target, &overwritten, &**live, &*stored);
         }
-        self.remember(target, patch, &*stored);
+        self.remember(apply, patch, &*stored);
         Ok(stored)
     }
 
@@ -144,7 +144,7 @@ impl<K: Resource> Context<K> {
     }
 
     /// Remembers an apply without the uid of its object, because the uid is only a precondition of the request.
-    fn remember<T: Resource + Serialize>(&self, target: Target, mut patch: Patch, stored: &T) {
+    fn remember<T: Resource + Serialize>(&self, apply: Apply<'_>, mut patch: Patch, stored: &T) {
         if let Patch::Apply(body) = &mut patch
             && let Some(metadata) = body["metadata"].as_object_mut()
         {
@@ -152,7 +152,7 @@ impl<K: Resource> Context<K> {
         }
         let encoded = encode(stored).unwrap_or_default();
         let exists = |target: &Target| self.shared.caches.contains(target.0, &target.1);
-        Applied::remember(self.all_applied(), target, patch.body(), stored, &encoded, exists);
+        apply.succeeded(patch.body(), stored, &encoded, exists);
     }
 
     /// Applies the status of the reconciled object with server-side apply. No request is sent if nothing would change, as for
@@ -205,7 +205,7 @@ impl<K: Resource> Context<K> {
             // Without the uid, a re-created object would get the status of the old object.
             body["metadata"]["uid"] = live.uid().into();
         }
-        self.applied(|applied| applied.begin(&target));
+        let apply = Apply::begin(self.all_applied(), &target);
         let stored = match self.within_term(api.patch_status(&target.1, &patch, &self.write_options())).await {
             Ok(stored) => Arc::new(stored),
             Err(error) if is_answer(&error, ApiError::is_object_not_found) => {
@@ -218,7 +218,7 @@ impl<K: Resource> Context<K> {
             self.count_revert(&target, &overwritten, &*live, &*stored);
         }
         self.applied(|applied| applied.remember_conditions(stored.uid(), types));
-        self.remember(target, patch, &*stored);
+        self.remember(apply, patch, &*stored);
         Ok(stored)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pintle_apiserver::faults::{Fault, Lag, Rule};
 use pintle_controller::{EnqueueMapped, ReconcileRequest, Trigger};
 use pintle_events::EventType;
+use pintle_informer::ResourceEvent;
 use pintle_meta::{ConditionStatus, DeleteOptions, ObjectKey, Patch, WriteOptions};
 use pintle_operator::{Action, Cleanup, Context, Controller, Manager, Reconciler, Result};
 use serde_json::json;
@@ -14,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-use crate::support::{ConfigMap, Running, Status, Website, World, eventually, publish, soon};
+use crate::support::{ConfigMap, Running, Status, Website, World, eventually, map, publish, soon};
 
 struct Publisher {
     cleanups: AtomicUsize,
@@ -320,5 +321,36 @@ async fn plain_controller_with_own_keys_runs_in_the_manager() {
     );
     assert_eq!(soon(called.recv()).await.as_deref(), Some("blog.example.com"));
     eventually("the other controller works, too", async || world.child("blog").await.ok()).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn watch_handler_sees_both_states_of_an_update() {
+    let world = World::with_site("blog").await;
+    let (changes, mut changed) = unbounded_channel();
+    let data_changed = move |event: &ResourceEvent<ConfigMap>, enqueue: &mut dyn FnMut(ObjectKey)| {
+        if let ResourceEvent::Updated { old, new } = event
+            && old.data != new.data
+        {
+            changes.send((old.data.clone(), new.data.clone())).unwrap();
+            enqueue(event.key());
+        }
+    };
+    let (calls, mut called) = unbounded_channel();
+    let controller = Controller::<Website>::new().watches_with(data_changed).reconcile(
+        move |_: Arc<Website>, _: Context<Website>| {
+            let sent = calls.send(());
+            async move { Ok(sent.map(|()| Action::await_change())?) }
+        },
+    );
+    let running = Running::start(world.manager().controller(controller));
+    soon(called.recv()).await.unwrap();
+    let (maps, options) = (world.cluster.namespaced::<ConfigMap>("default"), WriteOptions::default());
+    let mut stored = maps.create(&map("blog", "a", "1"), &options).await.unwrap();
+    let before = stored.data.clone();
+    stored.data.insert("a".into(), "2".into());
+    let stored = maps.update(&stored, &options).await.unwrap();
+    assert_eq!(soon(changed.recv()).await, Some((before, stored.data)));
+    soon(called.recv()).await.unwrap();
     running.stop().await.unwrap();
 }
