@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::config::ClusterConfig;
 use crate::error::Error;
+use crate::reader::Reader;
 
 /// How long a shutdown writes pending Events.
 const EVENTS: Duration = Duration::from_secs(5);
@@ -264,6 +265,20 @@ impl Cluster {
         let informer = self.inner.informers.informer_of_namespaces(namespaces, source, config);
         self.inner.informers.start();
         informer
+    }
+
+    /// Returns a reader that uses the cache of [`informer`](Self::informer), and starts this informer.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a tokio runtime.
+    pub fn reader<T: Resource + DeserializeOwned>(&self) -> Reader<T> {
+        Reader::new(self.inner.client.clone(), Some(self.informer()))
+    }
+
+    /// Returns a reader that sends a request for each read, like controller-runtime's `GetAPIReader`.
+    pub fn live_reader<T: Resource + DeserializeOwned>(&self) -> Reader<T> {
+        Reader::new(self.inner.client.clone(), None)
     }
 
     /// Returns whether both values are clones of one cluster, and so share one connection and its informers.

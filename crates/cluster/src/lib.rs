@@ -13,6 +13,7 @@
 //! # Main types
 //!
 //! - [`Cluster`] creates clients, informers, recorders and electors, which share connections and caches.
+//! - [`Reader`] reads objects from a cache or from the server.
 //! - [`ClusterConfig`] contains the connection settings, the metrics provider and the transport layer.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -22,10 +23,12 @@ mod config;
 mod error;
 #[cfg(feature = "apiserver")]
 mod plan;
+mod reader;
 
 pub use cluster::Cluster;
 pub use config::ClusterConfig;
 pub use error::Error;
+pub use reader::Reader;
 
 // Runs the example of the README as a doc test.
 #[cfg(all(doctest, feature = "apiserver"))]

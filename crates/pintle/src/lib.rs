@@ -93,12 +93,13 @@
 //! | `mgr.Add(manager.RunnableFunc(…))` | [`operator::Manager::service`]; on the leader [`leader_service`](operator::Manager::leader_service), or [`every`](operator::Manager::every) with a timer |
 //! | `cluster.New`, multicluster-runtime | [`operator::Manager::controller_in`], [`install_in`](operator::Manager::install_in) |
 //! | `mgr.Start(ctrl.SetupSignalHandler())` | [`operator::Manager::run_until_signal`], [`run`](operator::Manager::run) |
-//! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`reconcile`](operator::ControllerBuilder::reconcile) |
+//! | `NewControllerManagedBy(mgr).For(&Website{}).Owns(…).Watches(…).Complete(r)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile) |
 //! | `WithEventFilter`, `builder.WithPredicates(predicate.…)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`]. The default ignores changes of the status |
 //! | `MaxConcurrentReconciles`, `RateLimiter`, `CacheSyncTimeout` | [`operator::ControllerBuilder::concurrency`], [`config`](operator::ControllerBuilder::config). The default waits for missing kinds and clusters, and shows them in the readiness |
 //! | `Reconcile(ctx, req ctrl.Request)` | [`operator::Reconciler`]: it gets the object. [`gone`](operator::Reconciler::gone) gets the key of an object that no longer exists |
 //! | `ctrl.Result{}`, `Result{RequeueAfter: d}`, an error, `reconcile.TerminalError` | [`controller::Action::await_change`], [`requeue_after`](controller::Action::requeue_after), an error, [`controller::ReconcileError::terminal`] |
 //! | `client.Client`: `Get`, `List`; `mgr.GetAPIReader()` | [`operator::Context::get`], [`list`](operator::Context::list), [`get_in`](operator::Context::get_in); [`get_live`](operator::Context::get_live) |
+//! | `client.Reader` | [`Reader`](cluster::Reader): [`Cluster::reader`], [`Cluster::live_reader`] |
 //! | `controllerutil.CreateOrUpdate`, `client.Apply`, `Status().Update` | [`operator::Context::apply`], [`apply_status`](operator::Context::apply_status) |
 //! | `controllerutil.SetControllerReference` | done by [`operator::Context::apply`]; [`owner_reference`](operator::Context::owner_reference) |
 //! | `controllerutil.AddFinalizer`, `RemoveFinalizer` | [`operator::ControllerBuilder::cleanup`] |
@@ -157,7 +158,7 @@
 //! | `reflector`, `Store` | [`Cluster::informer`]: [`informer::SharedInformer`], and [`informer::Lister`] |
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
 //! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
-//! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
+//! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
 //! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with a [`operator::Context`]; state of your own is in a type that implements [`operator::Reconciler`] |
 //! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
 //! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |

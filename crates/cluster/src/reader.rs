@@ -1,0 +1,198 @@
+//! Reads that use a cache or the server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_informer::{InformerState, Lister, SharedInformer};
+use pintle_meta::{ApiError, InvalidKey, LabelSelector, ListOptions, NamespaceScope, Object, ObjectKey, Resource};
+use pintle_restreq::{Api, InvalidRequest, RestClient};
+use serde::de::DeserializeOwned;
+
+/// Reads the objects of one type, from the cache of an informer or from the server. With this type, one function can
+/// work with both, like a function that takes controller-runtime's `client.Reader`.
+///
+/// [`Cluster::reader`](crate::Cluster::reader) reads from the cache. Until the cache has synced, and after its informer
+/// has stopped, the reader sends a request for each read. Objects of the cache can be older than the objects on the
+/// server. [`Cluster::live_reader`](crate::Cluster::live_reader) sends a request for each read. Live reads return objects
+/// with `managedFields`, and cached reads without.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_cluster::{Cluster, Reader};
+/// use pintle_meta::{ApiError, ObjectMeta, WriteOptions, resource};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Debug, Deserialize, Serialize)]
+/// struct ConfigMap {
+///     metadata: ObjectMeta,
+/// }
+/// resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+///
+/// async fn has_settings(maps: &Reader<ConfigMap>) -> Result<bool, ApiError> {
+///     Ok(maps.get("default/settings").await?.is_some())
+/// }
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cluster = Cluster::embedded().await?;
+/// let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
+/// cluster.api().create(&map, &WriteOptions::default()).await?;
+/// assert!(has_settings(&cluster.reader()).await?);
+/// assert!(has_settings(&cluster.live_reader()).await?);
+/// # cluster.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reader<T: Object> {
+    client: RestClient,
+    informer: Option<SharedInformer<T>>,
+}
+
+impl<T: Resource + DeserializeOwned> Reader<T> {
+    pub(crate) fn new(client: RestClient, informer: Option<SharedInformer<T>>) -> Self {
+        Self { client, informer }
+    }
+
+    /// Returns whether the next read uses the cache.
+    pub fn is_cached(&self) -> bool {
+        self.cache().is_some()
+    }
+
+    /// Returns the object with this key, or `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the key is invalid or the request fails. A 404 without a `Status` is also an error, because a proxy can
+    /// send it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, because the request only reads.
+    pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<Option<Arc<T>>, ApiError> {
+        let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
+        if let Some(cache) = self.cache() {
+            return Ok(cache.get(&key));
+        }
+        match Api::<T>::all(self.client.clone()).get(key).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) if error.is_object_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the objects that match the selector, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, because the request only reads.
+    pub async fn list(&self, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError> {
+        match self.cache() {
+            Some(cache) => Ok(cache.select(selector)),
+            None => list(Api::all(self.client.clone()), selector).await,
+        }
+    }
+
+    /// Returns the objects in this namespace that match the selector, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, because the request only reads.
+    pub async fn list_in(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError>
+    where
+        T: Resource<Scope = NamespaceScope>,
+    {
+        match self.cache() {
+            Some(cache) => Ok(cache.namespace(namespace).select(selector)),
+            None => list(Api::namespaced(self.client.clone(), namespace), selector).await,
+        }
+    }
+
+    fn cache(&self) -> Option<Lister<T>> {
+        let informer = self.informer.as_ref()?;
+        let is_usable = informer.has_synced() && !matches!(informer.state(), InformerState::Stopped { .. });
+        is_usable.then(|| informer.lister())
+    }
+}
+
+async fn list<T: Object + DeserializeOwned>(api: Api<T>, selector: &LabelSelector) -> Result<Vec<Arc<T>>, ApiError> {
+    let options = ListOptions { label_selector: selector.clone(), ..ListOptions::default() };
+    Ok(api.list(&options).await?.items.into_iter().map(Arc::new).collect())
+}
+
+impl<T: Object> Clone for Reader<T> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), informer: self.informer.clone() }
+    }
+}
+
+impl<T: Object> fmt::Debug for Reader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("informer", &self.informer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "apiserver"))]
+mod tests {
+    use std::time::Duration;
+
+    use pintle_apiserver::RequestVerb;
+    use pintle_apiserver::faults::{Fault, Rule};
+    use pintle_meta::{ObjectMeta, WriteOptions, resource};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::Cluster;
+
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    struct ConfigMap {
+        metadata: ObjectMeta,
+    }
+    resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+    async fn check(maps: &Reader<ConfigMap>) {
+        let names = |maps: Vec<Arc<ConfigMap>>| maps.iter().map(|map| map.metadata.name.clone()).collect::<Vec<_>>();
+        assert_eq!(maps.get("default/a").await.unwrap().unwrap().metadata.name, "a");
+        assert!(maps.get("default/missing").await.unwrap().is_none());
+        assert!(maps.get("a/b/c").await.unwrap_err().to_string().contains("a/b/c"));
+        let mut all = names(maps.list(&"app=web".parse().unwrap()).await.unwrap());
+        all.sort();
+        assert_eq!(all, ["a", "b"]);
+        assert_eq!(names(maps.list_in("default", &"app=web".parse().unwrap()).await.unwrap()), ["a"]);
+    }
+
+    #[tokio::test]
+    async fn reads_are_the_same_from_the_cache_and_from_the_server() {
+        let cluster = Cluster::embedded().await.unwrap();
+        for (namespace, name, app) in [("default", "a", "web"), ("kube-system", "b", "web"), ("default", "c", "db")] {
+            let mut metadata = ObjectMeta::new(namespace, name);
+            metadata.labels.insert("app".into(), app.into());
+            cluster.api().create(&ConfigMap { metadata }, &WriteOptions::default()).await.unwrap();
+        }
+        let faults = cluster.server().unwrap().faults();
+        let rules = [RequestVerb::Get, RequestVerb::List]
+            .map(|verb| faults.add(Rule { verb: Some(verb), times: None, ..Rule::new(Fault::Delay(Duration::ZERO)) }));
+        let requests = || rules.iter().map(|rule| faults.hits_of(*rule)).sum::<u64>();
+        let (cached, live) = (cluster.reader::<ConfigMap>(), cluster.live_reader::<ConfigMap>());
+        assert!(!cached.is_cached(), "the informer has not synced yet");
+        check(&cached).await;
+        cluster.informer::<ConfigMap>().wait_for_sync().await.unwrap();
+        let sent = requests();
+        check(&cached).await;
+        assert!(cached.is_cached());
+        assert_eq!(requests(), sent, "cached reads send no request");
+        check(&live).await;
+        assert!(!live.is_cached());
+        assert!(requests() > sent);
+        cluster.shutdown().await;
+        assert!(!cached.is_cached(), "the informer has stopped");
+    }
+}
