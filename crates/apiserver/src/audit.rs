@@ -1,5 +1,4 @@
-//! The audit of a server. The audit stores one record for each request, with the user and the result of the request. Tests can check these
-//! records.
+//! The server's audit. The audit keeps one record per request, with the request's user and result, for assertions in tests.
 
 mod log;
 
@@ -10,48 +9,46 @@ use pintle_apimachinery::verb::RequestVerb;
 use pintle_storage::committed::Commit;
 use tokio::time::Instant;
 
-/// The record of one request. A request is recorded after the server has responded, or after the client has closed the connection without
-/// waiting for the response.
+/// The audit record of one request. The record is added after the server has
+/// responded, or after the client has disconnected without waiting for the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
     /// The time at which the request arrived.
     pub received: Instant,
-    /// The user name, after impersonation. The user name is empty if the user is unknown.
+    /// The user name, after impersonation. Empty if the user is unknown.
     pub user: String,
     /// The value of the `User-Agent` header.
     pub user_agent: String,
-    /// The verb. The verb is `None` for a request without a resource, such as `/version`.
+    /// The verb, or `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group. The string is empty for the core group.
+    /// The API group. Empty for the core group.
     pub group: String,
-    /// The plural name of the resource. The name is empty for a request without a resource.
+    /// The plural name of the resource. Empty for a request without a resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace. The namespace is empty in cluster scope and for requests across all namespaces.
+    /// The namespace. Empty for cluster-scoped objects and for requests across all namespaces.
     pub namespace: String,
-    /// The name of the object. The name is empty if the request addresses a collection.
+    /// The name of the object. Empty if the request addresses a collection.
     pub name: String,
-    /// The HTTP status. For a watch, the code is the status code at the start of the response. The code is 0 if the client closed the
-    /// connection before the server had decided on a status. A request that timed out is recorded when the server stops processing it. For
-    /// such a request, the server may send the response before it stops processing the request.
+    /// The HTTP status at the start of the response, or 0 if the client disconnected before the server had decided on a status. A request
+    /// that timed out is recorded when the server stops processing it, which may be after the server has sent the response.
     pub code: u16,
-    /// The last write that the request made, even if the response is an error. The write is `None` if the request wrote nothing. For
-    /// example, a read, a dry run, a rejected request and an update without changes do not write anything.
+    /// The request's last write, even if the response is an error. `None` if the request wrote
+    /// nothing, such as a read, a dry run, a rejected request, or an update without changes.
     pub committed: Option<Commit>,
-    /// Admission adds these audit annotations. The audit events of kube-apiserver contain the same annotations. For a pod, the annotation
-    /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces. The annotation
-    /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace sets for auditing.
+    /// The audit annotations that admission added, as in kube-apiserver's audit events. For a pod,
+    /// `pod-security.kubernetes.io/enforce-policy` names the security standard that the namespace enforces.
+    /// `pod-security.kubernetes.io/audit-violations` lists the pod's violations of the standard that the namespace audits.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The requests that a server has answered so far, in the order of the responses. Created by [`ApiServer::audit`](crate::ApiServer::audit).
-/// Each filter method keeps only matching requests.
+/// The requests that a server has answered so far, in response order. Created by [`ApiServer::audit`](crate::ApiServer::audit).
+/// Each filter method, such as [`writes`](Self::writes), keeps only matching requests.
 ///
-/// When the audit is full, it drops the oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). If requests are
-/// missing from the audit, an assertion could pass by mistake. Therefore, methods that read the records panic if a matching request may
-/// have been dropped. To avoid this panic, [accept the loss](Self::despite_loss), or keep only records [after](Self::committed_after) the
-/// last dropped request.
+/// A full audit drops its oldest requests (see [`ApiServerConfig::audit`](crate::ApiServerConfig::audit)). Missing requests could make an
+/// assertion pass by mistake. Therefore, methods that read the records panic if a matching request may have been dropped. To avoid the
+/// panic, call [`despite_loss`](Self::despite_loss), or keep only records [after](Self::committed_after) the last dropped request.
 ///
 /// # Examples
 ///
@@ -62,9 +59,9 @@ pub struct AuditRecord {
 /// use tokio::time::Instant;
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// // Here, controllers run and the term of a leader ends.
+/// Here, controllers run and a leader's term ends.
 /// let end_of_term = Instant::now();
-/// // After that, the previous leader must not write.
+/// After its term, the previous leader must not write.
 /// assert!(server.audit().writes().by_user_agent("elector-a").committed_after(end_of_term).is_empty());
 /// assert!(server.audit().by_user_agent("controller").most_lists_of_a_resource() <= 1);
 /// server.shutdown().await;
@@ -80,7 +77,7 @@ pub struct ServerAudit {
 }
 
 impl ServerAudit {
-    /// Returns the records in the order of the responses.
+    /// Returns the records in response order.
     ///
     /// # Panics
     ///
@@ -94,12 +91,12 @@ impl ServerAudit {
         &self.records
     }
 
-    /// Returns the number of requests that were dropped. All dropped requests are older than the remaining records.
+    /// Returns the number of dropped requests. All dropped requests are older than the remaining records.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Accepts that the audit is incomplete. After this call, the methods of this type do not panic because of dropped requests.
+    /// Accepts an incomplete audit. The returned audit's methods do not panic because of dropped requests.
     pub fn despite_loss(self) -> Self {
         Self { lost: 0, ..self }
     }
@@ -113,7 +110,7 @@ impl ServerAudit {
         self.records().len()
     }
 
-    /// Returns whether there are no records.
+    /// Returns `true` if there are no records.
     ///
     /// # Panics
     ///
@@ -143,7 +140,7 @@ impl ServerAudit {
         self.only(|record| record.user_agent.starts_with(prefix))
     }
 
-    /// Keeps the requests for the resource with this plural name. Requests for subresources are included.
+    /// Keeps the requests for a resource, given its plural name. Requests for subresources are included.
     pub fn of(self, group: &str, resource: &str) -> Self {
         self.only(|record| record.group == group && record.resource == resource)
     }
@@ -153,12 +150,12 @@ impl ServerAudit {
         self.complete_after(moment).only(|record| record.received > moment)
     }
 
-    /// Keeps the requests that wrote something after `moment`, regardless of when the requests arrived.
+    /// Keeps the requests that wrote something after `moment`, regardless of when they arrived.
     pub fn committed_after(self, moment: Instant) -> Self {
         self.complete_after(moment).only(|record| record.committed.is_some_and(|commit| commit.at > moment))
     }
 
-    /// Accepts the loss of records if no dropped request arrived or wrote something after `moment`.
+    /// Accepts an incomplete audit if no dropped request arrived or wrote something after `moment`.
     fn complete_after(self, moment: Instant) -> Self {
         match self.lost_until {
             Some(until) if until <= moment => self.despite_loss(),
@@ -166,8 +163,8 @@ impl ServerAudit {
         }
     }
 
-    /// Counts the list requests for each resource, and returns the greatest of these counts. Lists in different namespaces are counted
-    /// separately. Lists across all namespaces are counted separately, too. Each page of a list counts as one request.
+    /// Returns the largest number of list requests for any one resource. The lists in each namespace, and
+    /// the lists across all namespaces, are counted separately. Each page of a list counts as one request.
     ///
     /// # Panics
     ///

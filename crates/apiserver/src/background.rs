@@ -1,14 +1,14 @@
-//! The controllers that run in the server. Clients rely on the effects of these controllers as a part of the API. In a real cluster, the
-//! controllers are parts of two programs:
+//! The controllers that run in the server. Their effects are a part of the API that
+//! clients rely on. In a real cluster, the controllers belong to two programs:
 //!
-//! - kube-controller-manager: the controllers that delete the contents of deleted namespaces, collect garbage, aggregate cluster roles, and
-//!   check the types of admission policies
-//! - kube-apiserver: the controllers that maintain custom resource definitions, the Service `kubernetes`, APIServices and the status of
-//!   FlowSchemas, and that delete expired events
+//! - kube-controller-manager: empties deleted namespaces, collects garbage,
+//!   aggregates cluster roles, and checks the types of admission policies
+//! - kube-apiserver: maintains custom resource definitions, the Service `kubernetes`,
+//!   APIServices and the status of FlowSchemas, and deletes expired events
 //!
-//! Each controller has its own task, so deleting a namespace with 100,000 objects does not delay new definitions. A controller observes all
-//! changes of its resources, and records which objects it must process. A controller writes through the same functions as requests. If a
-//! controller lags too far behind, it lists its resources again.
+//! Each controller has its own task, so deleting a namespace with 100,000 objects does not delay new
+//! definitions. A controller observes all changes of its resources, records the objects to process, and writes
+//! with the same functions as requests. If a controller lags too far behind, it lists its resources again.
 
 mod api_services;
 mod definitions;
@@ -41,19 +41,19 @@ trait Controller: Send + 'static {
     /// The resources to observe. `None` means all resources.
     const RESOURCES: Option<&'static [&'static str]>;
 
-    /// Records a change. Returns whether the controller must call `work` after this change.
+    /// Records a change. Returns `true` if `work` must be called after this change.
     fn observe(&mut self, _: &Change) -> bool {
         true
     }
 
-    /// Records all existing objects. This method is called at the start, and after the controller has lagged too far behind.
+    /// Records all existing objects. Called at the start, and after the controller has lagged too far behind.
     fn resync(&mut self, _: &Registry) {}
 
-    /// Processes the recorded changes. When this method is called, the controller has already observed all changes up to the revision
-    /// `observed`, and perhaps later changes. Returns the time at which the next call is due. A change can cause an earlier call.
+    /// Processes the recorded changes. The controller has observed all changes up to the revision `observed`, and possibly later changes.
+    /// Returns the time at which the next call is due. A change can cause an earlier call.
     fn work(&mut self, registry: &Arc<Registry>, observed: u64) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Returns whether the controller has recorded changes that `work` has not tried to process yet.
+    /// Returns `true` if there are recorded changes that `work` has not tried to process yet.
     fn is_busy(&self) -> bool {
         false
     }
@@ -62,15 +62,15 @@ trait Controller: Send + 'static {
 /// The controllers of a server.
 #[derive(Debug)]
 pub(crate) struct Background {
-    /// Each element is the revision up to which the controller with this index has processed all changes.
+    /// For each controller, the revision up to which it has processed all changes.
     idle_at: Vec<watch::Receiver<u64>>,
     /// Wakes all controllers, so that they update their revisions in `idle_at`.
     wake: watch::Sender<()>,
 }
 
 impl Background {
-    /// Runs the controllers of a server that listens on `address`, until `stop` is cancelled. Waits until each controller has processed all
-    /// existing objects, or has ended. The health endpoints report controllers that have ended.
+    /// Starts the controllers of a server that listens on `address`. They run until `stop` is cancelled. Waits until each controller has
+    /// processed all existing objects or has ended. The health endpoints report controllers that have ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,
         address: SocketAddr,
@@ -105,13 +105,13 @@ impl Background {
         Self { idle_at, wake }
     }
 
-    /// Waits until the controllers have processed all writes so far, including their own writes. Dropping the future has no effect.
+    /// Waits until the controllers have processed all writes so far, including their own. Dropping the future has no effect.
     pub(crate) async fn settle(&self, db: &Db) {
         loop {
             let revision = db.revision();
             self.wake.send_replace(());
             for idle_at in &self.idle_at {
-                // The wait fails only if the server has ended. If the server has ended, all controllers have stopped.
+                // The wait fails only if the server has ended, and then all controllers have stopped.
                 if idle_at.clone().wait_for(|idle_at| *idle_at >= revision).await.is_err() {
                     return;
                 }
@@ -180,7 +180,7 @@ async fn run<C: Controller>(
     }
 }
 
-/// Passes all pending changes to the controller. Returns whether the controller has changes to process.
+/// Passes all pending changes to the controller. Returns `true` if `work` must be called.
 async fn catch_up(controller: &mut impl Controller, registry: &Registry, feed: &mut Changes) -> bool {
     let mut due = false;
     while let Some(next) = feed.try_next() {
@@ -202,12 +202,12 @@ async fn apply(controller: &mut impl Controller, registry: &Registry, next: Resu
     }
 }
 
-/// Returns the options that controllers use for their writes.
+/// Returns the options of the controllers' writes.
 fn options() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// Returns the stored objects of a resource in all namespaces.
+/// Returns a resource's objects in all namespaces.
 fn all(registry: &Registry, resource: &str) -> Run {
     registry.db.objects_of(resource, &Range::namespace(None))
 }

@@ -1,5 +1,3 @@
-//! The configuration of a server.
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -35,95 +33,89 @@ pub struct ApiServerConfig {
     pub bind: IpAddr,
     /// The port to listen on. Default: 0, so the system picks a free port.
     pub port: u16,
-    /// Whether to serve TLS. With TLS, the server generates a certificate at startup and serves HTTP/2 to clients that support it. Default:
-    /// no.
+    /// Whether to serve TLS. If `true`, the server generates a certificate at
+    /// startup and serves HTTP/2 to clients that support it. Default: `false`.
     pub tls: bool,
-    /// The path of a file that contains users and their tokens. The file has the CSV format of kube-apiserver:
-    /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have all permissions.
-    /// Other users need RBAC roles. Default: no file. If this field is `None`, every caller is an administrator.
+    /// The path of a file with users and their tokens, in kube-apiserver's CSV format:
+    /// `token,user,uid,"group1,group2"`. The server reads the file once, at startup. Members of `system:masters` have
+    /// all permissions. Other users need RBAC roles. Default: `None`, which makes every caller an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// The seed for all generated values. The generated values are names, uids, the administrator's token, and TLS keys and certificates.
-    /// Two runs with the same seed generate the same values. Default: `None`, so the values are random.
+    /// The seed for names, uids, the administrator's token, and TLS keys and certificates. Two runs
+    /// with the same seed generate the same values. Default: `None`, so the values are random.
     ///
-    /// - Fault rules with a probability also use the seed. Without a seed, the fault rules use the seed 0.
-    /// - Service account tokens contain timestamps. Therefore, the tokens are the same in each run only if [`start_time`](Self::start_time)
-    ///   is also set.
+    /// - Fault rules with a probability also use the seed, or 0 if this field is `None`.
+    /// - Service account tokens contain timestamps. To generate the same tokens in each run, also set [`start_time`](Self::start_time).
     /// - Anyone who knows the seed can derive the tokens and keys.
-    /// - If a seed is set, the TLS keys are Ed25519 keys. Browsers reject such keys. Without a seed, the TLS keys are P-256 keys.
+    /// - With a seed, the TLS keys are Ed25519 keys, which browsers reject. Without a seed, the TLS keys are P-256 keys.
     pub seed: Option<u64>,
-    /// The wall time at startup. Default: `None`. By default, the wall time is the machine's time. After startup, the wall time advances
-    /// with tokio's clock. A test can pause tokio's clock.
+    /// The server's wall time at startup. Afterwards, the wall time advances with tokio's
+    /// clock, which a test can pause. Default: `None`, which starts at the machine's time.
     pub start_time: Option<SystemTime>,
-    /// Whether the server moves long processing steps to other threads. Default: `true`. If this field is `false`, a
-    /// long step blocks the thread of the runtime. In this case, the speed of other threads does not affect the order
-    /// of the requests in a test.
+    /// Whether to offload long computations to other threads. Default: `true`. If `false`, a long computation blocks the runtime's thread,
+    /// but the order of requests in a test does not depend on the speed of other threads.
     pub offload: bool,
-    /// The interval at which a watch receives bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
+    /// The interval between a watch's bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
-    /// The maximum number of changes by which a watcher can lag behind. The server closes the stream of a watcher that lags further behind.
+    /// The number of changes by which a watcher can lag before the server closes its stream.
     /// Only changes to objects of the watched resource count. Default: 4096. Minimum: 1.
     ///
-    /// All watchers share one copy of the changes, so a slow watcher does not take extra memory. While a watcher still reads the initial
-    /// objects, the server keeps a limited number of newer changes for this watcher. If the server must drop one of these changes, it
-    /// closes the watcher's stream.
+    /// All watchers share one copy of the changes, so a slow watcher does not take extra memory. While a
+    /// watcher is still reading its initial objects, the server keeps a limited number of newer changes
+    /// for the watcher. If one of these changes must be dropped, the watcher's stream is closed.
     pub watch_buffer: usize,
-    /// The resource version of the server before its first write. Default: 1. Maximum: half of `u64::MAX`.
+    /// The server's resource version before its first write. Default: 1. Maximum: half of `u64::MAX`.
     ///
-    /// If this server replaces an earlier server, this version must be higher than all versions that the earlier server returned. Clients
-    /// of the earlier server then receive the error that their resource versions are too old, and they list again. If this version is too
-    /// low, a client can start a watch at a version that the new server has not reached. Such a watch receives no events until the server
-    /// has passed the version.
+    /// If the server replaces an earlier server, `first_revision` must be higher than every version that the earlier server returned. The
+    /// earlier server's clients then receive an "expired" error and list again. With a lower value, a client can start a watch at a version
+    /// that the new server has not reached. The watch receives no events until the server passes the version.
     pub first_revision: u64,
-    /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write also removes up to a thousand
-    /// changes that are more than five minutes old. The server always keeps the last change of each resource. A watch or a list at a
-    /// resource version fails if the server has dropped changes that were made after this version.
+    /// The maximum number of changes that the server keeps for each resource. Default: 100 000. Each write
+    /// also removes up to a thousand changes that are more than five minutes old, but never a resource's
+    /// last change. A watch or a list at a resource version fails if a later change has been dropped.
     pub history: usize,
-    /// The approximate memory limit in bytes for the changes that the server keeps for all resources together. Default: 256 MiB. If the
-    /// limit is exceeded, the server drops the oldest changes first. If a watch has not read a dropped change yet, the server closes the
-    /// stream of this watch. The server always keeps the last change of each resource.
+    /// The approximate memory limit, in bytes, for the changes that the server keeps for all resources
+    /// together. Default: 256 MiB. Over the limit, the server drops the oldest changes first, but
+    /// never a resource's last change. A watch that has not yet read a dropped change is closed.
     ///
-    /// A separate cache stores objects in encodings other than JSON. The limit of this cache is half of the limit in this field. These
-    /// encodings are protobuf, objects that are reduced to their metadata, and table rows. The cache contains current and past objects.
-    /// When the cache is full, it evicts encodings that have been used only once. If the server needs an evicted encoding later, it encodes
-    /// the object again. For a list in protobuf, the server encodes each evicted object twice, because the length of the list precedes the
-    /// objects in the response body.
+    /// A separate cache, limited to half of `history_bytes`, stores current and past objects in other encodings
+    /// than JSON: protobuf, metadata only, and table rows. A full cache first evicts encodings that have been used
+    /// only once. Evicted encodings are created again when they are needed. For a list in protobuf, the server
+    /// encodes each evicted object twice, because the list's length precedes the objects in the response body.
     pub history_bytes: usize,
-    /// The approximate memory limit in bytes for all request bodies that the server is receiving or processing. Default: 256 MiB. For
-    /// bodies of at most 64 KiB, an additional eighth of this limit is reserved.
+    /// The approximate memory limit, in bytes, for all request bodies that the server is receiving or processing.
+    /// Default: 256 MiB. An additional eighth of this limit is reserved for bodies of at most 64 KiB.
     ///
-    /// If the limit is exceeded, the server aborts the oldest incomplete body that is larger than 64 KiB. The client of the aborted request
+    /// Over the limit, the server aborts the oldest incomplete body that is larger than 64 KiB. The client
     /// receives status 429 and should retry after one second. A single body may have at most 3 MiB.
     pub body_bytes: usize,
-    /// The maximum number of connections. Default: 16 384. Minimum: 1. At startup, the server reduces this number if it exceeds half of the
-    /// maximum number of files that the process may open. The other half remains available to other parts of the process. When the limit is
-    /// reached, new clients wait until a connection closes.
+    /// The maximum number of connections. Default: 16 384. Minimum: 1. The server lowers the maximum
+    /// to half of the process's open file limit at startup, so that other parts of the process can
+    /// open files. When the maximum is reached, new clients wait until a connection closes.
     pub connections: usize,
-    /// The optional controllers to run. Default: all. The controllers for custom resource definitions and for the Service `kubernetes`
-    /// always run, regardless of this field.
+    /// The optional controllers to run. Default: all. The controllers for
+    /// custom resource definitions and for the Service `kubernetes` always run.
     pub controllers: Controllers,
-    /// Whether to serve coordinated leader election, like a kube-apiserver that enables the feature gate `CoordinatedLeaderElection` and
-    /// the API version `coordination.k8s.io/v1beta1`. Default: no, as in kube-apiserver. If the feature is enabled, the server serves
-    /// LeaseCandidates, and leases keep `strategy` and `preferredHolder`. The server does not assign leases to candidates, because this is
-    /// the task of a controller.
+    /// Whether to serve coordinated leader election, like a kube-apiserver with the feature gate `CoordinatedLeaderElection` and the API
+    /// version `coordination.k8s.io/v1beta1`. Default: `false`, as in kube-apiserver. If `true`, the server serves LeaseCandidates, and
+    /// Leases keep `strategy` and `preferredHolder`. Assigning Leases to candidates is left to a controller.
     pub coordinated_leader_election: bool,
-    /// The addresses of Services, by `namespace/name:port`. The server has no pod network. If the client configuration of a webhook names a
-    /// Service, the server connects to this address instead. The certificate must be valid for `name.namespace.svc`. Default: no addresses.
-    /// A webhook whose Service has no address is not called, and the responses contain a warning.
+    /// The addresses of Services, keyed by `namespace/name:port`. Default: empty. The server has no pod network, so it connects to these
+    /// addresses when a webhook's client configuration names a Service. The certificate must be valid for `name.namespace.svc`. If a
+    /// Service has no address, its webhooks are not called, and responses contain a warning.
     pub services: BTreeMap<String, SocketAddr>,
-    /// Whether the server runs on a separate thread that has its own runtime. Default: no. By default, the server runs on the runtime that
-    /// starts it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
+    /// Whether the server runs on a separate thread with its own runtime. Default: `false`, so the server runs on the runtime that starts
+    /// it. On a shared runtime, the server yields to other tasks every few milliseconds, even while it processes long lists or large
     /// bodies. On a separate thread, the server does not delay other tasks, but each request needs two thread switches.
     ///
-    /// On a separate thread, the server uses the machine's clock. If a test pauses or advances tokio's clock, the timestamps and deadlines
-    /// of such a server do not change. [The audit](crate::ApiServer::audit) also uses the machine's clock.
+    /// On a separate thread, the server and its [audit](crate::ApiServer::audit) use the machine's clock.
+    /// Pausing or advancing tokio's clock in a test does not affect the server's timestamps and deadlines.
     ///
-    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle. The clock ignores the server's separate
-    /// thread, so it also jumps while this thread works. An [in-process](crate::ApiServer::in_process) request prevents this jump until its
-    /// response is complete, unless the request is a watch. A request over a socket does not prevent the jump, so the client's deadlines
-    /// can expire immediately.
+    /// A paused tokio clock jumps to the next timer when all threads of its runtime are idle, even if the server's separate thread is
+    /// working. An [in-process](crate::ApiServer::in_process) request other than a watch prevents this jump until its response is complete.
+    /// A request over a socket does not prevent the jump, so the client's deadlines can expire immediately.
     pub own_thread: bool,
-    /// The maximum number of requests that [the audit](crate::ApiServer::audit) keeps. Default: 10 000. The audit keeps fewer requests if
-    /// the records would take more than 32 MiB.
+    /// The maximum number of requests in [the audit](crate::ApiServer::audit). Default: 10
+    /// 000. The audit keeps fewer requests if their records would take more than 32 MiB.
     pub audit: usize,
 }
 
@@ -153,23 +145,21 @@ impl Default for ApiServerConfig {
     }
 }
 
-/// The optional controllers of a server. Each field switches one controller on or off.
+/// The optional controllers of a server. All of them run by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
     /// Whether the garbage collector deletes the dependents of deleted owners.
     pub garbage: bool,
-    /// Whether a controller deletes the objects in deleted namespaces.
+    /// Whether a controller empties deleted namespaces.
     pub namespaces: bool,
-    /// Whether a controller aggregates cluster roles.
+    /// Whether a controller aggregates cluster roles, as kube-controller-manager does.
     pub roles: bool,
-    /// Whether a controller writes the status of ValidatingAdmissionPolicies. The status contains the warnings of the type check, and the
-    /// generation of the policy at the time of the check.
+    /// Whether a controller writes the status of ValidatingAdmissionPolicies: the warnings of the type check and the checked generation.
     pub policies: bool,
 }
 
 impl Controllers {
-    /// The configuration without optional controllers. A server with this configuration behaves like a kube-apiserver without
-    /// kube-controller-manager.
+    /// Disables all optional controllers. The server then behaves like a kube-apiserver without kube-controller-manager.
     pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false, policies: false };
 }
 

@@ -12,15 +12,15 @@ use offline::{Defined, Offline, Sample};
 pub use pintle_apiextensions::RuleCost;
 pub use rejection::Rejection;
 
-/// Checks which custom resources a CustomResourceDefinition accepts. The checks work without a server, a runtime or a socket.
+/// Checks which custom resources a CustomResourceDefinition accepts, without a server, a runtime or a socket.
 ///
-/// A check uses the same code as the embedded server, so the results and messages of a check are the same as in kube-apiserver. A check
-/// prunes the object, adds the defaults, and validates field names strictly. A check also validates the metadata, checks the object against
-/// the schema, and evaluates the CEL rules with their cost limits.
+/// The checker uses the embedded server's code, so results and messages are the same as in
+/// kube-apiserver. A check prunes the object, adds defaults and validates field names strictly. It
+/// also validates the metadata, applies the schema, and evaluates CEL rules with their cost limits.
 ///
-/// A manifest is a YAML text, or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
+/// A manifest is a YAML text or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
 ///
-/// - Without `apiVersion` and `kind`, the manifest has the kind and the storage version of the definition.
+/// - Without `apiVersion` and `kind`, the definition's kind and storage version apply.
 /// - Without `metadata.name` and `metadata.generateName`, the name is `sample`.
 /// - Without `metadata.namespace`, the namespace is `default`. All namespaces exist.
 ///
@@ -61,7 +61,7 @@ pub use rejection::Rejection;
 #[derive(Debug)]
 pub struct CrdChecker {
     offline: Offline,
-    /// The definitions in the order in which they were added.
+    /// The definitions, in the order in which they were added.
     definitions: Vec<Defined>,
 }
 
@@ -69,15 +69,15 @@ pub struct CrdChecker {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckedObject {
-    /// The object as the server would return it, after pruning and with its defaults.
+    /// The object as the server would return it, after pruning and defaulting.
     pub object: serde_json::Value,
-    /// The warnings that the server would send for the request.
+    /// The warnings in the server's response.
     pub warnings: Vec<String>,
 }
 
 impl CrdChecker {
-    /// Checks a CustomResourceDefinition and creates a checker that uses it. The definition is a YAML text, or a value that serializes to a
-    /// definition, such as `Website::crd()`.
+    /// Checks a CustomResourceDefinition and creates a checker for it. The definition is
+    /// a YAML text or a value that serializes to a definition, such as `Website::crd()`.
     ///
     /// # Errors
     ///
@@ -88,12 +88,12 @@ impl CrdChecker {
         Ok(checker)
     }
 
-    /// Adds another definition. The new definition replaces an earlier definition with the same name. After this call, manifests without a
-    /// kind have the kind of this definition.
+    /// Adds another definition, which replaces any earlier definition with the same
+    /// name. Afterwards, manifests without a kind have the kind of this definition.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// The errors are the same as for [`new`](Self::new).
     pub fn add(&mut self, definition: impl Serialize) -> Result<(), Rejection> {
         let defined = self.offline.define(Sample::new(definition)?)?;
         self.definitions.retain(|known| known.name != defined.name);
@@ -106,42 +106,41 @@ impl CrdChecker {
         self.definitions.iter().flat_map(|definition| &definition.rules)
     }
 
-    /// Returns the warnings that the server would send for the definitions.
+    /// Returns the server's warnings about the definitions.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.definitions.iter().flat_map(|definition| &definition.warnings).map(String::as_str)
     }
 
-    /// Returns the object that the server would create.
+    /// Returns the object that the server would store for a create request.
     ///
     /// # Errors
     ///
-    /// Returns an error if the manifest cannot be read, or if the server would reject the object.
+    /// Returns an error if the manifest cannot be read or the server would reject the object.
     pub fn create(&self, manifest: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.create(self.offline.completed(Sample::new(manifest)?))
     }
 
-    /// Returns the object after an update from `old` to `new`. Transition rules can access `old` as `oldSelf`. If `new` has no name, it
-    /// gets the name of `old`.
+    /// Returns the object after an update from `old` to `new`. Transition rules
+    /// can access `old` as `oldSelf`. If `new` has no name, it gets `old`'s name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server would reject the object `old` or the update.
+    /// Returns an error if the server would reject `old` or the update.
     pub fn update(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, false)
     }
 
-    /// Returns the object after an update of its subresource `status`. The update ignores changes outside of `status`. The check uses the
-    /// status of `old` unchanged. The check does not add defaults to this status and does not validate the status.
-    ///
+    /// Returns the object after an update of its `status` subresource from `old` to `new`. The update ignores
+    /// changes outside of `status`. The status of `old` is used unchanged, without defaults and validation.
     /// # Errors
     ///
-    /// Returns an error if the server would reject the update, or the object `old` without its status. If the definition has no subresource
-    /// `status`, this method returns an error, too.
+    /// Returns an error if the definition has no `status` subresource. Also returns
+    /// an error if the server would reject the update, or `old` without its status.
     pub fn update_status(&self, old: impl Serialize, new: impl Serialize) -> Result<CheckedObject, Rejection> {
         self.offline.update(Sample::new(old)?, Sample::new(new)?, true)
     }
 
-    /// Asserts that the server would accept the creation of the object.
+    /// Asserts that the server would accept a create request for the object.
     ///
     /// # Panics
     ///
@@ -153,11 +152,11 @@ impl CrdChecker {
         }
     }
 
-    /// Asserts that the server would reject the creation of the object with an error that contains `message`.
+    /// Asserts that the server would reject a create request for the object with an error that contains `message`.
     ///
     /// # Panics
     ///
-    /// Panics if the server would accept the object, or if the server's error would not contain `message`.
+    /// Panics if the server would accept the object, or if the error would not contain `message`.
     #[track_caller]
     pub fn assert_rejects(&self, manifest: impl Serialize, message: &str) {
         expect(self.create(manifest), message);
@@ -167,7 +166,7 @@ impl CrdChecker {
     ///
     /// # Panics
     ///
-    /// Panics with the server's error if the server would reject the object `old` or the update.
+    /// Panics with the server's error if the server would reject `old` or the update.
     #[track_caller]
     pub fn assert_accepts_update(&self, old: impl Serialize, new: impl Serialize) {
         if let Err(rejection) = self.update(old, new) {
@@ -179,8 +178,8 @@ impl CrdChecker {
     ///
     /// # Panics
     ///
-    /// Panics if the server would accept the update, or if the server's error would not contain `message`. This method also panics if the
-    /// server would already reject the object `old`.
+    /// Panics if the server would accept the update, or if the error would
+    /// not contain `message`. Also panics if the server would reject `old`.
     #[track_caller]
     pub fn assert_rejects_update(&self, old: impl Serialize + Clone, new: impl Serialize, message: &str) {
         self.assert_accepts(old.clone());

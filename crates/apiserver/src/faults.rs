@@ -17,8 +17,8 @@ use self::rule::Armed;
 #[derive(Debug)]
 pub struct Faults {
     inner: Mutex<ArmedRules>,
-    /// The clock of this runtime determines when fault rules become active and when they expire. If no runtime is set, a rule uses the
-    /// clock of the thread that calls `add`.
+    /// The runtime whose clock determines when fault rules become active and
+    /// expire. If unset, a rule uses the clock of the thread that calls `add`.
     runtime: OnceLock<Handle>,
 }
 
@@ -26,7 +26,7 @@ pub struct Faults {
 struct ArmedRules {
     rules: Vec<Armed>,
     seed: u64,
-    /// The number of times that each fault rule has fired. The number in a rule's [`RuleId`] is the index of the rule in this list.
+    /// The number of times that each fault rule has fired, indexed by the number in its [`RuleId`].
     hits: Vec<u64>,
 }
 
@@ -34,10 +34,9 @@ struct ArmedRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId(usize);
 
-/// Fault rules compare their conditions with these attributes of a request.
+/// The request attributes that fault rules can match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
-    /// The verb. If the request has no resource, the verb is `None`.
     pub(crate) verb: Option<RequestVerb>,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
@@ -46,30 +45,30 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
     pub(crate) user: &'a str,
     pub(crate) user_agent: &'a str,
-    /// The `resourceVersion` of a read. The version is empty if a read requests the newest state.
+    /// The `resourceVersion` of a read. Empty if the read requests the newest state.
     pub(crate) version: &'a str,
 }
 
-/// The effects that the fault rules have on a request. The rules are applied before the server processes the request.
+/// The effects of the fault rules on a request, determined before the server processes the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Before {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
-    /// The server first processes the request, and then sends this answer instead of the real response.
+    /// An answer that replaces the real response after the server has processed the request.
     pub(crate) lose_answer: Option<Answer>,
-    /// The server reads from this view of the store.
+    /// The view of the store that the server reads from.
     pub(crate) view: Option<View>,
 }
 
-/// A view of the store. The view can show a state that is older than the newest state.
+/// A view of the store, which can be older than the newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// The view always shows the state of the store at this revision.
+    /// Always shows the state at this revision.
     At(u64),
     Behind(Lag),
 }
 
-/// Describes how a [`Fault::Lag`] rule affects one watch.
+/// The effect of a [`Fault::Lag`] rule on one watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Lagging {
     pub(crate) lag: Lag,
@@ -78,12 +77,12 @@ pub(crate) struct Lagging {
 }
 
 impl Lagging {
-    /// Returns whether the lag of the watch has ended.
+    /// Returns `true` if the watch no longer lags.
     pub(crate) fn is_over(&self) -> bool {
         self.lifted.is_cancelled() || self.until.is_some_and(|until| until <= Instant::now())
     }
 
-    /// Waits until the lag of the watch ends.
+    /// Waits until the watch no longer lags.
     pub(crate) async fn end(&self) {
         match self.until {
             Some(until) => {
@@ -94,16 +93,16 @@ impl Lagging {
     }
 }
 
-/// Describes how a rule affects one watch.
+/// The effect of a fault rule on one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchFault {
-    /// The watch starts with the error that its revision has expired.
+    /// The watch starts with an error that its revision has expired.
     Expired,
     /// The connection is closed after the watch has sent this many frames.
     CutAfter(u32),
     /// After this many frames, the connection is closed in the middle of the next frame.
     CutMidFrame(u32),
-    /// After this many frames, the watch does not send anything.
+    /// The watch sends nothing after this many frames.
     SilentAfter(u32),
 }
 
@@ -112,53 +111,52 @@ impl Faults {
         Self { inner: Mutex::new(ArmedRules { rules: Vec::new(), seed, hits: Vec::new() }), runtime: OnceLock::new() }
     }
 
-    /// From this call on, all rules measure time with the clock of this runtime. Later calls of this method have no effect.
+    /// Makes all rules measure time with the clock of `runtime`. Only the first call has an effect.
     pub(crate) fn use_clock_of(&self, runtime: Handle) {
         self.runtime.get_or_init(|| runtime);
     }
 
-    /// Adds a rule. The server applies the rules in the order in which they were added.
+    /// Adds a rule. Rules are applied in the order in which they were added.
     pub fn add(&self, rule: Rule) -> RuleId {
         let _runtime = self.runtime.get().map(Handle::enter);
         let mut inner = self.lock();
         let id = RuleId(inner.hits.len());
         inner.hits.push(0);
-        // Each rule has a separate random source, so one rule does not influence the random choices of another rule.
+        // Each rule has its own random source, so one rule does not influence the random choices of another rule.
         let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
         inner.rules.push(Armed::new(id, rule, random));
         id
     }
 
-    /// Removes a rule. The watches that lag because of this rule send their delayed events immediately. A delayed event is lost if it is no
-    /// longer in the history.
+    /// Removes a rule. Watches that lag because of the rule send their delayed
+    /// events immediately, except for events that are no longer in the history.
     pub fn remove(&self, rule: RuleId) {
         self.lock().rules.retain(|armed| armed.id != rule);
     }
 
-    /// Removes all rules. All lagging watches send their delayed events immediately. A delayed event is lost if it is no longer in the
-    /// history.
+    /// Removes all rules. All lagging watches send their delayed events immediately, except for events that are no longer in the history.
     pub fn clear(&self) {
         self.lock().rules.clear();
     }
 
-    /// Returns how many times the rules have fired so far, in total.
+    /// Returns how many times all rules have fired so far, in total.
     pub fn hits(&self) -> u64 {
         self.lock().hits.iter().sum()
     }
 
-    /// Returns the number of times that this rule has fired so far. The number remains available after the rule was removed.
+    /// Returns how many times `rule` has fired so far, even if it was removed.
     pub fn hits_of(&self, rule: RuleId) -> u64 {
         self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
-    /// Returns whether a rule can match create requests by the name of the object. If the result is false, the caller need not read the
-    /// object name from the body.
+    /// Returns `true` if a rule can match create requests by object name.
+    /// Otherwise, the caller need not read the object name from the body.
     pub(crate) fn needs_create_names(&self) -> bool {
         let is_relevant = |rule: &Rule| rule.name.is_some() && rule.verb.is_none_or(|verb| verb == RequestVerb::Create);
         self.lock().rules.iter().any(|armed| is_relevant(&armed.rule))
     }
 
-    /// Applies the rules to a request before the server processes it.
+    /// Applies the rules that take effect before the server processes the request.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
@@ -185,8 +183,8 @@ impl Faults {
         before
     }
 
-    /// Applies the rules to a watch that starts. At most one rule with the fault [`Fault::Lag`] fires. Of the rules that cut or silence the
-    /// watch, at most one fires.
+    /// Applies the rules to a new watch. At most one [`Fault::Lag`] rule
+    /// fires, and at most one rule that expires, cuts or silences the watch.
     pub(crate) fn watch(&self, request: &Request<'_>) -> (Option<WatchFault>, Option<Lagging>) {
         let mut inner = self.lock();
         let ArmedRules { rules, hits, .. } = &mut *inner;

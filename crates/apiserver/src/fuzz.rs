@@ -1,5 +1,5 @@
-//! Fuzz targets. The programs in `crates/fuzz/` call these functions, and so do the tests in this file. Each function panics if an
-//! invariant is violated.
+//! Fuzz targets, called by the programs in `crates/fuzz/` and by the
+//! tests in this file. Each function panics if an invariant is violated.
 
 #![allow(clippy::unwrap_used, reason = "a fuzz target reports a violation by a panic")]
 
@@ -14,12 +14,12 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Decodes a continue token, encodes the decoded value, and decodes the encoded value again. Panics if the two decoded values differ.
+/// Decodes a continue token, encodes the value, and decodes the result again. Panics if the decoded values differ.
 pub fn continue_token(bytes: &[u8]) {
     pintle_storage::continue_token::fuzz(&text(bytes));
 }
 
-/// Evaluates a JSONPath. The first line of the input is the JSONPath, and the remaining lines are the JSON value.
+/// Evaluates a JSONPath. The input contains the JSONPath on its first line, and the JSON value on the remaining lines.
 pub fn json_path(bytes: &[u8]) {
     let text = text(bytes);
     let (path, json) = text.split_once('\n').unwrap_or((&text, "null"));
@@ -30,13 +30,12 @@ pub fn json_path(bytes: &[u8]) {
     }
 }
 
-/// Parses a certificate request from the DER encoding and from the PEM encoding.
+/// Parses a certificate request, as DER and as PEM.
 pub fn certificate_request(bytes: &[u8]) {
     pintle_builtin::fuzz_certification_request(bytes);
 }
 
-/// Parses the path, the query and the `Accept` header of a request. The input contains the path, the query and the
-/// header on separate lines.
+/// Parses a request's path, query and `Accept` header, from separate lines of the input.
 pub fn request_head(bytes: &[u8]) {
     let text = text(bytes);
     let mut lines = text.splitn(3, '\n');
@@ -50,7 +49,7 @@ pub fn request_head(bytes: &[u8]) {
     }
 }
 
-/// Reads the header blocks of an HTTP/2 connection. Panics if the result depends on the positions at which the bytes are split.
+/// Reads an HTTP/2 connection's header blocks. Panics if the result depends on where the bytes are split.
 pub fn header_blocks(bytes: &[u8]) {
     pintle_serving::header_blocks::fuzz(bytes);
 }

@@ -1,8 +1,8 @@
-//! The HTTP layer. The HTTP layer creates a response from the head and the body of a request.
+//! The HTTP layer. It turns a request into a response.
 //!
-//! [`respond`] applies the checks in kube-apiserver's order, because the response contains only the first failure. This order is: path,
-//! `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and size of the body, options, decoding.
-//! After these checks, the [`registry`](crate::registry) executes the request.
+//! [`respond`] checks a request in kube-apiserver's order, because the response reports only the first failure:
+//! path, `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and
+//! body size, options, decoding. After these checks, the [`registry`](crate::registry) executes the request.
 
 mod api_groups;
 mod body;
@@ -50,36 +50,35 @@ use crate::faults::{self, Answer, View};
 use crate::metrics::{self, RequestLabels};
 use crate::registry::Registry;
 
-/// The state of one request while the server processes it.
+/// The state of one request in progress.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
-    /// The path and the query of the request, spelled as the client sent them.
+    /// The request's path and query, spelled as the client sent them.
     uri: Uri,
     pub(crate) headers: http::HeaderMap,
     pub(crate) requester: Requester,
-    /// The flow schema and the priority level of the request. The flow is `None` until the user is known.
+    /// The request's flow schema and priority level. `None` until the user is known.
     flow: Option<pintle_authz::Flow>,
-    /// The verb of the request, if the request is for a resource.
+    /// The request's verb, if the request is for a resource.
     verb: Option<Verb>,
     target: ResourcePath,
-    /// The name of the object. RBAC and fault rules use this name. For a list or watch, this is the name that the field selector of the
-    /// request selects.
+    /// The object name for RBAC and fault rules. For a list or watch, the name that the field selector selects.
     object: String,
-    /// The view of the store from which the request reads. The view is `None` unless a fault rule selects one.
+    /// The view of the store that the request reads from. `None` unless a fault rule selects one.
     view: Option<View>,
-    /// Warnings for the client. The warnings are sent with every response, even if the request fails.
+    /// Warnings for the client, which are sent with every response, including errors.
     pub(crate) warnings: Vec<String>,
-    /// The size in bytes of the stored object that the request changes. The size is zero if there is no stored object.
+    /// The size in bytes of the stored object that the request changes, or zero.
     weight: usize,
-    /// The cost of validating an object against the kind's schema. The unit of cost is the time to process one byte of a body.
+    /// The cost of validating an object against the kind's schema. One unit is the time to process one byte of a body.
     schema_weight: usize,
-    /// The memory budget that the bodies of all requests share.
+    /// The memory budget shared by all request bodies.
     bodies: Arc<BodyBudget>,
     /// The connection to the client, if the client requests an upgrade.
     upgrade: Option<OnUpgrade>,
-    /// After a response with status 101, the connection switches to this protocol.
+    /// The protocol of the connection after a response with status 101.
     socket: Option<Socket>,
 }
 
@@ -108,7 +107,7 @@ impl Call {
         (call, incoming)
     }
 
-    /// Returns a header as text. Returns the value of a header. The result is empty if the header is absent or is not valid text.
+    /// Returns a header's value. Returns an empty string if the header is absent or not valid text.
     pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -117,7 +116,7 @@ impl Call {
         self.header(USER_AGENT)
     }
 
-    /// Returns the metric labels of the request. Returns `None` if the path is unknown.
+    /// Returns the request's metric labels. Returns `None` if the path is unknown.
     fn labels(&self) -> Option<RequestLabels> {
         let ResourcePath { group, version, resource, subresource, namespace, name, .. } = &self.target;
         let Some(verb) = self.verb else {
@@ -142,12 +141,12 @@ impl Call {
     }
 }
 
-/// The server must have sent the whole response before this deadline. The deadline also applies if the client does not read the response.
+/// The deadline for sending the whole response, even if the client does not read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deadline {
     /// The deadline of an ordinary request. Watches and other streams have no such deadline.
     Request(Instant),
-    /// The time at which the watch must end.
+    /// The time at which a watch must end.
     Watch(Instant),
 }
 
@@ -159,17 +158,17 @@ impl Deadline {
     }
 }
 
-/// Serves one request and returns the response. If the connection is upgraded to a WebSocket, the result also contains a [`Socket`]. The
-/// caller must run this socket on the connection. This function never fails, because errors are sent as responses.
+/// Serves one request and returns the response. Errors are returned as responses. If the connection is upgraded
+/// to a WebSocket, the result also contains a [`Socket`], which the caller must run on the connection.
 ///
-/// The response is ready no later than at the deadline. If offloaded code is still running at the deadline, this code continues to its end.
-/// However, the code no longer writes to the store.
+/// The response is ready no later than at the deadline. Offloaded code that is still
+/// running at the deadline continues to run, but no longer writes to the store.
 ///
-/// If the response has a deadline, this function calls `deadline` with it.
+/// Calls `deadline` with the response's deadline, if it has one.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each write of the request is either complete or has no effect.
+/// If the future is dropped, each of the request's writes is either complete or has no effect.
 pub(crate) async fn respond(
     registry: Arc<Registry>,
     request: Request<Incoming>,
@@ -202,18 +201,16 @@ pub(crate) async fn respond(
     }
 }
 
-/// The server still needs these values after it has started to send the response.
+/// The state that is still needed after the server has started to send the response.
 struct Ongoing {
-    /// The guard that writes the audit record of the request. The caller must record in this guard whether the response was completed
-    /// before the deadline.
+    /// Writes the request's audit record. The caller must record here whether the response was completed before the deadline.
     audited: AuditGuard,
-    /// The WebSocket that must run on the upgraded connection.
+    /// The WebSocket to run on the upgraded connection.
     socket: Option<Socket>,
-    /// The time at which the watch ends. The time is set only if the response is a watch whose body sends the frames.
+    /// The end of a watch whose body sends the frames. `None` for all other responses.
     ends: Option<Instant>,
 }
 
-/// Serves a request and returns the response.
 async fn answer(
     mut audited: AuditGuard,
     info: Outcome<RequestInfo>,
@@ -248,7 +245,7 @@ async fn answer(
     (response, Ongoing { audited, socket: None, ends })
 }
 
-/// Converts the objects of the reply, if a webhook converts their kind.
+/// Converts the reply's objects, if their kind has a conversion webhook.
 async fn converted(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Reply> {
     Ok(match reply {
         Reply::Object { code, kind, object, format } => {
@@ -263,8 +260,7 @@ async fn converted(registry: &Registry, call: &Call, reply: Reply) -> Outcome<Re
     })
 }
 
-/// A guard that writes the metrics and the audit record of a request when it is dropped. The guard is also dropped if the future of the
-/// request is dropped before the response.
+/// Writes the request's metrics and audit record when dropped, even if the request's future is dropped before the response.
 struct AuditGuard {
     registry: Arc<Registry>,
     call: Call,
@@ -308,17 +304,15 @@ impl Drop for AuditGuard {
     }
 }
 
-/// The request target, the verb and the time limit of a request.
 struct RequestInfo {
     target: Target,
     verb: Option<Verb>,
-    /// The time limit. The limit is `None` for watches and other streams.
+    /// The timeout. `None` for watches and other streams.
     limit: Option<Duration>,
 }
 
 impl RequestInfo {
-    /// Reads the request info from the path, the method and the query. This function also stores the verb, the request target and the
-    /// object name in `call`.
+    /// Reads the request info from the path, the method and the query. Also stores the verb, the target and the object name in `call`.
     fn of(call: &mut Call) -> Outcome<Self> {
         let target = match Target::parse(&call.path) {
             Target::Undeterminable => return Err(undeterminable(&call.uri)),
@@ -345,8 +339,8 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     let request_body = match verb {
         Some(Verb::Create) if call.object.is_empty() && registry.faults.needs_create_names() => {
             let body = body::receive(call, incoming).await?;
-            // `read` returns the bytes together with a permit to process them. Drop both immediately. If the permit were kept, a fault that
-            // delays the request would also delay the release of the permit.
+            // `read` returns the bytes with a permit to process them. Drop both immediately.
+            // Otherwise, a fault that delays the request would also hold the permit.
             let bytes = body::read(call, RequestBody::Received(body.clone())).await?;
             call.object = decode::name(bytes, call.header(CONTENT_TYPE));
             RequestBody::Received(body)
@@ -372,7 +366,7 @@ async fn serve(registry: &Arc<Registry>, call: &mut Call, info: &RequestInfo, in
     }
 }
 
-/// Returns the error that kube-apiserver sends for a path that ends with `/watch`.
+/// Returns kube-apiserver's error for a path that ends with `/watch`.
 fn undeterminable(uri: &Uri) -> Failure {
     let url = uri.path_and_query().map_or("", PathAndQuery::as_str);
     let why = format!("failed to create RequestInfo: unable to determine kind and namespace from url, {url}");
@@ -388,7 +382,7 @@ fn metrics_text(registry: &Registry) -> Reply {
     Reply::Raw { code: 200, headers, body: registry.metrics.text(version.text("/gitVersion")).into() }
 }
 
-/// Serves requests for paths that do not name a resource, such as health and discovery.
+/// Serves non-resource requests, such as health and discovery.
 async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     if let Some(reply) = healthz::serve(registry, call, parts) {
         return Ok(reply);
@@ -408,7 +402,7 @@ async fn serve_non_resource(registry: &Arc<Registry>, call: &Call, parts: &[Stri
     }
 }
 
-/// Returns the verb of a request for a resource. Returns `None` for other paths and for unknown methods.
+/// Returns the verb of a resource request. Returns `None` for other paths and unknown methods.
 fn verb(call: &Call, target: &Target) -> Option<Verb> {
     let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
@@ -427,7 +421,7 @@ fn verb(call: &Call, target: &Target) -> Option<Verb> {
     }
 }
 
-/// Returns the verb that RBAC rules must allow. If a path does not name a resource, the verb is the HTTP method.
+/// Returns the verb for RBAC rules. For a non-resource request, the verb is the HTTP method.
 fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     match target {
         Target::Resource(path) if path.old_proxy => "proxy".into(),
@@ -436,7 +430,7 @@ fn rbac_verb(call: &Call, target: &Target, verb: Option<Verb>) -> String {
     }
 }
 
-/// Returns the object name that the path contains. For a list or watch, returns the name that the field selector selects.
+/// Returns the object name in the path. For a list or watch, returns the name that the field selector selects.
 fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
@@ -445,7 +439,7 @@ fn object_name(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
     fields.exact("metadata.name").unwrap_or_default().to_owned()
 }
 
-/// Authorizes the request. Impersonation is authorized first.
+/// Authorizes impersonation first, and then the request.
 fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
     let verb = rbac_verb(call, target, verb);
     let (name, url) = (call.object.clone(), call.path.clone());
@@ -460,7 +454,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     pintle_authz::authorize(registry.rbac(), &call.requester.user, &attributes)
 }
 
-/// Returns the attributes that fault rules can match.
+/// Returns the request attributes that fault rules can match.
 fn fault_request(call: &Call) -> faults::Request<'_> {
     let ResourcePath { group, resource, subresource, namespace, .. } = &call.target;
     faults::Request {
@@ -476,10 +470,10 @@ fn fault_request(call: &Call) -> faults::Request<'_> {
     }
 }
 
-/// The default time limit of a request. The default is also the maximum time limit.
+/// The default and the maximum timeout of a request.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(60);
 
-/// Returns the time limit of a request, or `None` for streams. `timeout=` must be a duration in Go's syntax.
+/// Returns a request's timeout, or `None` for streams. `timeout=` must be a duration in Go's syntax.
 fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
     let streams = |path: &ResourcePath| Subresource::parse(&path.subresource).is_some_and(Subresource::is_stream);
     if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {
@@ -511,7 +505,7 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
     }
 }
 
-/// Adds the headers that all responses have. `audit_id` is the audit ID that the client sent, if any.
+/// Adds the headers that all responses have. `audit_id` is the client's audit ID, if any.
 fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, response: &mut Response<ResponseBody>) {
     let audit_id = audit_id.filter(|id| id.to_str().is_ok_and(|id| !id.is_empty()));
     let audit_id = audit_id.or_else(|| HeaderValue::from_str(&registry.uuid()).ok());
@@ -521,12 +515,11 @@ fn add_common_headers(registry: &Registry, audit_id: Option<HeaderValue>, respon
     headers.remove(DATE);
 }
 
-/// The maximum total length of all warnings, in characters. If the total length is greater, each warning is truncated first.
+/// The maximum total length of all warnings, in characters. If exceeded, each warning is truncated first.
 const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_TRUNCATED_WARNING: usize = 256;
 
-/// Returns a header for each distinct warning. The headers keep the order of the warnings. The total length of the headers does not exceed
-/// kube-apiserver's limits.
+/// Returns a header for each distinct warning, in order. The total length does not exceed kube-apiserver's limits.
 fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
     let mut seen = HashSet::new();
     let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();
@@ -551,7 +544,7 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 }
 
 impl Reply {
-    /// Returns a failure whose response is the scripted answer of a fault rule.
+    /// Returns the failure for a fault rule's scripted answer.
     pub(super) fn of_fault(answer: &Answer) -> Failure {
         let message = format!("a scripted fault answered {}", answer.code);
         let reason = match answer.code {

@@ -24,14 +24,14 @@
 //!
 //! # Main types
 //!
-//! - [`ApiServer`] is a running server. [`ApiServerConfig`] configures it. The server stops when [`shutdown`](ApiServer::shutdown) is
-//!   called or when the `ApiServer` is dropped.
-//! - A [`Plan`] is a server that reads from a live cluster. A plan reports the changes that a controller would make to the cluster, and
-//!   never writes to the cluster.
-//! - A [`CrdChecker`] needs no server. The checker finds out which custom resources a definition accepts.
-//! - A [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. Rules are added with [`ApiServer::faults`].
+//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It stops
+//!   when it is dropped, or when [`shutdown`](ApiServer::shutdown) is called.
+//! - [`Plan`] is a server that reads from a live cluster and never writes to it.
+//!   A plan reports the changes that a controller would make to the cluster.
+//! - [`CrdChecker`] checks which custom resources a definition accepts, without a server.
+//! - [`faults::Rule`] injects a fault into some requests, up to a maximum number of times. [`ApiServer::faults`] adds and removes rules.
 //!
-//! # The path of an object, from the socket to a watcher
+//! # An object's path, from the socket to a watcher
 //!
 //! | step | what happens | where |
 //! |---|---|---|
@@ -48,21 +48,20 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure without side effects. The store has one sequence of revisions for all resources. The store does not use
-//! clocks, locks or tasks. The type `Db` protects the store with a lock, and also publishes the current state for lock-free reads. Lists at
-//! an old revision, later pages of a list, watches and bookmarks read from the store itself.
+//! The store is a data structure without side effects: it uses no clocks, locks or tasks. All resources share one
+//! sequence of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free
+//! reads. Watches, bookmarks, lists at an old revision and the later pages of a list read from the store itself.
 //!
-//! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either complete or has no
-//! effect, even if the future of the request is dropped. Long operations regularly yield to other tasks. A write yields between two
-//! attempts, a list yields while it scans objects, and a `deletecollection` request yields between two objects.
+//! In the folder `registry/`, the code for a single write attempt contains no `.await`. Therefore, a write is either
+//! complete or has no effect, even if the request's future is dropped. Long operations regularly yield to other tasks:
+//! a write between two attempts, a list while it scans objects, and a `deletecollection` request between two objects.
 //!
-//! Each connection, the accept loop and each controller in the folder `background/` has its own task. The controllers establish custom
-//! resource definitions, collect garbage, delete the contents of deleted namespaces and aggregate cluster roles. Further controllers check
-//! the types in ValidatingAdmissionPolicies, and manage APIServices and the Service `kubernetes`. The controllers call the same functions
-//! as the handlers of client requests.
+//! Each connection, the accept loop and each controller in the folder `background/` has its own task.
+//! The controllers establish custom resource definitions, collect garbage, empty deleted namespaces,
+//! aggregate cluster roles, check the types in ValidatingAdmissionPolicies, and manage APIServices
+//! and the Service `kubernetes`. They call the same functions as the handlers of client requests.
 
-/// Checks at compile time that none of these types implements `Debug`. Values of these types may contain a Secret or a token. Secrets and
-/// tokens must not appear in logs.
+/// Asserts at compile time that no type in the list implements `Debug`, because Secrets and tokens must not appear in logs.
 #[cfg(test)]
 macro_rules! assert_no_debug {
     ($($of:ty),+) => {

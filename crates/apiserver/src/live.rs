@@ -1,14 +1,13 @@
-//! The upstream cluster from which a plan reads. The server copies the objects of the upstream cluster and follows their changes. After the
-//! plan has written an object, the server ignores upstream changes of this object.
+//! The upstream cluster of a plan. The server copies the cluster's objects and
+//! follows their changes, except for objects that were written in the plan.
 //!
-//! Before a request is served, the objects that it needs are loaded from the upstream cluster:
+//! Before a request is served, its objects are loaded from the upstream cluster:
 //!
-//! - A request for a single object reads this object from the upstream cluster, unless its collection is watched.
-//! - The first list, watch or create in a collection loads the whole collection. After the load, the server watches the collection.
+//! - A request for a single object reads the object from the upstream cluster, unless its collection is watched.
+//! - The first list, watch or create in a collection loads the whole collection, and the server then watches the collection.
 //! - Requests for discovery, aggregated APIs, logs and access reviews are forwarded, because this server cannot answer them itself.
 //!
-//! The server never writes to the upstream cluster. Only requests from administrators of this server can cause requests to the upstream
-//! cluster.
+//! The server never writes to the upstream cluster, and only requests from administrators of this server can cause requests to it.
 
 mod follow;
 mod forward;
@@ -41,54 +40,52 @@ pub(crate) use upstream::{Refusal, Upstream};
 use crate::http::{Deadline, Incoming, Socket};
 use crate::registry::Registry;
 
-/// Loading all objects that a request needs must not take longer than this duration. Each request to the upstream cluster also has this
-/// timeout.
+/// The timeout for loading all objects that a request needs, and for each request to the upstream cluster.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The upstream cluster, and the collections that this server has loaded from it.
+/// The upstream cluster and the collections that were loaded from it.
 #[derive(Debug)]
 pub(crate) struct Live {
     registry: Arc<Registry>,
     upstream: Upstream,
-    /// The requested collections. The cell of a collection is set after the collection has been loaded.
+    /// The requested collections. A collection's cell is set when the collection has been loaded.
     collections: Mutex<HashMap<Collection, Arc<OnceCell<()>>>>,
-    /// The collections that are fully loaded and watched. The set must be locked while an object is copied from the upstream cluster.
-    /// Otherwise, watchers could miss an object that is copied just before the load of its collection completes.
+    /// The collections that are fully loaded and watched. Hold the lock while copying an object from the upstream cluster. Otherwise,
+    /// watchers could miss an object that is copied just before the load of its collection completes.
     complete: RwLock<HashSet<Collection>>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    /// The runtime of this server. The future of a request can be polled on a different runtime.
+    /// The server's runtime. A request's future can be polled on a different runtime.
     runtime: Handle,
 }
 
-/// The objects of one resource in one namespace. If the namespace is empty, the collection spans all namespaces, or its objects are
-/// cluster-scoped.
+/// A resource's objects in one namespace. If `namespace` is empty, the collection spans all namespaces, or the objects are cluster-scoped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Collection {
     resource: ResourceKey,
     namespace: String,
 }
 
-/// Determines which server must respond to a request.
+/// The server that must respond to a request.
 enum Route {
     Local,
     Upstream(TimeoutScope),
 }
 
-/// Determines how the timeout applies to a forwarded request.
+/// The part of a forwarded request to which the timeout applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutScope {
     /// The timeout applies to the whole response.
     Whole,
-    /// The timeout applies only to the head of the response, because a watch continues until the client stops reading.
+    /// The timeout applies only to the response's head, because a watch continues until the client stops reading.
     Head,
-    /// There is no timeout. The response to a log request may begin only when the first line is logged.
+    /// There is no timeout, because the response to a log request may begin only with the first log line.
     Nothing,
 }
 
 impl Live {
-    /// Makes `registry` read its objects from the upstream cluster. The registry must be empty. Background tasks are spawned on the current
-    /// runtime.
+    /// Makes `registry`, which must be empty, read its objects from the
+    /// upstream cluster. Background tasks are spawned on the current runtime.
     pub(crate) fn over(
         upstream: Upstream,
         registry: Arc<Registry>,
@@ -109,7 +106,7 @@ impl Live {
         self.load_collection(definitions, "").await
     }
 
-    /// Serves a request. Answers the request with [`respond`](crate::http::respond), or forwards it to the upstream cluster.
+    /// Serves a request with [`respond`](crate::http::respond), or forwards it to the upstream cluster.
     pub(crate) async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -131,15 +128,15 @@ impl Live {
         }
     }
 
-    /// Returns whether the user may cause requests to the upstream cluster. Upstream requests use the credentials of this server. These
-    /// credentials may have more permissions than the user. Therefore, only administrators may cause upstream requests.
+    /// Returns `true` if the user may cause requests to the upstream cluster. Only administrators may,
+    /// because these requests use the server's credentials, which may have more permissions than the user.
     fn is_from_administrator(&self, request: &Request<Incoming>) -> bool {
         let now = self.registry.clock.now().as_second();
         let user = self.registry.authenticator.authenticate(&*self.registry.db, &mut request.headers().clone(), now);
         user.is_ok_and(|user| user.is_in(MASTERS))
     }
 
-    /// Loads the objects that a request needs. This method also determines which server must answer the request.
+    /// Loads the objects that a request needs, and determines which server must answer the request.
     async fn prepare(self: &Arc<Self>, method: &Method, uri: &Uri) -> Result<Route, Refusal> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let path = match Target::parse(uri.path()) {
@@ -150,14 +147,14 @@ impl Live {
             }
             Target::Other(_) | Target::Undeterminable => return Ok(Route::Local),
         };
-        // The names `.` and `..` are never sent to the upstream cluster. No object can have one of these names, and the upstream client
-        // could normalize the path.
+        // Never send the names `.` and `..` to the upstream cluster. No object
+        // can have these names, and the upstream client could normalize the path.
         if [&path.namespace, &path.name].iter().any(|name| matches!(name.as_str(), "." | "..")) {
             return Ok(Route::Local);
         }
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
-            // A GET request through a proxy is not forwarded, because it can have side effects.
+            // Do not forward GET requests through a proxy, because they can have side effects.
             let is_proxy = path.old_proxy || path.resource == "proxy" || path.subresource == "proxy";
             return if reads && !is_proxy {
                 Ok(Route::Upstream(timeout_scope(&path, uri)))
@@ -165,7 +162,7 @@ impl Live {
                 Err(Refusal::unknown(&path.resource))
             };
         };
-        // A request is forwarded if its response is not computed from stored objects.
+        // Forward requests whose response is not computed from stored objects.
         let subresource = Subresource::parse(&path.subresource).unwrap_or_default();
         if subresource == Subresource::Proxy || path.old_proxy {
             return Err(Refusal::unknown(&path.full_resource()));
@@ -191,8 +188,8 @@ impl Live {
         Ok(Route::Local)
     }
 
-    /// Loads the namespace of the written object. This method also loads the other objects that the rules for this write need. If the
-    /// upstream cluster does not allow reading one of these objects, the plan treats the object as absent.
+    /// Loads the written object's namespace and the other objects that the rules for this write need.
+    /// If the upstream cluster forbids reading one of these objects, the plan treats it as absent.
     async fn load_dependencies(
         self: &Arc<Self>,
         kind: &Arc<Kind>,
@@ -202,8 +199,7 @@ impl Live {
         let kinds = self.registry.kinds();
         if let Some(namespaces) = kinds.group_kind("", "Namespace").filter(|_| !namespace.is_empty()) {
             match self.load_object(namespaces, "", namespace).await {
-                // A 403 error for the namespace is ignored, because a client that may not read a namespace can still have permissions
-                // inside of it.
+                // Ignore 403 errors for the namespace. A client that may not read a namespace can still have permissions inside it.
                 Err(refusal) if refusal.code == 403 && self.registry.db.get(NAMESPACES, namespace).is_some() => (),
                 Err(refusal) if refusal.code == 403 => {
                     self.mirror(namespaces, unknown_namespace(namespace));
@@ -221,7 +217,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads one object. If the object was written in the plan, or if its collection is watched, this method does nothing.
+    /// Loads one object, unless it was written in the plan or its collection is watched.
     async fn load_object(&self, kind: &Arc<Kind>, namespace: &str, name: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let at = key(namespace, name);
@@ -243,8 +239,7 @@ impl Live {
         Ok(())
     }
 
-    /// Loads a collection. If the collection is already loaded, this method does nothing. If the future is dropped, the load of the
-    /// collection continues.
+    /// Loads a collection if it is not loaded yet. If the future is dropped, the load continues.
     async fn load_collection(self: &Arc<Self>, kind: &Arc<Kind>, namespace: &str) -> Result<(), Refusal> {
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
         let Some(source) = self.source(kind).filter(|_| !self.is_complete(&collection)) else { return Ok(()) };
@@ -261,7 +256,7 @@ impl Live {
         loaded.await.ok().flatten().unwrap_or_else(|| Err(Refusal::timeout()))
     }
 
-    /// Copies an object of the upstream cluster into the store. An object without a name is ignored.
+    /// Copies an upstream object into the store. Ignores objects without a name.
     fn mirror(&self, kind: &Arc<Kind>, object: Json) {
         let (namespace, name) = (metadata::namespace(&object), metadata::name(&object));
         let collection = Collection { resource: kind.store.to_string().into(), namespace: namespace.into() };
@@ -277,8 +272,8 @@ impl Live {
         self.registry.db.show(&collection.resource, &key, shown, is_in(&complete, &collection));
     }
 
-    /// Returns the kind in the version in which the upstream cluster stores its objects. The plan reads the upstream objects in this
-    /// version. Returns `None` if the resource comes from a definition that was created in the plan.
+    /// Returns the kind in the storage version of the upstream cluster, in which the plan reads
+    /// the upstream objects. Returns `None` if the resource's definition was created in the plan.
     fn source(&self, kind: &Arc<Kind>) -> Option<Arc<Kind>> {
         let kinds = self.registry.kinds();
         let mut version = kind.stored_version.as_ref().map(|stored| stored.version.clone());
@@ -308,7 +303,7 @@ fn is_named(object: &Json, namespace: &str, name: &str) -> bool {
     object.text("/metadata/namespace") == namespace && object.text("/metadata/name") == name
 }
 
-/// Returns whether `complete` contains this collection, or contains the collection of all objects of the same resource.
+/// Returns `true` if `complete` contains this collection, or the resource's collection across all namespaces.
 fn is_in(complete: &HashSet<Collection>, collection: &Collection) -> bool {
     complete.contains(collection) || complete.contains(&Collection { namespace: String::new(), ..collection.clone() })
 }
@@ -317,13 +312,13 @@ fn is_discovery(parts: &[String]) -> bool {
     matches!(parts.first().map(String::as_str), Some("api" | "apis" | "openapi"))
 }
 
-/// Returns the resourceVersion of an object. Returns 0 if the resourceVersion is not a number.
+/// Returns an object's resourceVersion, or 0 if it is not a number.
 fn version(object: &Json) -> u64 {
     object.text("/metadata/resourceVersion").parse().unwrap_or(0)
 }
 
-/// Returns how the timeout applies to a forwarded read request. The responses to watches and log requests last until the client stops
-/// reading. The same applies to log requests without the parameter `follow`.
+/// Returns how the timeout applies to a forwarded read. Watches and log
+/// requests, even those without `follow`, last until the client stops reading.
 fn timeout_scope(path: &ResourcePath, uri: &Uri) -> TimeoutScope {
     let query = Query::parse(uri.query().unwrap_or_default());
     match Subresource::parse(&path.subresource) {

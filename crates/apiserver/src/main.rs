@@ -64,7 +64,7 @@ enum Command {
     },
 }
 
-/// A controller. On the command line, a controller has the name from kube-controller-manager's flags, or a short form of this name.
+/// A controller. Its command line name is the name from kube-controller-manager's flags, or a short form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -93,14 +93,14 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // If writing to standard error fails, the failure is ignored, because it cannot be reported.
+            // Failures to write to standard error cannot be reported.
             let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Checks manifests and prints the results. Returns an error if a manifest has a different result than expected.
+/// Checks manifests and prints the results. Fails if a manifest has an unexpected result.
 fn check_crd(valid: &[PathBuf], invalid: &[PathBuf]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let checked = check_manifests(&[valid, invalid].concat())?;
     let (mut stdout, mut unexpected) = (io::stdout().lock(), 0);
@@ -170,14 +170,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
         write_secret(&path, &server.kubeconfig())
             .map_err(|cause| format!("cannot write the kubeconfig {}: {cause}", path.display()))?;
     }
-    // The signal handlers are installed before the program prints its URL. Without the handlers, a signal could end the process before the
-    // snapshot is written.
+    // Install the signal handlers before printing the URL. Otherwise, a signal could end the process before the snapshot is written.
     let stopped = platform::stop_signal()?;
     writeln!(std::io::stdout(), "{}", server.url())?;
     stopped.await;
     if let Some(path) = &arguments.snapshot {
-        // The snapshot is written to a new file. The complete new file then replaces the old file. Therefore, the old snapshot is kept if
-        // writing fails.
+        // Write the snapshot to a new file, and replace the old file only when
+        // the new file is complete. If writing fails, the old snapshot is kept.
         let new = path.with_extension("new");
         write_secret(&new, &server.snapshot().to_text())
             .and_then(|()| std::fs::rename(&new, path))
@@ -187,7 +186,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes a file with secrets. Only the owner can read the file, even if the file already existed with a less strict mode.
+/// Writes a file with secrets. Only the owner can read the file, even if it already existed with a less strict mode.
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     let mut options = File::options();
     platform::only_for_owner(&mut options);
@@ -205,11 +204,11 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
     }
 }
 
-/// Returns the first revision of the server. This revision is the number of tenths of a second since 2026.
+/// Returns the server's first revision: the number of tenths of a second since the start of 2026.
 ///
-/// The revision is higher than all revisions of an earlier server on the same port. The only exception is an earlier server that made more
-/// than ten writes per second on average. Therefore, the clients of the earlier server receive an error, and they list again. For ten
-/// years, the revision stays below 2^32, as in real clusters. Some tools interpret greater values as times in the far future.
+/// This revision is higher than all revisions of an earlier server on the same port, unless the earlier server made more than ten writes
+/// per second on average. Therefore, the earlier server's clients receive an error and list again. For ten years, the revision stays below
+/// 2^32, as in real clusters. Some tools interpret larger values as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
@@ -225,8 +224,8 @@ mod platform {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use tokio::signal::unix::{SignalKind, signal};
 
-    /// Raises the limit for open files to the maximum that the operating system allows. Many systems start programs with a limit of 1,024,
-    /// because some programs still use `select`.
+    /// Raises the open file limit to the maximum that the operating system allows. Many
+    /// systems start programs with a limit of 1,024, because some programs still use `select`.
     pub(super) fn raise_open_files() {
         let limit = getrlimit(Resource::Nofile);
         if limit.current != limit.maximum {
@@ -237,7 +236,7 @@ mod platform {
         }
     }
 
-    /// Installs handlers for SIGTERM and SIGINT. The returned future completes when the process receives one of these signals.
+    /// Installs handlers for SIGTERM and SIGINT. The future completes when the process receives one of these signals.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         Ok(async move {
@@ -252,14 +251,14 @@ mod platform {
         options.mode(0o600);
     }
 
-    /// Sets the mode of the file, so that only the owner can access the file. The file may already have existed with another mode. A
-    /// special file, such as a pipe, has no mode that could be set.
+    /// Restricts access to the file to its owner, because the file may already have
+    /// existed with another mode. Special files, such as pipes, are left unchanged.
     pub(super) fn restrict_to_owner(file: &File) -> io::Result<()> {
         if file.metadata()?.is_file() { file.set_permissions(Permissions::from_mode(0o600)) } else { Ok(()) }
     }
 }
 
-/// On Windows, the program need not raise the limit for open files. A new file inherits the permissions of its folder.
+/// On Windows, there is no open file limit to raise, and new files inherit the permissions of their folder.
 #[cfg(not(unix))]
 mod platform {
     use std::fs::{File, OpenOptions};
@@ -267,7 +266,7 @@ mod platform {
 
     pub(super) fn raise_open_files() {}
 
-    /// The returned future completes when the user presses Ctrl-C.
+    /// Returns a future that completes when the user presses Ctrl-C.
     pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
         Ok(async {
             if let Err(error) = tokio::signal::ctrl_c().await {

@@ -1,4 +1,4 @@
-//! Request metrics for `/metrics`. The metrics have the same names and buckets as kube-apiserver's metrics.
+//! Request metrics for `/metrics`, with the same names and buckets as in kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use pintle_apimachinery::verb::RequestVerb;
 
-/// The maximum number of distinct label sets for which requests are counted. Without a maximum, the number of label sets could grow without
-/// bound, because clients can send any resource and version. After the maximum is reached, requests with new label sets are no longer
-/// counted.
+/// The maximum number of distinct label sets. Requests with further label sets are not counted. Without
+/// a maximum, memory use would be unbounded, because clients can send any resource and version.
 const MAX_SERIES: usize = 10_000;
 
-/// The upper bounds of the histogram buckets in seconds.
+/// The upper bounds of the histogram buckets, in seconds.
 const BOUNDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ];
 
-/// The labels of a request in the metrics.
+/// The metric labels of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestLabels {
     pub(crate) group: String,
@@ -28,27 +27,25 @@ pub(crate) struct RequestLabels {
     pub(crate) scope: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
-    /// The label `component`. The label `component` is `apiserver` for most paths. The label is empty for paths that all Kubernetes
-    /// components serve, such as health.
+    /// The label `component`: `apiserver` for most paths. Empty for paths that all Kubernetes components serve, such as health.
     pub(crate) component: &'static str,
 }
 
-/// The counts and durations of all requests that have the same labels.
+/// The counts and durations of all requests with the same labels.
 #[derive(Clone, Debug, Default)]
 struct RequestSeries {
     by_code: BTreeMap<u16, u64>,
     seconds: f64,
     count: u64,
-    /// The cumulative number of requests for each histogram bucket.
+    /// The cumulative request count of each histogram bucket.
     within: [u64; BOUNDS.len()],
 }
 
-/// The counts and durations of all requests.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics(Mutex<BTreeMap<RequestLabels, RequestSeries>>);
 
 impl Metrics {
-    /// Counts a request after the server has responded to it.
+    /// Counts a request, after the response.
     pub(crate) fn count(&self, labels: RequestLabels, code: u16, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_SERIES && !all.contains_key(&labels) {
@@ -63,7 +60,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the metrics in Prometheus' text format.
+    /// Returns the metrics in the Prometheus text format.
     pub(crate) fn text(&self, version: &str) -> String {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();
@@ -108,7 +105,7 @@ fn write_durations(out: &mut String, labels: &str, series: &RequestSeries) {
 }
 
 impl RequestLabels {
-    /// Returns the labels of a request that names no resource. Returns `None` for an unknown path.
+    /// Returns the labels of a non-resource request. Returns `None` for an unknown path.
     pub(crate) fn of_path(path: &str, method: &str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let (subresource, component) = match (parts.next()?, parts.next()) {
@@ -122,8 +119,7 @@ impl RequestLabels {
         Some(Self { subresource, component, verb, ..Self::default() })
     }
 
-    /// Returns the labels in the order of the metrics format. The label `code` is first, and the other labels are
-    /// sorted by name.
+    /// Returns the labels in the metrics format, with `code` first and the other labels sorted by name.
     fn text(&self, code: &str) -> String {
         let Self { group, version, resource, subresource, scope, verb, dry_run, component } = self;
         let dry_run = if *dry_run { "All" } else { "" };
@@ -139,7 +135,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Returns the value of the label for a verb. An apply patch request has the label `APPLY`.
+/// Returns the `verb` label. Apply patch requests have the label `APPLY`.
 pub(crate) fn verb_label(verb: RequestVerb, is_apply: bool) -> &'static str {
     match verb {
         RequestVerb::Create => "POST",

@@ -1,7 +1,7 @@
-//! Implements the API verbs in the same way for all kinds.
+//! Implements the API verbs for all kinds.
 //!
-//! Functions that write one object never await. Such a function reads the store, computes the new object, and commits the new object only
-//! if the inputs have not changed. The HTTP layer and the background tasks call these functions.
+//! Functions that write one object never await. They read the store, compute the new object, and commit
+//! it only if the inputs have not changed. The HTTP layer and the background tasks call these functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -54,10 +54,10 @@ use crate::faults::Faults;
 use crate::metrics::Metrics;
 use pintle_storage::health::Health;
 
-/// A request waits at most this long for the store to reach the requested revision.
+/// The maximum time for which a request waits until the store reaches the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The API operations that the HTTP layer calls. The registry contains all state of the server. Its methods are the API verbs.
+/// The state of the server. Its methods are the API verbs.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,
@@ -79,7 +79,7 @@ pub(crate) struct Registry {
     pub(crate) chain: Vec<Arc<dyn Plugin>>,
     /// The served kinds. The lock is held only while the `Arc` is cloned or replaced.
     kinds: RwLock<Arc<Kinds>>,
-    /// A lock that prevents concurrent changes to `kinds`.
+    /// Prevents concurrent changes to `kinds`.
     changing_kinds: Mutex<()>,
     random: Mutex<fastrand::Rng>,
 }
@@ -124,12 +124,12 @@ impl Registry {
         }
     }
 
-    /// Returns the current set of served kinds. Later changes of the registry do not affect the returned set.
+    /// Returns the served kinds. Later changes do not affect the returned set.
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
         self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the set of served kinds. Requests in flight continue to use the old set. Reads of the set do not wait while `change` runs.
+    /// Changes the served kinds. Requests in flight continue to use the old set. Readers do not wait while `change` runs.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
         let _turn = self.changing_kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Kinds::clone(&self.kinds());
@@ -137,21 +137,20 @@ impl Registry {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *kinds, Arc::new(new));
         drop(kinds);
-        // The lock is released first, because dropping the last reference to the old set can take a long time.
+        // Release the lock first, because dropping the last reference to the old set can take long.
         drop(old);
     }
 
-    /// Returns the RBAC rules.
     pub(crate) fn rbac(&self) -> Rbac<'_> {
         self.authorizer.rules_in(&self.db)
     }
 
-    /// Returns the flow schema and the priority level that apply to a request of the user.
+    /// Returns the flow schema and the priority level of a request from `user`.
     pub(crate) fn flow(&self, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         self.flows.classify(&self.db, user, attributes)
     }
 
-    /// Returns the data that the rules of a kind can read while they process a request of `user`.
+    /// Returns the data that a kind's rules can read during a request from `user`.
     pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
         Context { now: self.clock.now(), cluster: &*self.db, user, labelled: true }
     }
@@ -179,7 +178,6 @@ impl Registry {
     }
 }
 
-/// Returns an object in its stored form.
 pub(crate) fn draft(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft {
     Draft::new(interner, object, pintle_apiextensions::order(resource), pintle_builtin::claims(resource, object))
         .selectable(pintle_builtin::selectable(resource, object))

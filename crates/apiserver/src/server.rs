@@ -1,4 +1,4 @@
-//! The type [`ApiServer`], which represents a running server. Dropping an [`ApiServer`] stops the server.
+//! The running server, [`ApiServer`].
 
 mod bootstrap;
 mod front;
@@ -61,8 +61,7 @@ pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 #[derive(Debug)]
 pub struct ApiServer {
     registry: Arc<Registry>,
-    /// The upstream cluster. The field is `None` unless this server belongs to a [`Plan`](crate::Plan), which reads
-    /// from a live cluster.
+    /// The upstream cluster of a [`Plan`](crate::Plan). `None` for other servers.
     live: Option<Arc<Live>>,
     address: SocketAddr,
     ca: Option<String>,
@@ -70,16 +69,16 @@ pub struct ApiServer {
     stop: CancellationToken,
     tasks: TaskTracker,
     background: Background,
-    /// The runtime of the server's own thread. The field is `None` if the server runs on the caller's runtime.
+    /// The runtime of the server's own thread. `None` if the server runs on the caller's runtime.
     own_runtime: Option<Handle>,
 }
 
 impl ApiServer {
-    /// This server accepts these objects and fields but ignores them. kube-apiserver does not ignore them. Each entry also contains the
-    /// reason. The response to a write of such an object or field contains a warning.
+    /// The objects and fields that this server accepts but ignores, unlike kube-apiserver. Each entry
+    /// also contains the reason. Responses to writes of such an object or field contain a warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = pintle_kinds::without_effect::WITHOUT_EFFECT;
 
-    /// Starts a server. When this function returns, the server is ready for requests.
+    /// Starts a server. When the future completes, the server is ready for requests.
     ///
     /// # Cancel safety
     ///
@@ -87,12 +86,12 @@ impl ApiServer {
     ///
     /// # Errors
     ///
-    /// Returns an error in these cases: the port is in use, the token file is invalid, no certificate can be created, or the system
-    /// cannot provide a thread.
+    /// Returns an error if the port is in use, the token file is invalid, no
+    /// certificate can be created, or the system cannot provide a thread.
     ///
     /// # Panics
     ///
-    /// Panics if it is called outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
+    /// Panics if called outside of a tokio runtime, unless the server has [its own thread](ApiServerConfig::own_thread).
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
         Self::start_with_upstream(config, None).await
     }
@@ -105,7 +104,6 @@ impl ApiServer {
         if config.own_thread { thread::start(config, upstream).await } else { Self::launch(config, upstream).await }
     }
 
-    /// Starts the server on the current runtime.
     async fn launch(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<Self, StartError> {
         let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
         let wanted = SocketAddr::new(config.bind, config.port);
@@ -146,13 +144,13 @@ impl ApiServer {
         Ok(Self { registry, live, address, ca, token, stop, tasks, background, own_runtime: None })
     }
 
-    /// Returns the URL of the server. The URL has the form `http://127.0.0.1:PORT`. If the server uses TLS, the URL begins with `https`.
+    /// Returns the server's URL, such as `http://127.0.0.1:PORT`. With TLS, the scheme is `https`.
     pub fn url(&self) -> String {
         let scheme = if self.ca.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Returns a client configuration for a user that has the permissions of an administrator.
+    /// Returns a client configuration with an administrator's permissions.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.tls.ca = self.ca.as_ref().map(|pem| PemSource::Inline(pem.clone().into_bytes()));
@@ -160,12 +158,12 @@ impl ApiServer {
         config
     }
 
-    /// Returns the text of a kubeconfig file. The user in this file has the permissions of an administrator.
+    /// Returns the text of a kubeconfig file with an administrator's permissions.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
 
-    /// Returns a service with which clients in this process can call the server without a socket.
+    /// Returns a service for in-process clients, which call the server without a socket.
     pub fn in_process(&self) -> InProcess {
         let front = Front { registry: self.registry.clone(), live: self.live.clone() };
         let own_runtime = self.own_runtime.clone().map(|runtime| thread::OwnRuntime {
@@ -176,47 +174,44 @@ impl ApiServer {
         InProcess::new(front, self.token.clone(), self.stop.clone(), own_runtime)
     }
 
-    /// Creates the objects that a YAML or JSON text contains, in the order of the text. Returns the number of created objects. Skips
-    /// objects that already exist.
+    /// Creates the objects in a YAML or JSON text, in order. Skips objects that already exist. Returns the number of created objects.
     ///
     /// # Errors
     ///
-    /// Returns an error if an object cannot be created. After such an error, the later objects are not created. The objects that were
-    /// created before the error are kept.
+    /// Returns an error if an object cannot be created. The objects before it are kept, and the objects after it are not created.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::text(&self.registry, text)
     }
 
-    /// Creates the objects that a file contains. If `path` is a folder, creates the objects from all `.yaml`, `.yml` and `.json` files
-    /// below the folder. The files are loaded in the order of their paths. Each file is loaded in the same way as a text that is passed to
-    /// [`load`](Self::load). The encoding of a file can be UTF-8, or UTF-16 with a byte order mark. Returns the number of created objects.
+    /// Creates the objects in a file, or in all `.yaml`, `.yml` and `.json` files below a folder, in
+    /// the order of their paths. Each file is loaded as with [`load`](Self::load). Files are encoded
+    /// as UTF-8, or as UTF-16 with a byte order mark. Returns the number of created objects.
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read or an object cannot be created. After such an error, the later objects are not created.
-    /// The objects that were created before the error are kept.
+    /// Returns an error if a file cannot be read or an object cannot be created.
+    /// The objects before it are kept, and the objects after it are not created.
     pub fn load_path(&self, path: &Path) -> Result<usize, LoadError> {
         let _runtime = self.enter_runtime();
         load::path(&self.registry, path)
     }
 
-    /// Takes a snapshot of all objects in the server. The snapshot also contains the key that signs service account tokens.
+    /// Takes a snapshot of the server's objects. It includes the key that signs service account tokens.
     pub fn snapshot(&self) -> ServerSnapshot {
         ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
 
-    /// Replaces all objects of the server by the objects of a snapshot. The snapshot can come from another server. UIDs are kept. Returns
-    /// the number of writes that the restore made.
+    /// Replaces the server's objects with the objects of a snapshot, which can
+    /// come from another server. UIDs are kept. Returns the number of writes.
     ///
-    /// The revision of the server never decreases. Objects that are already the same as in the snapshot are not written. All other objects
-    /// are deleted or get a new revision. Watchers receive an event for each deletion and for each new revision.
+    /// The server's revision never decreases. Objects that are the same as in the snapshot are not written. All other objects are deleted
+    /// or get a new revision, and watchers receive an event for each of these changes.
     ///
-    /// If the snapshot contains a key for service account tokens, the server uses this key after the restore. Tokens that were signed with
-    /// this key stay valid. Tokens that were signed with another key become invalid.
+    /// If the snapshot contains a key for service account tokens, the server uses this key from
+    /// now on. Tokens signed with this key stay valid, and all other tokens become invalid.
     ///
-    /// After the server has [settled](Self::settle), it serves the restored CustomResourceDefinitions. The server no longer serves the
-    /// removed CustomResourceDefinitions.
+    /// After the server has [settled](Self::settle), it serves exactly the restored CustomResourceDefinitions.
     pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
         let _runtime = self.enter_runtime();
         if let Some(key) = snapshot.token_key() {
@@ -225,59 +220,53 @@ impl ApiServer {
         self.registry.db.restore(snapshot.objects())
     }
 
-    /// Returns the audit records of the requests that the server has answered so far. The server keeps the records of at most
-    /// [`ApiServerConfig::audit`] requests.
+    /// Returns the audit records of the requests that the server has answered so far, at most [`ApiServerConfig::audit`] records.
     pub fn audit(&self) -> ServerAudit {
         self.registry.audit.read()
     }
 
-    /// Returns the fault rules of this server. A test can add rules and remove rules.
+    /// Returns the server's fault rules, for adding and removing rules.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
     }
 
-    /// Makes a health check of `/readyz`, `/livez` and `/healthz` fail. If `fails` is false, the check passes again. `/readyz?verbose`
-    /// returns the names of the checks, such as `etcd` or `informer-sync`. If no health check has this name, the call has no effect.
+    /// Makes the health check `name` of `/readyz`, `/livez` and `/healthz` fail, or pass again if `fails` is `false`. `/readyz?verbose`
+    /// lists the checks, such as `etcd` or `informer-sync`. The call has no effect if there is no health check `name`.
     pub fn fail_check(&self, name: &str, fails: bool) {
         self.registry.health.fail(name, fails);
     }
 
-    /// Compacts the store up to the current revision. After the compaction, lists at older revisions and watches from
-    /// older revisions fail.
+    /// Compacts the store up to the current revision. Afterwards, lists at older revisions and watches from older revisions fail.
     pub fn compact(&self) {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets the duration by which the server's wall clock is ahead of the machine's clock. This simulates clock skew.
+    /// Sets how far the server's wall clock is ahead of the machine's clock. This simulates clock skew.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
 
-    /// Enters the runtime of the server's own thread, if the server has one. Until the guard is dropped, the server's code uses the clock
-    /// of that runtime.
+    /// Enters the runtime of the server's own thread, if any. Until the guard is dropped, the server's code uses that runtime's clock.
     fn enter_runtime(&self) -> Option<EnterGuard<'_>> {
         self.own_runtime.as_ref().map(Handle::enter)
     }
 
-    /// Returns the registry for the other modules of this crate.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Returns the upstream cluster. Returns `None` unless this server belongs to a [`Plan`](crate::Plan), which reads
-    /// from a live cluster.
+    /// Returns the upstream cluster of a [`Plan`](crate::Plan). Returns `None` for other servers.
     pub(crate) fn live(&self) -> Option<&Arc<Live>> {
         self.live.as_ref()
     }
 
-    /// Returns the revision of the last write to the server.
+    /// Returns the revision of the server's last write.
     pub fn resource_version(&self) -> u64 {
         self.registry.db.revision()
     }
 
-    /// Waits until the server's controllers have processed all writes so far. When the wait ends, all CustomResourceDefinitions
-    /// are served, the dependents of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may
-    /// remain.
+    /// Waits until the server's controllers have processed all writes so far. Afterwards, all CustomResourceDefinitions are served, the
+    /// dependents of deleted owners are deleted, and deleted namespaces are empty. Objects with finalizers may remain.
     ///
     /// # Cancel safety
     ///
@@ -286,8 +275,8 @@ impl ApiServer {
         self.background.settle(&self.registry.db).await;
     }
 
-    /// Closes all connections of the server, stops all of its tasks, and waits until the tasks have ended. Watches end immediately.
-    /// Work that has been offloaded to another thread is not interrupted. This work may end shortly after the shutdown.
+    /// Closes all of the server's connections and stops its tasks. Waits until the tasks have ended. Computations
+    /// that were offloaded to another thread are not interrupted and may end shortly after the shutdown.
     ///
     /// # Cancel safety
     ///
@@ -299,7 +288,7 @@ impl ApiServer {
     }
 }
 
-/// Returns a random token. If there is a seed, the token depends only on the seed.
+/// Returns a random token. With a seed, the token depends only on the seed.
 fn token(seed: Option<u64>) -> Result<String, StartError> {
     let mut bytes = [0; 16];
     match seed {
@@ -316,7 +305,7 @@ impl Drop for ApiServer {
     }
 }
 
-/// The error that [`ApiServer::start`] returns.
+/// The error type of [`ApiServer::start`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -338,12 +327,12 @@ pub enum StartError {
     /// The system cannot provide random bytes for the administrator's token.
     #[error("the system provides no randomness for the administrator's token")]
     NoRandomness,
-    /// The system cannot provide a thread for the server, or the runtime of this thread cannot be created.
+    /// The system cannot provide a thread for the server, or the thread's runtime cannot be created.
     #[error("cannot start the server's own thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// The error that [`ApiServer::load`] and [`ApiServer::load_path`] return.
+/// The error type of [`ApiServer::load`] and [`ApiServer::load_path`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -352,17 +341,17 @@ pub enum LoadError {
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The error that occurred while the file or the folder was read.
+        /// The error from the operating system.
         cause: io::Error,
     },
     /// A document is invalid, or one of its objects cannot be created.
     #[error("{}document {document}: {why}", in_file(.path))]
     Refused {
-        /// The file that contains the document. The path is `None` if the document was not read from a file.
+        /// The file that contains the document. `None` if the document was not read from a file.
         path: Option<PathBuf>,
-        /// The index of the document in the text or the file, starting at 1.
+        /// The index of the document in its text or file, starting at 1.
         document: usize,
-        /// The object that the server rejected, and the reason for the rejection.
+        /// The rejected object and the reason.
         why: String,
     },
 }

@@ -1,15 +1,13 @@
-//! Functions with which tests wait for conditions.
+//! Polling helpers for tests.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The interval between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Polls `condition` until it returns true or the duration `within` has elapsed on tokio's clock. Returns true if
-/// `condition` has returned true. `condition` is called at least once. If `condition` has not returned true before, it
-/// is called once more when `within` has elapsed.
+/// Polls `condition` until it returns `true` or the duration `within` has elapsed on tokio's clock. Returns `true` if
+/// `condition` returned `true`. Calls `condition` at least once, and once more when `within` has elapsed.
 ///
 /// # Cancel safety
 ///
@@ -47,9 +45,8 @@ pub async fn eventually(within: Duration, mut condition: impl AsyncFnMut() -> bo
     }
 }
 
-/// Polls `condition` for the duration `during` on tokio's clock. Returns true if `condition` has returned true each
-/// time. `condition` is called at least once. If `condition` has not returned false before, it is called once more when
-/// `during` has elapsed.
+/// Polls `condition` for the duration `during` on tokio's clock. Returns `true` if `condition` returned `true` each
+/// time. Calls `condition` at least once, and once more when `during` has elapsed.
 ///
 /// # Cancel safety
 ///

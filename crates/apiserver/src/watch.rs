@@ -1,12 +1,12 @@
-//! Watches. A watch reads changes from the log of the store and sends frames to one client.
+//! Watches. A watch reads changes from the store's log and sends frames to one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from a log that it shares with all other watchers. A write notifies four groups of
-//! watchers. The groups are the watchers of the object, the namespace, the old and new field values, and the whole resource. The cost of a
-//! write does not depend on the number of other watchers.
+//! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write
+//! notifies four groups of watchers: those of the object, the namespace, the old and new field values,
+//! and the whole resource. The cost of a write does not depend on the number of other watchers.
 //!
-//! [`WatchEvent`] computes, without side effects, which event a watcher sends for a change. A watcher has no queue, and encodes a frame
-//! only when it can be sent. If a watcher lags too far behind, the server disconnects the client. The client can resume the watch at the
-//! last version that it received.
+//! [`WatchEvent`] computes a watcher's event for a change, without side effects. A watcher has no
+//! queue, and encodes a frame only when it can be sent. If a watcher lags too far behind, the
+//! server disconnects the client, which can resume the watch at the last version that it received.
 
 mod frame;
 mod start;
@@ -36,36 +36,34 @@ pub(crate) use watch_event::WatchEvent;
 use crate::faults::{Lagging, View, WatchFault};
 use crate::registry::{Registry, SCAN_BATCH, Selection, Served, VERSION_TIMEOUT, compacted, is_uncached, parse_number};
 
-/// A frame of the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    /// If a scripted fault sets this flag, the server sends only half of the frame and then closes the connection.
+    /// Whether a scripted fault tears the frame: the server sends half of the frame and then closes the connection.
     pub(crate) torn: bool,
 }
 
 /// The reason why the server ends a watch stream early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Cut {
-    /// The client has read so slowly that the watch has missed events.
+    /// The client reads so slowly that the watch has missed events.
     #[error("the watcher fell too far behind")]
     TooSlow,
-    /// A scripted fault.
+    /// A scripted fault ends the stream.
     #[error("a scripted fault")]
     Fault,
 }
 
-/// The minimum timeout of a watch whose client does not set a timeout. The server adds a random duration of at most this minimum.
+/// The minimum default timeout of a watch. The server adds a random duration of at most the same length.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// An upper limit for durations. No watch lasts longer than this duration. Without this maximum, adding a duration to a time could
-/// overflow.
+/// The maximum duration of a watch. Without a maximum, adding a duration to a time could overflow.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The approximate maximum size in bytes of the frames in one write. This is also the default size of one frame in HTTP/2.
+/// The approximate maximum size of the frames in one write, in bytes. HTTP/2 has the same default frame size.
 const WATCH_PIECE: usize = 16 << 10;
-/// The time between the last bookmark of a watch and the end of the watch.
+/// The time between a watch's last bookmark and its end.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-/// The watch of one client. Dropping this value ends the watch.
+/// One client's watch. Dropping the `Watcher` ends the watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     registry: Arc<Registry>,
@@ -74,11 +72,10 @@ pub(crate) struct Watcher {
     feed: Feed,
     /// The initial objects that have not been sent yet.
     initial: Option<Initial>,
-    /// The revision in the bookmark that follows the initial objects. The initial objects are read at the same revision. The field is
-    /// `None` if no bookmark follows the initial objects.
+    /// The revision of the initial objects, which is sent in the bookmark after them. `None` if no bookmark follows the initial objects.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
-    /// The frame that is being encoded on another thread. The lock is never contended.
+    /// The frame that another thread is encoding. The lock is never contended.
     pending_frame: Option<Mutex<PendingFrame>>,
     state: WatchState,
     bookmarks: Option<Bookmarks>,
@@ -86,23 +83,23 @@ pub(crate) struct Watcher {
     wait_for: Option<u64>,
     fault: Option<WatchFault>,
     lag: Option<Lagging>,
-    /// The watch must not send this change yet, because a fault rule makes the view of the watch stale.
+    /// The next change, which must not be sent yet because a fault rule delays the watch.
     held_change: Option<Arc<Change>>,
-    /// The revision at which the watch has started.
+    /// The revision at which the watch started.
     start_revision: u64,
-    /// The reason why the stream ends. The field is set if the stream must end directly after the frames that were returned last.
+    /// The stream's end, if it directly follows the frames that were returned last. The inner value is the reason.
     queued_end: Option<Option<Cut>>,
     /// The request of the watch, if a webhook converts the objects.
     conversions: Option<Requester>,
 }
 
-/// A future in which another thread encodes a frame. The output of the future contains the updated [`FrameShape`]. If the object matches
-/// the selectors, the output of the future also contains the frame.
+/// A future that encodes a frame on another thread. It returns the updated
+/// [`FrameShape`] and, if the object matches the selectors, the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. The objects stay available until the log drops a change that happened after the start of the watch. A
-/// watcher that has not read the objects by then would also miss the dropped change. The reference is weak. Therefore, a client that does
-/// not read its watch does not keep the objects in memory.
+/// The initial objects of a watch. They stay available until the log drops a change that happened
+/// after the watch started, because the watch would miss this change anyway. The reference is
+/// weak, so that a client that does not read its watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -129,8 +126,8 @@ struct Bookmarks {
 }
 
 impl Watcher {
-    /// Starts a watch. Returns an error if the options are invalid. Versions that are too old or too new are reported in the stream, and
-    /// not as an error of this function.
+    /// Starts a watch. Returns an error if the options are invalid. Versions
+    /// that are too old or too new are reported in the stream instead.
     pub(crate) fn start(
         registry: Arc<Registry>,
         selection: Selection,
@@ -209,23 +206,23 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Returns the media type in which the frames of the watch are encoded.
+    /// Returns the media type of the watch's frames.
     pub(crate) fn media(&self) -> Media {
         self.shape.media
     }
 
-    /// Returns the time at which the watch ends. A client that does not read cannot make the watch end later. Returns `None` if a fault
-    /// rule has silenced the watch, because such a watch does not end.
+    /// Returns the time at which the watch ends, even if the client does not read. Returns
+    /// `None` if a fault rule has silenced the watch, because a silenced watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame. Returns this frame together with other frames that are ready, up to a total size of [`WATCH_PIECE`]. One
-    /// large write costs the server and the client less than many small writes.
+    /// Waits for the next frame. Returns it together with other ready frames, up to a total
+    /// size of [`WATCH_PIECE`], because one large write costs less than many small writes.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no frames.
     pub(crate) async fn next_piece(&mut self) -> Option<Result<Frame, Cut>> {
         if let Some(end) = self.queued_end.take() {
             return end.map(Err);
@@ -247,18 +244,18 @@ impl Watcher {
         Some(Ok(Frame { bytes: piece.freeze(), torn: false }))
     }
 
-    /// Returns whether the next write to the connection can contain a further frame. If a fault rule applies to the watch, each write
-    /// contains only one frame, because fault rules count frames.
+    /// Returns `true` if a further frame can be added to the same write. If a fault rule applies
+    /// to the watch, each write contains only one frame, because fault rules count frames.
     fn has_more(&self) -> bool {
         let is_ready = !self.ready.is_empty() || self.initial.is_some() || self.feed.has_more();
         is_ready && self.fault.is_none() && self.queued_end.is_none()
     }
 
-    /// Waits for the next frame. Returns `None` at the end.
+    /// Waits for the next frame. Returns `None` at the end of the watch.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no frames.
     pub(crate) async fn next(&mut self) -> Option<Result<Frame, Cut>> {
         if let Some(version) = self.wait_for {
             self.await_version(version).await;
@@ -270,7 +267,7 @@ impl Watcher {
                 return self.end(end);
             }
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
-                // The task yields before the stream is cut, because the connection must send the earlier frames first.
+                // Yield before cutting the stream, because the connection must send the earlier frames first.
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
@@ -280,7 +277,7 @@ impl Watcher {
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.apply_fault(frame)));
             }
-            // Check the deadline first. Without this check of the timeout, a watch that always has changes would never end.
+            // Check the deadline first. Otherwise, a watch with a steady flow of changes would never end.
             if self.state == WatchState::Ending || Instant::now() >= self.deadline {
                 return None;
             }
@@ -298,11 +295,11 @@ impl Watcher {
         }
     }
 
-    /// Waits for the next change that this watch may see. A fault rule can delay the changes that this watch sees.
+    /// Waits for the next change that this watch may see. A fault rule can delay changes.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no changes.
     async fn next_change(&mut self) -> Result<Arc<Change>, FeedEnd> {
         let change = match &self.held_change {
             Some(change) => change,
@@ -323,13 +320,13 @@ impl Watcher {
         Ok(change)
     }
 
-    /// Returns the lag of the state that the watch sees. Returns `None` if this state no longer lags.
+    /// Returns the lag of the watch's view, or `None` if it no longer lags.
     fn lag(&self) -> Option<&Lagging> {
         self.lag.as_ref().filter(|lagging| !lagging.is_over())
     }
 
-    /// Returns the revision up to which the watch has sent all changes. Returns `None` if there are unread changes, or if the store has not
-    /// reached the start revision yet.
+    /// Returns the revision up to which the watch has sent all changes. Returns `None`
+    /// if there are unread changes, or if the store has not reached the start revision.
     fn sent_revision(&self) -> Option<u64> {
         let read = match &self.held_change {
             Some(change) => change.revision() - 1,
@@ -342,7 +339,7 @@ impl Watcher {
         (sent >= self.start_revision).then_some(sent)
     }
 
-    /// Waits until the client disconnects or the resource is removed. Sends nothing in the meantime.
+    /// Waits silently until the client disconnects or the resource is removed.
     async fn stay_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
             match self.feed.next(&self.registry.db).await {
@@ -357,7 +354,7 @@ impl Watcher {
         (end == FeedEnd::TooSlow).then_some(Err(Cut::TooSlow))
     }
 
-    /// Encodes the event that a change causes. Does nothing if the watch does not send an event for this change.
+    /// Encodes the event for a change. Does nothing if the change causes no event for this watch.
     fn push(&mut self, change: Arc<Change>) {
         let states = change.old.iter().chain([&change.new]);
         let weight = states.map(|stored| self.weight(stored)).max().unwrap_or(0);
@@ -372,8 +369,8 @@ impl Watcher {
         self.selection.search_weight(stored).max(self.shape.weight(stored, &self.selection.kind))
     }
 
-    /// Encodes a frame. The method queues the frame only if the object matches the selectors. An expensive encoding is
-    /// offloaded to another thread, and [`finish_frame`](Self::finish_frame) queues its frame.
+    /// Encodes a frame, and queues it if the object matches the selectors. Expensive encodings are
+    /// offloaded to another thread, and [`finish_frame`](Self::finish_frame) queues their frames.
     fn encode(
         &mut self,
         weight: usize,
@@ -387,7 +384,7 @@ impl Watcher {
                     match registry.settle(&by).await {
                         Ok(true) => {}
                         Ok(false) => break frame,
-                        // This is the error of kube-apiserver, because kube-apiserver can never fill its cache of this version.
+                        // kube-apiserver returns this error too, because it can never fill its cache of this version.
                         Err(_) => break Some(Err(Failure::too_large_version(registry.db.revision(), 0, 1))),
                     }
                 };
@@ -411,11 +408,11 @@ impl Watcher {
         self.pending_frame = Some(Mutex::new(pending));
     }
 
-    /// Waits until the frame that is being encoded on another thread is complete. Returns immediately if no frame is being encoded.
+    /// Waits for the frame that another thread is encoding, if any.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future does not interrupt the encoding.
     async fn finish_frame(&mut self) {
         let Some(pending) = &mut self.pending_frame else { return };
         let (shape, frame) = pending.get_mut().unwrap_or_else(PoisonError::into_inner).await;
@@ -423,7 +420,7 @@ impl Watcher {
         frame.into_iter().for_each(|frame| self.send(frame));
     }
 
-    /// Queues a frame. If the frame could not be encoded, sends an ERROR event and ends the watch.
+    /// Queues a frame. If encoding failed, sends an ERROR event and ends the watch.
     fn send(&mut self, frame: Outcome<Bytes>) {
         match frame {
             Ok(frame) => self.ready.push_back(frame),
@@ -431,8 +428,7 @@ impl Watcher {
         }
     }
 
-    /// Encodes the next initial object if no other frame is ready to be sent. Returns an error if the initial objects are no longer
-    /// available.
+    /// Encodes the next initial object if no other frame is ready. Returns an error if the initial objects are no longer available.
     async fn encode_initial(&mut self) -> Result<(), FeedEnd> {
         while self.ready.is_empty()
             && let Some(initial) = &mut self.initial
@@ -440,7 +436,7 @@ impl Watcher {
             let gone = if self.feed.has_ended() { FeedEnd::Ended } else { FeedEnd::TooSlow };
             let mut run = initial.objects.upgrade().ok_or(gone)?.run(&initial.range).take(SCAN_BATCH);
             let mut last = None;
-            // If matching an object takes a long time, the matching is offloaded to another thread.
+            // Expensive matching is offloaded to another thread.
             let mut is_checked = true;
             let found = run.find(|(key, stored)| {
                 last = Some(key.clone());
@@ -486,7 +482,7 @@ impl Watcher {
         if now >= bookmarks.next {
             bookmarks.next = now + bookmark_interval(&self.registry);
         }
-        // If the watch has unread changes, it sends the events for these changes before the next bookmark.
+        // Events for unread changes are sent before the next bookmark.
         if let Some(revision) = self.sent_revision() {
             self.push_bookmark(revision, false);
         }
@@ -504,8 +500,7 @@ impl Watcher {
         self.state = WatchState::Ending;
     }
 
-    /// Waits until the store reaches the revision at which a streaming list starts. If the wait takes too long, an ERROR event ends the
-    /// watch.
+    /// Waits until the store reaches the start revision of a streaming list. After a timeout, ends the watch with an ERROR event.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let max_wait = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };
@@ -565,7 +560,7 @@ impl Watcher {
     }
 }
 
-/// Returns the initial objects from a stale view, the revision of the view, and a feed of the later changes.
+/// Returns a stale view's initial objects, the view's revision, and a feed of later changes.
 fn start_from_stale_view(
     registry: &Registry,
     selection: &Selection,

@@ -1,4 +1,4 @@
-//! Stores the audit records of requests. Values that occur in many records are stored only once.
+//! The audit log. It stores values that many records share only once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,10 @@ use tokio::time::Instant;
 
 use super::{AuditRecord, ServerAudit};
 
-/// The maximum memory use of all audit records, in bytes. A limit for the number of records would not bound the memory, because clients
-/// choose the length of the texts in the records.
+/// The maximum memory use of all audit records, in bytes. A maximum number of records would
+/// not bound the memory, because clients choose the length of the strings in the records.
 const MAX_BYTES: usize = 32 << 20;
 
-/// The audit records of the latest requests.
 #[derive(Debug)]
 pub(crate) struct AuditLog {
     limit: usize,
@@ -39,7 +38,7 @@ struct StoredRecord {
     annotations: BTreeMap<String, String>,
 }
 
-/// All requests of one client for one resource have these fields of an audit record in common.
+/// The record fields that are the same for all requests of one client for one resource.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Common {
     user: String,
@@ -82,8 +81,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the shared value that equals `common`. If the shared value existed before the call, the result also contains `common`. The
-    /// caller must release the lock before it drops `common`.
+    /// Returns the shared value that equals `common`. If it already existed, also
+    /// returns `common`, which the caller must drop after it has released the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {
@@ -106,7 +105,7 @@ impl StoredRequests {
         self.lost += 1;
         let last = oldest.committed.map_or(oldest.received, |commit| commit.at.max(oldest.received));
         self.lost_until = self.lost_until.max(Some(last));
-        // If a value has only two references, no other record uses this value. The second reference is in the set of shared values.
+        // A value with two references is in no other record. The second reference is in the set of shared values.
         if Arc::strong_count(&oldest.common) == 2 {
             self.bytes -= oldest.common.size();
             self.common.remove(&oldest.common);

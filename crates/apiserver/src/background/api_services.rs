@@ -1,5 +1,5 @@
-//! Creates an APIService for each group version that a CustomResourceDefinition serves, and maintains the condition `Available` of all
-//! APIServices.
+//! Creates an APIService for each group version that a CustomResourceDefinition
+//! serves, and maintains the `Available` condition of all APIServices.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,26 +22,24 @@ use crate::registry::{Registry, UpdateSource};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of APIServices that the controller manages. The value of the label is `true` for the APIService of a definition, and `onstart`
-/// for a built-in APIService.
+/// The label of managed APIServices. Its value is `true` for a definition's APIService, and `onstart` for a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// The fields of an APIService that the controller reads.
+/// The APIService fields that the controller reads.
 const SERVICE_OUTLINE: &[&str] = &["metadata", "spec.service", "status"];
 
-/// A controller that maintains APIServices. The name of an APIService consists of a version and a group, such as `v1.example.com`. Only
-/// APIServices that are affected by a change are reconciled.
+/// A controller that maintains APIServices, named by version and group, such
+/// as `v1.example.com`. A change reconciles only the affected APIServices.
 #[derive(Debug, Default)]
 pub(super) struct ApiServices {
-    /// The definitions that have changed since the last reconcile.
     definitions: BTreeSet<Key>,
-    /// The names of the APIServices that must be reconciled.
+    /// The names of the APIServices to reconcile.
     due: BTreeSet<String>,
-    /// The names of the group versions that each definition serves.
+    /// The group versions that each definition serves, as APIService names.
     known: HashMap<Key, Vec<String>>,
     /// The number of definitions that serve each group version.
     served: HashMap<String, usize>,
-    /// The APIServices that refer to a Service. All other APIServices are independent of Services.
+    /// The APIServices that refer to a Service. Changes of Services affect only these.
     remote: BTreeSet<String>,
 }
 
@@ -66,7 +64,7 @@ impl Controller for ApiServices {
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let (definitions, mut due) = (std::mem::take(&mut self.definitions), std::mem::take(&mut self.due));
-        // In a plan, the controllers of the upstream cluster maintain these APIServices.
+        // In a plan, the upstream cluster maintains its APIServices.
         if registry.db.is_mirror() {
             return None;
         }
@@ -121,7 +119,7 @@ impl ApiServices {
     }
 }
 
-/// Returns the names of the group versions that a definition serves.
+/// Returns the APIService names of the group versions that a definition serves.
 fn versions(definition: &Stored) -> Vec<String> {
     let definition = definition.decode();
     if !pintle_apiextensions::is_established(&definition) {
@@ -143,7 +141,7 @@ fn create(registry: &Registry, kind: &Arc<Kind>, name: &str) -> Result<(), Failu
     registry.create(&RequestTarget::new(kind.clone(), "", ""), object, &by).map(drop)
 }
 
-/// The status, reason and message of the condition `Available`.
+/// The status, reason and message of an `Available` condition.
 struct Available {
     status: &'static str,
     reason: &'static str,
@@ -151,7 +149,7 @@ struct Available {
 }
 
 impl Available {
-    /// Computes the condition of an APIService. If the APIService has no `service`, this server itself serves the group version.
+    /// Computes an APIService's condition. Without `service`, this server itself serves the group version.
     fn of(registry: &Registry, service: Option<&Json>) -> Self {
         let Some(service) = service else {
             let message = "Local APIServices are always available".into();
@@ -179,8 +177,8 @@ impl Available {
     }
 }
 
-/// Updates the condition `Available` if the stored condition differs. The write fails if the object has changed since it was read. A later
-/// change of the object triggers another reconcile.
+/// Updates the `Available` condition if it differs. The write fails if the
+/// object has changed since it was read. The change triggers another reconcile.
 fn update_condition(
     registry: &Arc<Registry>,
     kind: &Arc<Kind>,

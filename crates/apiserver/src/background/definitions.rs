@@ -1,5 +1,5 @@
-//! The controller of CustomResourceDefinitions. The controller accepts the names of definitions and adds their kinds to the API. The
-//! controller removes a deleted definition after all custom resources of the definition were deleted.
+//! The CustomResourceDefinition controller. It accepts the names of definitions and adds their kinds
+//! to the API. A deleted definition is removed after all of its custom resources have been deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,34 +22,32 @@ use super::{Controller, all, options};
 use crate::registry::{Make, Registry, UpdateSource};
 
 const EXTENSIONS_GROUP: &str = "apiextensions.k8s.io";
-/// While a deleted definition still has objects, the controller checks at this interval whether the objects still exist.
+/// The interval at which the controller checks whether a deleted definition still has objects.
 const EMPTYING_POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// The cached definitions, grouped by their API group.
+    /// The cached definitions by API group.
     known: BTreeMap<String, DefinitionGroup>,
     /// The definitions that have changed since they were cached.
     changed: BTreeSet<Key>,
-    /// The definitions that are being deleted.
     terminating: BTreeSet<Key>,
-    /// The served resources. Each value is the state of the resource's definition when the controller last updated the API.
+    /// The served resources, each with its definition as of the last update of the API.
     served: HashMap<GroupResource, Arc<Stored>>,
 }
 
-/// The definitions in one API group.
+/// The definitions of one API group.
 #[derive(Debug, Default)]
 struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The names that definitions have reserved.
     taken: Taken,
-    /// These definitions wait for a name that another definition has reserved. When the other definition is deleted, the waiting
-    /// definitions can get the name.
+    /// The definitions that wait for a name reserved by another definition. They can get the name when the other definition is deleted.
     waiting: BTreeSet<Key>,
 }
 
-/// A cached definition. The outline omits the schemas, because schemas take most of the memory. The outline contains all fields that are
-/// needed before the definition is served.
+/// A cached definition. The outline contains the fields that are needed before the
+/// definition is served. It omits the schemas, because they take most of the memory.
 #[derive(Clone, Debug)]
 struct CachedDefinition {
     stored: Arc<Stored>,
@@ -71,16 +69,16 @@ impl Controller for Definitions {
         self.changed.extend(all(registry, DEFINITIONS).map(|(key, _)| key));
     }
 
-    /// Serves new definitions and removes deleted definitions. Returns the time at which the next check is due.
+    /// Serves new definitions and removes deleted ones. Returns the time at which the next check is due.
     ///
-    /// This method processes only the changed definitions, and the definitions in the same groups that wait for a name.
+    /// Processes only the changed definitions, and the definitions in the same groups that wait for a name.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         self.serve_changed(registry);
         let mut waiting = false;
         for key in self.terminating.clone() {
             let Some(outline) = self.definition(&key).map(|definition| definition.outline.clone()) else { continue };
             if registry.db.is_left_alone(DEFINITIONS, &key) {
-                continue; // In a plan, the upstream cluster deletes this definition.
+                continue; // In a plan, the upstream cluster deletes the definition.
             }
             waiting |= !self.delete_objects(registry, &outline).await;
         }
@@ -88,19 +86,19 @@ impl Controller for Definitions {
     }
 }
 
-/// Returns the group of a definition from its key `PLURAL.GROUP`.
+/// Returns the group in a definition's key `PLURAL.GROUP`.
 fn group(key: &str) -> &str {
     key.split_once('.').map_or("", |(_, group)| group)
 }
 
 impl Definitions {
-    /// Accepts the names of a definition and serves the definition.
+    /// Accepts a definition's names and serves the definition.
     pub(crate) fn serve_definition(&mut self, registry: &Arc<Registry>, name: &str) {
         self.changed.insert(name.into());
         self.serve_changed(registry);
     }
 
-    /// Serves new definitions, and stops serving deleted definitions.
+    /// Serves new definitions and stops serving deleted ones.
     fn serve_changed(&mut self, registry: &Arc<Registry>) {
         let mut changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|key| self.read(registry, key));
@@ -121,7 +119,7 @@ impl Definitions {
         self.known.get(group(key))?.definitions.get(key)
     }
 
-    /// Updates the cache from the store.
+    /// Updates the cached definition from the store.
     fn read(&mut self, registry: &Registry, key: &Key) {
         self.terminating.remove(key);
         let of_group = self.known.entry(group(key).to_owned()).or_default();
@@ -139,8 +137,7 @@ impl Definitions {
         }
     }
 
-    /// Returns the changed definitions. The result also contains the definitions in the same groups that wait for a name. The result is
-    /// sorted by creation time.
+    /// Returns the changed definitions and the definitions in the same groups that wait for a name, sorted by creation time.
     fn unsettled(&self, changed: &BTreeSet<Key>) -> Vec<Key> {
         let groups: BTreeSet<&str> = changed.iter().map(|key| group(key)).collect();
         let waiting = groups.iter().filter_map(|group| self.known.get(*group)).flat_map(|group| &group.waiting);
@@ -153,7 +150,7 @@ impl Definitions {
         keys.into_iter().cloned().collect()
     }
 
-    /// Serves the kinds of a definition, or stops serving them.
+    /// Serves a definition's kinds, or stops serving them.
     fn serve(&mut self, registry: &Registry, key: &Key) {
         let plural = key.split_once('.').map_or(&**key, |(plural, _)| plural);
         let resource = GroupResource::new(group(key), plural);
@@ -165,8 +162,8 @@ impl Definitions {
         self.serve_as(registry, resource, definition);
     }
 
-    /// Serves the kinds of a definition that becomes established. This method runs before the status is written, so that a client that
-    /// observes the status can use the resource.
+    /// Serves the kinds of a definition that becomes established. Must run before the
+    /// status is written, so that a client that observes the status can use the resource.
     fn serve_settled(&mut self, registry: &Registry, key: &Key, settled: &Json) {
         let resource = pintle_apiextensions::resource(settled);
         if pintle_apiextensions::is_established(settled)
@@ -179,7 +176,7 @@ impl Definitions {
         }
     }
 
-    /// Serves the kinds of an established definition.
+    /// Serves an established definition's kinds.
     fn serve_as(&mut self, registry: &Registry, resource: GroupResource, definition: Arc<Stored>) {
         let old = self.served.insert(resource.clone(), definition.clone());
         if old.as_ref().is_some_and(|old| old.revision() == definition.revision()) {
@@ -195,8 +192,8 @@ impl Definitions {
             return;
         }
         let renew = || registry.db.renew(&stored(&resource).to_string().into());
-        // A new resource must start without the changes of an earlier resource with the same name. The change log must be dropped before
-        // the resource is served, because dropping the log later would end the watches of clients.
+        // A new resource must start without the changes of an earlier resource with the same name. Drop the
+        // change log before the resource is served. Dropping it later would end the watches of clients.
         if old.is_none() {
             renew();
         }
@@ -215,7 +212,7 @@ impl Definitions {
         }
     }
 
-    /// Deletes the objects of a terminating definition, and then the definition. Returns true if this method need not be called again.
+    /// Deletes a terminating definition's objects, and then the definition. Returns `true` if no further call is needed.
     async fn delete_objects(&mut self, registry: &Arc<Registry>, definition: &Json) -> bool {
         let resource = pintle_apiextensions::resource(definition);
         if !has_finalizer(definition) {
@@ -224,8 +221,8 @@ impl Definitions {
         let kinds = registry.kinds();
         let store = stored(&resource);
         let objects = all(registry, &store.to_string());
-        // Objects can exist even if no version is served. If no version of a deleted definition is served, the controller deletes the
-        // objects of the definition through the storage version.
+        // A deleted definition can have objects even if none of its versions is
+        // served. In this case, delete the objects through the storage version.
         let of_unserved = || pintle_apiextensions::stored_kind(&self.served.get(&resource)?.decode()).map(Arc::new);
         let established = self.served.contains_key(&resource) && objects.left() > 0;
         let kind = established.then(|| kinds.store(&store).cloned().or_else(of_unserved)).flatten();
@@ -234,7 +231,7 @@ impl Definitions {
             return true;
         };
         for (_, object) in objects {
-            // The deletion stops if the definition was recreated with the same name. The new definition keeps the remaining objects.
+            // Stop if the definition was recreated with the same name. The new definition keeps the remaining objects.
             let now = registry.db.get(DEFINITIONS, metadata::name(definition));
             if !now.is_some_and(|now| now.uid() == metadata::uid(definition) && now.is_deleting()) {
                 return true;
@@ -267,8 +264,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the finalizer. If no finalizers remain after the write, the write deletes the definition. The server stops serving the
-    /// resource before the write. Therefore, a client that observes the deletion can no longer use the resource.
+    /// Removes the finalizer. If it was the last one, the write deletes the definition. The server stops serving the resource before the
+    /// write, so a client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
@@ -286,8 +283,7 @@ impl Definitions {
         self.write(registry, definition, Subresource::None, &make);
     }
 
-    /// Writes the status of a definition, unless the definition has changed since it was read. A later change of the definition triggers
-    /// another reconcile.
+    /// Writes a definition's status, unless the definition has changed since it was read. The change triggers another reconcile.
     fn write_status(&self, registry: &Arc<Registry>, settled: &Json) {
         let make = |live: Option<&Json>| {
             let mut new = live.cloned().unwrap_or_default();
@@ -330,10 +326,10 @@ impl DefinitionGroup {
         }
     }
 
-    /// Returns the definition with its new status. Returns `None` if the status does not change.
+    /// Returns the definition with its new status, or `None` if the status does not change.
     fn settle(&mut self, key: &Key, now: &str) -> Option<Json> {
         let outline = self.definitions.get(key)?.outline.clone();
-        // Remove the definition's own names first, because a definition does not conflict with itself.
+        // Remove the definition's own names first, because it does not conflict with itself.
         self.taken.remove(&outline);
         let settled = pintle_apiextensions::settle(&outline, &self.taken, now);
         self.taken.add(&outline);
@@ -406,7 +402,7 @@ mod tests {
         assert_eq!(stored()["conditions"][0]["status"], "True", "an unchanged definition is written");
     }
 
-    /// Returns an established definition that has this UID and is being deleted.
+    /// Returns an established definition with the UID `uid` that is being deleted.
     fn terminating(uid: &str) -> Json {
         let mut definition = definition(&["v1"]);
         definition["status"].set("conditions", json!([{"type": "Established", "status": "True"}]));
@@ -449,10 +445,10 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions in the test. The test fails if the controller processes each of these definitions.
+    /// The number of definitions. The test fails if the controller processes each of them.
     const MANY: usize = 1000;
 
-    /// The two controllers that observe definitions. The test runs these controllers step by step.
+    /// The two controllers that observe definitions, run step by step.
     struct Cluster {
         registry: Arc<Registry>,
         changes: Changes,
@@ -490,7 +486,7 @@ mod tests {
             self.registry.db.put(&DEFINITIONS.into(), &key, expect, object).expect("no concurrent writer");
         }
 
-        /// Lets the two controllers process all changes.
+        /// Lets both controllers process all changes.
         fn work(&mut self) {
             let Self { registry, changes, definitions, services } = self;
             while let Some(Ok(change)) = changes.try_next() {

@@ -1,4 +1,4 @@
-//! Deletes each event an hour after the event was last written. kube-apiserver does the same with etcd leases.
+//! Deletes each event an hour after its last write, as kube-apiserver does with etcd leases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,17 @@ use tokio::time::Instant;
 use super::{Controller, all};
 use crate::registry::Registry;
 
-/// The store keeps the events of both API groups under this resource.
+/// The resource under which the store keeps the events of both API groups.
 const EVENTS: &str = "events";
 
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Events that expire within the same interval of this length are deleted together.
+/// The maximum delay of a deletion, so that events that expire at about the same time are deleted together.
 const GRANULARITY: Duration = Duration::from_secs(1);
 
-/// Deletes expired events.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// The times at which events expire, and the keys of these events. The map key is the revision of the event's last write, so the order
-    /// of the map is the order of expiry.
+    /// The expiry times and keys of all events. The map key is the revision of the event's last write, so the map is in order of expiry.
     due: BTreeMap<u64, (Instant, Key)>,
 }
 
@@ -39,7 +37,7 @@ impl Controller for Expiry {
         true
     }
 
-    /// If it is unknown when an event was last written, keep the event for the full lifetime from now.
+    /// Keeps an event for the full lifetime from now if the time of its last write is unknown.
     fn resync(&mut self, registry: &Registry) {
         let known = std::mem::take(&mut self.due);
         let latest = Instant::now() + LIFETIME;

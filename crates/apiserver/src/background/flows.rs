@@ -1,4 +1,4 @@
-//! Maintains the condition `Dangling` of FlowSchemas. The condition reports a missing PriorityLevelConfiguration.
+//! Maintains the `Dangling` condition of FlowSchemas, which reports a missing PriorityLevelConfiguration.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,12 @@ use crate::registry::{Registry, UpdateSource};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
-/// kube-apiserver uses this field manager when it writes the condition.
+/// The field manager with which kube-apiserver writes the condition.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 const DANGLING: &str = "Dangling";
 
-/// A controller that maintains the condition `Dangling`.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    /// The FlowSchemas that have changed since the last reconcile.
     due: BTreeSet<Key>,
     /// Whether a PriorityLevelConfiguration was created or deleted since the last reconcile.
     levels: bool,
@@ -52,7 +50,7 @@ impl Controller for Flows {
         if std::mem::take(&mut self.levels) {
             due.extend(all(registry, SCHEMAS).map(|(key, _)| key));
         }
-        // In a plan, the controllers of the upstream cluster maintain these FlowSchemas.
+        // In a plan, the upstream cluster maintains its FlowSchemas.
         if registry.db.is_mirror() {
             return None;
         }
@@ -78,7 +76,7 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     if !["status", "reason", "message"].into_iter().any(differs) {
         return Ok(());
     }
-    // The transition time changes only if the status changes.
+    // The transition time changes only with the status.
     let since = current.filter(|_| !differs("status")).and_then(|current| current.get("lastTransitionTime").cloned());
     let now = registry.clock.now_text();
     wanted.set("lastTransitionTime", since.unwrap_or_else(|| now.clone().into()));
@@ -98,7 +96,7 @@ fn reconcile(registry: &Registry, kind: &Arc<Kind>, name: &str, stored: &Stored)
     registry.update(&target, &UpdateSource::Apply(&make), &by).map(drop)
 }
 
-/// Returns a copy of the condition without its transition time.
+/// Returns the expected condition, without its transition time.
 fn dangling(level: &str, exists: bool) -> Json {
     let (status, reason, rest) =
         if exists { ("False", "Found", "and it exists") } else { ("True", "NotFound", "but there is no such object") };

@@ -1,11 +1,9 @@
-//! Garbage collection. In background deletion, dependents are deleted after their last owner was deleted. In foreground deletion,
-//! dependents are deleted before their owner. The orphan policy removes the owner references from the dependents instead of deleting the
-//! dependents.
+//! Garbage collection. Background deletion deletes dependents after their last owner. Foreground deletion deletes dependents before their
+//! owner. The orphan policy removes owner references instead of deleting the dependents.
 //!
-//! The collector tracks only dependents. The dependents are indexed by the UIDs of their owners. The collector reads owners from the store.
-//! Therefore, it does not need memory for objects without owner references. The store can contain changes that the collector has not
-//! observed yet. If an owner has changes that the collector has not observed, there can be dependents of the owner that are not tracked
-//! yet. Therefore, the collector processes such an owner later.
+//! The collector tracks only dependents, indexed by the UIDs of their owners, so it needs no memory for objects without
+//! owner references. Owners are read from the store, which can be ahead of the changes that the collector has observed.
+//! An owner with unobserved changes can have untracked dependents, so the collector processes the owner later.
 
 mod owners;
 mod release;
@@ -37,21 +35,19 @@ const MAX_RETRY: Duration = Duration::from_secs(60);
 /// The resource and the key of an object in the store.
 type Location = (ResourceKey, Key);
 
-/// The garbage collector.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     /// Maps the UID of each owner to its dependents.
     dependents: HashMap<String, BTreeSet<Location>>,
-    /// Maps each waiting owner to one dependent that blocks the deletion of the owner. The key of the map is the owner's UID.
+    /// Maps the UID of each waiting owner to one dependent that blocks its deletion.
     blocked: HashMap<String, Location>,
     queue: VecDeque<Location>,
     queued: HashSet<Location>,
-    /// Dependents with new owner references. The collector has not checked yet whether the owners are in the namespaces of these
-    /// dependents.
+    /// Dependents with new owner references, which must be checked for owners in other namespaces.
     unchecked: HashSet<Location>,
     /// Objects whose processing failed.
     failed: HashSet<Location>,
-    /// The time at which the collector retries the failed objects, and the current retry delay.
+    /// The time of the next retry of the failed objects, and the current retry delay.
     retry: Option<(Instant, Duration)>,
 }
 
@@ -59,7 +55,7 @@ pub(super) struct Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Processed {
     Done,
-    /// The collector has not yet observed the last change of the object or of one of its owners.
+    /// The collector has not yet observed the last change of the object or one of its owners.
     TooEarly,
 }
 
@@ -88,7 +84,7 @@ impl Controller for Collector {
             for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
-            // If owners of this object are in foreground deletion, they may wait for the deletion of this object.
+            // Owners in foreground deletion may be waiting for this object.
             self.enqueue_owners(&change.new, &change.new.owner_references());
         }
         true
@@ -175,8 +171,7 @@ impl Collector {
         }
     }
 
-    /// Enqueues the owners of an object. Each entry in the queue contains the kind and the name of an owner. The collector does not track
-    /// under which resource and key these owners are stored. [`resolve`] finds the resource and the key later.
+    /// Enqueues an object's owners by kind and name, because their resources and keys are unknown. [`resolve`] finds them later.
     fn enqueue_owners(&mut self, object: &Stored, references: &[Json]) {
         for reference in references {
             let group = reference.text("/apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
@@ -191,7 +186,7 @@ impl Collector {
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return Ok(Processed::Done) };
         offload::work_on(registry.db.weight(&resource, &key)).await;
         let Some(stored) = registry.db.get(&resource, &key) else { return Ok(Processed::Done) };
-        // In a plan, the upstream cluster's own garbage collector handles objects that were deleted in the upstream cluster.
+        // In a plan, the upstream cluster collects the garbage of its own deletions.
         if stored.is_deleting() && registry.db.is_left_alone(&resource, &key) {
             return Ok(Processed::Done);
         }
@@ -218,7 +213,7 @@ impl Collector {
         places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
-    /// Removes the references to an owner from its dependents, and then removes the owner's finalizer.
+    /// Removes the references to `owner` from its dependents, and then the owner's orphan finalizer.
     async fn orphan_dependents(&self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         let mut outcome = Ok(());
@@ -236,9 +231,9 @@ impl Collector {
         drop_finalizer(registry, target, &owner.uid(), ORPHAN_FINALIZER)
     }
 
-    /// Removes the finalizer of an owner if no dependent blocks the owner. The first call enqueues and checks all dependents. Each deletion
-    /// of a dependent causes another call of this method. Each such call continues the search at the dependent that blocked the owner in
-    /// the previous call.
+    /// Removes an owner's foreground finalizer if no dependent blocks it. The first call enqueues all
+    /// dependents that are not being deleted yet. Each deletion of a dependent causes another call,
+    /// which continues the search at the dependent that blocked the owner in the previous call.
     fn await_dependents(&mut self, registry: &Arc<Registry>, target: &RequestTarget, owner: &Stored) -> Outcome<()> {
         let uid = owner.uid();
         let before = self.blocked.remove(&*uid);
@@ -267,7 +262,7 @@ impl Collector {
         }
     }
 
-    /// Deletes an object if none of its owners exists. If some of the owners exist, removes the references to all other owners.
+    /// Deletes an object if none of its owners exists. If only some owners exist, removes the references to the others.
     fn collect(
         &mut self,
         registry: &Arc<Registry>,
@@ -327,8 +322,8 @@ impl Collector {
     }
 }
 
-/// Returns the kind, the resource and the key of the object to which an entry of the queue refers. The resource and the key identify the
-/// object in the store. The entry contains either the resource and the key, or a reference to an owner.
+/// Returns the kind and the location of the object that a queue entry refers
+/// to. The entry contains either a location, or an owner's kind and name.
 fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): Location) -> Option<(Arc<Kind>, Location)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
@@ -404,8 +399,7 @@ mod tests {
         }
     }
 
-    /// In this test, a client removes the finalizer of an owner, recreates the owner and deletes it again, while the collector processes
-    /// the old owner.
+    /// While the collector processes an owner, a client removes the owner's finalizer, recreates the owner and deletes it again.
     #[tokio::test]
     async fn recreated_owner_keeps_finalizer_and_dependents() {
         for (policy, finalizer) in
@@ -456,7 +450,7 @@ mod tests {
         assert_eq!(bound(), 0);
     }
 
-    /// In the owner chain a, b, c, the collector has not observed c yet when b is deleted.
+    /// The collector has not observed the object `c`, which `b` owns, when `b` is deleted.
     #[tokio::test]
     async fn objects_newer_than_observed_changes_are_processed_later() {
         let registry = Arc::new(Registry::new(crate::config::ApiServerConfig::default(), None));

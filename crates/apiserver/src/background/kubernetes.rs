@@ -1,5 +1,5 @@
-//! Maintains the Service `kubernetes` in `default`, with its Endpoints and EndpointSlice. Clients in a cluster find the API server through
-//! this Service.
+//! Maintains the Service `kubernetes` in `default`, with its Endpoints and
+//! EndpointSlice. Clients in a cluster use the Service to find the API server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use crate::registry::{Registry, UpdateSource};
 const NAMESPACE: &str = "default";
 const KUBERNETES: &str = "kubernetes";
 
-/// A controller that maintains the Service, the Endpoints and the EndpointSlice.
 #[derive(Debug)]
 pub(super) struct Kubernetes {
     pub(super) address: SocketAddr,
@@ -40,7 +39,7 @@ impl Controller for Kubernetes {
     }
 }
 
-/// Creates missing objects and restores the endpoints. Does not change an existing Service.
+/// Creates missing objects and restores the endpoints. An existing Service is not changed.
 pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
     let manager = Writer::new(&options, OWN_MANAGER, registry.clock.now_text());
@@ -64,7 +63,7 @@ pub(crate) fn reconcile(registry: &Arc<Registry>, address: SocketAddr) {
     }
 }
 
-/// Returns the API group, the kind and the expected content of the Service, the Endpoints and the EndpointSlice.
+/// Returns the API group, the kind and the expected content of each object.
 fn objects(address: SocketAddr) -> [(&'static str, &'static str, Json); 3] {
     let (ip, port) = (address.ip().to_string(), address.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);

@@ -1,5 +1,4 @@
-//! Deletes the contents of deleted namespaces, and then the namespaces. Pods are deleted first, because a pod may need the other objects
-//! until it stops.
+//! Empties and removes deleted namespaces. Pods are deleted first, because a pod may need other objects until it stops.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -22,21 +21,19 @@ use tokio::time::Instant;
 use super::{Controller, all, options};
 use crate::registry::{Registry, UpdateSource};
 
-/// A deleted namespace stays unchanged for this duration, so that clients can observe its terminating state.
+/// The time for which a deleted namespace stays unchanged, so that clients can observe its terminating state.
 const NAMESPACE_LINGER: Duration = Duration::from_millis(500);
 /// The interval between checks of a deleted namespace that still has contents.
 const NAMESPACE_POLL: Duration = Duration::from_millis(500);
-/// The maximum number of kinds that the status lists. The maximum also applies to the finalizers in the status.
+/// The maximum number of kinds, and of finalizers, in the status.
 const MAX_LISTED: usize = 100;
-/// The field manager of the controller's writes.
 const MANAGER: &str = "kube-controller-manager";
 
-/// The controller that deletes the contents of terminating namespaces. The controller stores the time at which each namespace is processed
-/// next.
+/// The controller that empties terminating namespaces, with the time at which each namespace is due.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
-    /// These namespaces still exist, although they were processed at least once.
+    /// Namespaces that still exist after they were processed at least once.
     stuck: HashSet<String>,
 }
 
@@ -59,14 +56,14 @@ impl Controller for Cleaner {
         }
     }
 
-    /// Returns whether there is a terminating namespace that was never processed.
+    /// Returns `true` if a terminating namespace was never processed.
     fn is_busy(&self) -> bool {
         self.due.keys().any(|name| !self.stuck.contains(name))
     }
 
-    /// Deletes the contents of the namespaces that are due. Returns the time at which the next namespace is due.
+    /// Empties the namespaces that are due. Returns the time at which the next namespace is due.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the upstream cluster itself deletes the contents of namespaces that were deleted in the upstream cluster.
+        // In a plan, the upstream cluster empties the namespaces that were deleted there.
         self.due.retain(|name, _| !registry.db.is_left_alone(NAMESPACES, name));
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
@@ -76,7 +73,7 @@ impl Controller for Cleaner {
                 self.stuck.remove(&name);
                 continue;
             };
-            // If a client has recreated the namespace in the meantime, `observe` schedules the processing of the new namespace.
+            // If a client has recreated the namespace in the meantime, `observe` schedules the new namespace.
             let Some(remaining) = empty(registry, &namespace).await else { continue };
             report(registry, &namespace, &remaining);
             if remaining.is_empty() && finish(registry, &namespace) {
@@ -98,20 +95,20 @@ impl Cleaner {
     }
 }
 
-/// The objects of one kind that remain in a namespace.
+/// The remaining objects of one kind in a namespace.
 struct Remaining {
     resource: String,
     count: usize,
     finalizers: Vec<String>,
 }
 
-/// Returns whether the namespace still exists with the same UID and is still terminating.
+/// Returns `true` if the namespace still exists with the same UID and is still terminating.
 fn is_terminating(registry: &Registry, namespace: &Stored) -> bool {
     let now = registry.db.get(NAMESPACES, &namespace.name());
     now.is_some_and(|now| now.uid() == namespace.uid() && now.is_deleting())
 }
 
-/// Deletes the contents of a namespace and returns the remaining objects. Returns `None` if the namespace is no longer terminating.
+/// Deletes a namespace's contents and returns the remaining objects. Returns `None` if the namespace is no longer terminating.
 async fn empty(registry: &Arc<Registry>, namespace: &Stored) -> Option<Vec<Remaining>> {
     let kinds = registry.kinds();
     let is_content = |kind: &&Arc<Kind>| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete);
@@ -162,7 +159,7 @@ fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored
     objects.map(|(_, stored)| stored).collect()
 }
 
-/// Writes the conditions of a terminating namespace.
+/// Writes a terminating namespace's conditions.
 fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
     let content = join(content);
@@ -222,8 +219,8 @@ fn report(registry: &Arc<Registry>, namespace: &Stored, remaining: &[Remaining])
     });
 }
 
-/// Writes a subresource of a terminating namespace as the namespace controller. Does not write anything if the change has no effect.
-/// Admission may reject the write.
+/// Writes a terminating namespace's subresource as the namespace controller,
+/// unless the change has no effect. Admission may reject the write.
 fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource, change: impl Fn(&mut Json) + Sync) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind("", "Namespace") else { return };
@@ -247,12 +244,12 @@ fn write(registry: &Arc<Registry>, namespace: &Stored, subresource: Subresource,
     }
 }
 
-/// Returns the user that sends all writes and deletes of this controller.
+/// Returns the user for the controller's writes and deletes.
 fn requester() -> Requester {
     Requester::new(User::controller("namespace-controller"))
 }
 
-/// Returns each finalizer of the remaining objects, with the number of objects that have it.
+/// Returns the remaining objects' finalizers, each with its number of objects.
 fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for finalizer in finalizers {
@@ -261,7 +258,7 @@ fn count_finalizers<'a>(finalizers: impl Iterator<Item = &'a String>) -> BTreeMa
     counts
 }
 
-/// Joins the first [`MAX_LISTED`] texts, and appends the number of omitted texts.
+/// Joins the first [`MAX_LISTED`] strings, and appends the number of omitted strings.
 fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     let more = parts.len().saturating_sub(MAX_LISTED);
     let mut parts: Vec<_> = parts.take(MAX_LISTED).collect();
@@ -271,7 +268,7 @@ fn join(parts: impl ExactSizeIterator<Item = String>) -> String {
     parts.join(", ")
 }
 
-/// Removes the finalizer from the namespace's spec. Returns whether the namespace was deleted.
+/// Removes the finalizer from the namespace's spec. Returns `true` if the namespace was deleted.
 fn finish(registry: &Arc<Registry>, namespace: &Stored) -> bool {
     write(registry, namespace, Subresource::Finalize, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Writes the status of ValidatingAdmissionPolicies. The status of a policy contains the warnings of the type check and the generation that
-//! was checked. In a real cluster, kube-controller-manager writes this status.
+//! Writes the status of ValidatingAdmissionPolicies: the warnings of the type check and
+//! the checked generation. In a real cluster, kube-controller-manager writes this status.
 
 mod matched_kinds;
 
@@ -27,28 +27,26 @@ use crate::registry::{Registry, UpdateSource};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
-/// kube-controller-manager uses this field manager when it writes the status.
+/// The field manager with which kube-controller-manager writes the status.
 const MANAGER: &str = "validatingadmissionpolicy-status-controller";
-/// The controller yields to other tasks after it has checked this number of expressions.
+/// The number of expressions after which the controller yields to other tasks.
 const BATCH: usize = 64;
-/// The maximum number of cached schemas. The next type check can use the cached schemas again. A large schema takes about 1 MiB.
+/// The maximum number of schemas that are cached for later checks. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
-/// A controller that checks policies. A policy is checked when its spec changes. Unlike kube-controller-manager, the controller checks a
-/// policy again when a custom resource definition in one of the policy's groups changes. Therefore, the policy and the definition can be
-/// created in any order.
+/// A controller that checks policies. Like kube-controller-manager, it checks a policy when its spec changes. It also checks a policy again
+/// when a custom resource definition in one of its groups changes. Therefore, the policy and the definition can be created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
-    /// The policies that have changed since their last check. The value of an entry is true if the policy must be checked again although
-    /// its generation was already checked.
+    /// The changed policies. The value is `true` if a policy must be checked again although its generation was already checked.
     due: BTreeMap<Key, bool>,
-    /// The custom resource definitions that have changed.
+    /// The changed custom resource definitions.
     definitions: BTreeSet<Key>,
     /// The revision of the latest change to a definition.
     changed_at: u64,
-    /// The controller for custom resource definitions has updated the served kinds up to this revision.
+    /// The revision up to which the CustomResourceDefinition controller has updated the served kinds.
     served_at: watch::Receiver<u64>,
-    /// Makes the controller for custom resource definitions update `served_at`.
+    /// Makes the CustomResourceDefinition controller update `served_at`.
     wake: watch::Sender<()>,
 }
 
@@ -57,7 +55,7 @@ impl PolicyStatus {
         Self { due: BTreeMap::new(), definitions: BTreeSet::new(), changed_at: 0, served_at, wake }
     }
 
-    /// Waits until the served kinds reflect the changes of definitions.
+    /// Waits until the served kinds reflect the changed definitions.
     async fn wait_for_kinds(&mut self) {
         self.wake.send_replace(());
         let changed_at = self.changed_at;
@@ -65,7 +63,7 @@ impl PolicyStatus {
         drop(self.served_at.wait_for(|served_at| *served_at >= changed_at).await);
     }
 
-    /// Adds the policies that refer to the group of a changed definition.
+    /// Marks the policies that refer to a changed definition's group as due.
     fn add_affected(&mut self, registry: &Registry) {
         let definitions = std::mem::take(&mut self.definitions);
         let groups: BTreeSet<&str> = definitions.iter().filter_map(|key| Some(key.split_once('.')?.1)).collect();
@@ -101,7 +99,7 @@ impl Controller for PolicyStatus {
     }
 
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
-        // In a plan, the upstream cluster's own controller checks the policies.
+        // In a plan, the upstream cluster checks its policies.
         if registry.db.is_mirror() {
             self.due.clear();
             self.definitions.clear();
@@ -154,18 +152,17 @@ impl Policy {
     }
 }
 
-/// The type checks of several policies. All checks use the same cache of schemas.
+/// The type checks of several policies, which share a schema cache.
 struct Checks<'k> {
     kinds: &'k Kinds,
     matched: MatchedKinds<'k>,
-    /// Maps the names of CEL types to the schemas of kinds.
+    /// The schemas of CEL types, by kind and type name.
     schemas: HashMap<(GroupVersionKind, TypeName), Option<Arc<Schema>>>,
 }
 
-/// Whether a schema describes the objects that a policy matches, or the parameters of the policy. The objects and the parameters of a
-/// policy can have the same kind, or two kinds with the same name. Therefore, the types of objects and of parameters need different names.
-/// As in kube-controller-manager, a type name consists of the kind and a number. In kube-controller-manager, this number depends on the
-/// time.
+/// Whether a schema describes a policy's objects or its parameters. Both can have the same kind, or kinds
+/// with the same name, so their CEL types need different names. As in kube-controller-manager, a type
+/// name consists of the kind and a number. In kube-controller-manager, the number depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum TypeName {
     Objects = 1,
@@ -177,7 +174,7 @@ impl<'k> Checks<'k> {
         Self { kinds, matched: MatchedKinds::new(kinds), schemas: HashMap::new() }
     }
 
-    /// Returns the `typeChecking` field for a policy with this spec.
+    /// Returns the `typeChecking` field for a policy's spec.
     async fn check(&mut self, spec: &Json) -> Json {
         let mut check = TypeCheck::new(spec);
         let params = spec.has("/paramKind").then(|| {
@@ -216,13 +213,13 @@ impl<'k> Checks<'k> {
     }
 }
 
-/// Lets other tasks run. Afterwards, the code up to the next await runs on another thread.
+/// Lets other tasks run. The code up to the next await then runs on another thread.
 async fn yield_and_offload() {
     tokio::task::yield_now().await;
     offload::work_on(offload::ALWAYS).await;
 }
 
-/// Applies the status. If the spec has changed since the check, this change triggers another check.
+/// Applies the status. If the spec has changed since the check, the change triggers another check.
 fn write(registry: &Registry, kind: &Arc<Kind>, name: &str, generation: i64, checked: &Json) -> Outcome<()> {
     let applied = json!({
         "apiVersion": kind.api_version(),

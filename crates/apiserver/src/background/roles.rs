@@ -18,15 +18,13 @@ use crate::registry::{Registry, UpdateSource};
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const AGGREGATION_CONTROLLER: &str = "clusterrole-aggregation-controller";
 
-/// Aggregates cluster roles.
 #[derive(Debug)]
 pub(super) struct Aggregator;
 
 impl Controller for Aggregator {
     const RESOURCES: Option<&'static [&'static str]> = Some(&[ROLES]);
 
-    /// Writes the aggregated roles whose rules are outdated. A selected role can itself be aggregated. Writing the rules of a selected role
-    /// triggers another call.
+    /// Writes the aggregated roles whose rules are outdated. If such a role is itself selected, the write triggers another call.
     async fn work(&mut self, registry: &Arc<Registry>, _: u64) -> Option<Instant> {
         let roles: Vec<_> = all(registry, ROLES).map(|(_, role)| AggregatedRole::new(role)).collect();
         for role in roles.iter().filter(|role| role.outline["aggregationRule"].is_object()) {
@@ -40,16 +38,15 @@ impl Controller for Aggregator {
     }
 }
 
-/// A cluster role. The rules of a role are decoded only when they are needed, because rules take a lot of memory and few roles are
-/// aggregated.
+/// A cluster role. Its rules are decoded only when needed, because rules take a lot of memory and few roles are aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
-    /// The name, the labels, the resourceVersion and the aggregation rule of a cluster role.
+    /// The role's name, labels, resourceVersion and aggregation rule.
     outline: Json,
     rules: OnceLock<Vec<TextedRule>>,
 }
 
-/// A rule and its JSON text. The JSON text is used to find duplicates.
+/// A rule and its JSON text, which is used to find duplicates.
 type TextedRule = (String, Json);
 
 impl AggregatedRole {
@@ -66,11 +63,10 @@ impl AggregatedRole {
     }
 }
 
-/// Returns the distinct rules of all roles that `role` selects. The rules are sorted by selector, and then by the name of the selected
-/// role.
+/// Returns the distinct rules of all roles that `role` selects, sorted by selector, and then by the selected role's name.
 ///
-/// The run time is bounded even if a role has many equal selectors. Each distinct selector is evaluated once. After a selector has selected
-/// a role, this role is not checked again.
+/// The run time is bounded even if a role has many equal selectors: each distinct
+/// selector is evaluated once, and a selected role is not checked again.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());
     let mut left: Vec<_> = roles.iter().filter(|other| !std::ptr::eq(*other, role)).collect();
@@ -95,7 +91,7 @@ async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> V
     rules
 }
 
-/// Writes the rules of a role, unless the role has changed since it was read. A later change of the role triggers another call of `work`.
+/// Writes a role's rules, unless the role has changed since it was read. The change triggers another call of `work`.
 fn write(registry: &Arc<Registry>, role: &Json, rules: Vec<Json>) {
     let kinds = registry.kinds();
     let Some(kind) = kinds.group_kind(RBAC_GROUP, "ClusterRole") else { return };
@@ -142,7 +138,7 @@ mod tests {
         assert_eq!(rules(), json!([rule("list")]), "an unchanged role is written");
     }
 
-    /// Returns an aggregated role with these selectors. The result also contains `others` other roles with `rules` rules each.
+    /// Returns an aggregated role with these selectors, and `others` other roles with `rules` rules each.
     fn roles(selectors: impl Iterator<Item = Json>, others: usize, rules: usize) -> Vec<AggregatedRole> {
         let selectors: Vec<_> = selectors.collect();
         let all = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}});

@@ -10,7 +10,7 @@ use super::offline::{Offline, Sample};
 use crate::server::LoadError;
 use crate::server::manifests::{self, Document};
 
-/// A definition or an object in a manifest file, together with the result of its check.
+/// A definition or object in a manifest file, with the result of its check.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckedManifest {
@@ -18,18 +18,17 @@ pub struct CheckedManifest {
     pub path: PathBuf,
     /// The index of the document in the file, starting at 1.
     pub document: usize,
-    /// The kind and the name of the object, as one text for reports.
+    /// The object's kind and name, for reports.
     pub object: String,
-    /// If the object is a definition, the list contains the estimated cost of each validation rule. The list is empty for a rejected
-    /// definition, and for objects that are not definitions.
+    /// The estimated cost of each validation rule. Empty for a rejected definition, and for objects that are not definitions.
     pub rules: Vec<RuleCost>,
-    /// The warnings that the server would send for this object.
+    /// The server's warnings about this object.
     pub warnings: Vec<String>,
-    /// The error that the server would send for this object.
+    /// The server's error, if the object is rejected.
     pub rejection: Option<Rejection>,
 }
 
-/// Prints the result of the check and the warnings. The estimated cost of each rule is a percentage of the cost limit.
+/// Prints the check's result, the costs of rules in percent of the cost limit, and the warnings.
 impl fmt::Display for CheckedManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}, {}: ", self.path.display(), self.document, self.object)?;
@@ -44,11 +43,11 @@ impl fmt::Display for CheckedManifest {
     }
 }
 
-/// Checks the definitions and objects in manifest files. If a path is a folder, all `.yaml`, `.yml` and `.json` files in the folder and its
-/// subfolders are checked. Runs without a server.
+/// Checks the definitions and objects in manifest files, without a server.
+/// Folders are searched recursively for `.yaml`, `.yml` and `.json` files.
 ///
-/// The definitions of all files are checked first. The other objects in the files are then checked against these definitions. Objects of
-/// built-in kinds are checked, too. Objects of built-in kinds must not depend on other objects.
+/// The definitions of all files are checked first, and then all other objects against these
+/// definitions. Objects of built-in kinds are checked, too, but must not depend on other objects.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Provides the API without a running server. The type [`Offline`] consists of a registry and the controller that serves definitions.
+//! The API without a running server: a registry and the CustomResourceDefinition controller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,10 +22,9 @@ use crate::config::ApiServerConfig;
 use crate::registry::{Registry, UpdateSource, Written};
 
 const MANAGER: &str = "crd-checker";
-/// The name that objects get if their manifest contains no name.
+/// The name of objects whose manifest contains no name.
 const SAMPLE_NAME: &str = "sample";
 
-/// A manifest.
 #[derive(Clone)]
 pub(super) struct Sample {
     pub(super) value: Json,
@@ -33,7 +32,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Reads a YAML text, or a value that serializes to an object.
+    /// Reads a YAML text or a value that serializes to an object.
     pub(super) fn new(manifest: impl Serialize) -> Result<Self, Rejection> {
         let unreadable = |why: &dyn std::fmt::Display| Rejection::invalid(format!("cannot read the manifest: {why}"));
         let value = serde_json::to_value(manifest).map_err(|error| unreadable(&error))?;
@@ -58,12 +57,11 @@ impl Sample {
         Ok(Self { value, body })
     }
 
-    /// Reads a decoded manifest.
     pub(super) fn of(value: Json) -> Self {
         Self { body: RawBody::json(value.to_string()), value }
     }
 
-    /// Adds the type and the name if they are absent. A complete body is kept unchanged, so that repeated keys are reported.
+    /// Adds the type and the name if they are absent. A complete body is kept unchanged, so that duplicate keys are reported.
     fn with_defaults(self, default_type: &DefaultType, name: &str) -> Self {
         let (mut value, has_name) = (self.value.clone(), self.has_name());
         value.set_default("apiVersion", default_type.api_version.as_str());
@@ -78,7 +76,7 @@ impl Sample {
         self.value.has("/metadata/name") || self.value.has("/metadata/generateName")
     }
 
-    /// Returns the kind and the name of the object for reports.
+    /// Returns the object's kind and name, for reports.
     pub(super) fn title(&self) -> String {
         let kind = self.value.text("/kind");
         let kind = if kind.is_empty() { "an object without a kind" } else { kind };
@@ -91,14 +89,13 @@ impl Sample {
     }
 }
 
-/// The default `apiVersion` and `kind` for manifests that omit these fields.
+/// The `apiVersion` and `kind` of manifests that omit them.
 #[derive(Clone, Debug, Default)]
 struct DefaultType {
     api_version: String,
     kind: String,
 }
 
-/// A definition that the server would serve.
 #[derive(Debug)]
 pub(super) struct Defined {
     pub(super) name: String,
@@ -106,14 +103,12 @@ pub(super) struct Defined {
     pub(super) warnings: Vec<String>,
 }
 
-/// Provides the API without a running server.
 #[derive(Debug)]
 pub(super) struct Offline {
     registry: Arc<Registry>,
     definitions: Definitions,
     default_type: DefaultType,
-    /// This mutex is locked during each check. A check stores the namespace and, for an update, the old object. At the end of the check,
-    /// the namespace and the old object are removed again.
+    /// Locked during each check. A check temporarily stores the namespace and, for an update, the old object.
     checking: Mutex<()>,
 }
 
@@ -153,7 +148,7 @@ impl Offline {
         defined
     }
 
-    /// Stores and serves a definition. The name of the definition must not be in use yet.
+    /// Stores and serves a definition whose name is not in use.
     fn define_absent(&mut self, sample: Sample, name: &str) -> Result<Defined, Rejection> {
         let checked = self.write(sample, None, WriteOptions::default())?;
         self.definitions.serve_definition(&self.registry, name);
@@ -174,7 +169,7 @@ impl Offline {
         Ok(Defined { name: name.into(), rules: pintle_apiextensions::rule_costs(&stored), warnings: checked.warnings })
     }
 
-    /// Adds the default type and the default name to a sample if they are absent.
+    /// Adds the default type and name to a sample if they are absent.
     pub(super) fn completed(&self, sample: Sample) -> Sample {
         sample.with_defaults(&self.default_type, SAMPLE_NAME)
     }
@@ -209,7 +204,7 @@ impl Offline {
         let (resource, key) = (target.resource_key(), target.key());
         let stored = self.registry.db.get(&resource, &key);
         let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        // A create drops the status. Transition rules need the old status, so the old status is written separately.
+        // A create request drops the status, so write the old status separately. Transition rules need it.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
             object.set("status", status);
@@ -250,7 +245,7 @@ impl Offline {
         Ok(CheckedObject { object, warnings })
     }
 
-    /// Creates the object, or updates the object at the target of `update`. Returns the warnings, too.
+    /// Creates the object, or updates the object at the target `update`. Also returns the warnings.
     fn written(
         &self,
         sample: Sample,
@@ -289,8 +284,7 @@ impl Offline {
         })
     }
 
-    /// Adds a namespace. If the namespace of the object did not exist before, returns the name of the namespace. Does nothing if the object
-    /// has no namespace.
+    /// Adds the namespace `name` and returns its name. Returns `None` if it already exists or `name` is empty.
     fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };
@@ -307,13 +301,12 @@ impl Offline {
     /// Removes an object from the store, if it exists.
     fn remove(&self, resource: &ResourceKey, key: &str) {
         if let Some(stored) = self.registry.db.get(resource, key) {
-            // The error of this deletion can be ignored, because no other thread writes at the same time.
+            // The removal cannot fail, because no other thread writes at the same time.
             drop(self.registry.db.remove(resource, key, stored.revision()));
         }
     }
 }
 
-/// Returns the target for creating an object.
 fn target(kind: &Arc<Kind>, object: &Json) -> RequestTarget {
     let namespace = match metadata::namespace(object) {
         _ if !kind.namespaced() => "",

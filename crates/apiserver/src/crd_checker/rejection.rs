@@ -1,11 +1,11 @@
-//! The error of a check.
+//! The error type of a check.
 
 use std::fmt;
 
 use pintle_apimachinery::failure::Failure;
 use pintle_meta::{Reason, Status};
 
-/// The error that the server would send for a rejected manifest.
+/// The server's error for a rejected manifest.
 #[derive(Clone)]
 pub struct Rejection {
     status: Box<Status>,
@@ -13,13 +13,13 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// Returns the error as a Status, like the server's response. The details of the Status contain one cause for each field error.
+    /// Returns the error as a Status, as in the server's response. The Status details contain one cause for each field error.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// Returns true if the server checked the manifest and rejected it. Returns false if the manifest cannot be read, or if no definition
-    /// serves its kind and version.
+    /// Returns `true` if the server checked the manifest and rejected it. Returns `false`
+    /// if the manifest cannot be read, or if no definition serves its kind and version.
     pub fn is_from_server(&self) -> bool {
         self.is_from_server
     }
@@ -35,14 +35,14 @@ impl From<Failure> for Rejection {
     }
 }
 
-/// Prints the message that the server would send.
+/// Prints the server's error message.
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.status.message)
     }
 }
 
-/// Prints only the message, because failed tests print the error in the debug format.
+/// Prints only the message, because a failed test prints the error in the debug format.
 impl fmt::Debug for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! Rules. A rule consists of one scripted fault, and of conditions that select the requests to which the fault applies.
+//! Fault rules. A rule consists of one scripted fault and of conditions that select the affected requests.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Request, RuleId};
 
-/// The kinds of faults. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale` applies to reads. The fault `Lag` applies to
-/// reads and watches. All other faults apply only to watches.
+/// A kind of fault. `Delay`, `Answer` and `LoseAnswer` apply to all requests. `Stale`
+/// applies to reads, and `Lag` to reads and watches. All other faults apply only to watches.
 ///
 /// # Examples
 ///
@@ -20,12 +20,12 @@ use super::{Request, RuleId};
 /// use pintle_apiserver::{ApiServer, ApiServerConfig, RequestVerb};
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
-/// // The next create succeeds, but its client gets a failure.
+/// The next create request succeeds, but its client receives an error.
 /// let fault = Fault::LoseAnswer(Answer::new(500));
 /// server.faults().add(Rule { verb: Some(RequestVerb::Create), ..Rule::new(fault) });
-/// // The next watch of pods is cut in the middle of the fourth event.
+/// The next watch of pods is cut in the middle of its fourth event.
 /// server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::CutMidFrame(3)) });
-/// // The next five lists get status 429 with `Retry-After: 1`.
+/// The next five lists receive status 429 with `Retry-After: 1`.
 /// let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
 /// server.faults().add(Rule { verb: Some(RequestVerb::List), times: Some(5), ..Rule::new(busy) });
 /// server.shutdown().await;
@@ -41,41 +41,36 @@ pub enum Fault {
     Answer(Answer),
     /// Processes the request, including its writes, but sends this answer instead of the real response.
     LoseAnswer(Answer),
-    /// Serves reads from the state of the store at this revision. With this fault, the server behaves like an API server whose watch cache
-    /// lags behind and never catches up.
+    /// Serves reads from the store's state at this revision, like an API server whose watch cache never catches up.
     ///
-    /// The fault affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or with an
-    /// earlier revision returns the state at this revision. A read with a later revision fails, like a read at a revision that the watch
-    /// cache of a kube-apiserver has not reached yet. The revision must still be in the [history](crate::ApiServerConfig::history).
+    /// Affects only gets and lists with a `resourceVersion`. A read with `resourceVersion=0`, with this revision or with an earlier
+    /// revision returns the state at this revision. A read with a later revision fails, as if a kube-apiserver's watch cache had not
+    /// reached the revision yet. The revision must still be in the [history](crate::ApiServerConfig::history).
     Stale(u64),
-    /// Serves reads and watches from an older state of the store. With this fault, the server behaves like an API server whose watch cache
-    /// lags behind, but makes progress.
+    /// Serves reads and watches from an older state of the store, like an API server whose watch cache lags behind but makes progress.
     ///
-    /// - A read returns the older state of the store. Such a read behaves as described for [`Stale`](Self::Stale). A read with a later
-    ///   revision waits for this revision for a limited time, as in kube-apiserver.
-    /// - The initial events of a watch describe the older state. A watch without `resourceVersion` requests the newest state, so its
-    ///   initial events describe the newest state. A watch receives each later event when the older state has reached the revision of the
-    ///   event.
+    /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read
+    ///   with a later revision waits for this revision for a limited time, as in kube-apiserver.
+    /// - A watch's initial events describe the older state. Without `resourceVersion`, they describe the newest state, which the watch
+    ///   requests. Each later event is sent when the older state has reached the event's revision.
     /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
-    /// - Like the watch of a slow client, a watch is closed if it lags by more changes than
-    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer). The server also closes a watch if the
-    ///   [history](crate::ApiServerConfig::history) drops an event that the watch has not sent yet. The history can drop an event after
-    ///   five minutes.
+    /// - Like a slow client's watch, a watch is closed if it lags by more than
+    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. It is also closed if an unsent event
+    ///   is dropped from the [history](crate::ApiServerConfig::history), which can happen after five minutes.
     Lag(Lag),
-    /// Makes a watch start with an ERROR event that has code 410, as if the revision of the watch had expired.
+    /// Makes a watch start with an ERROR event with code 410, as if the watch's revision had expired.
     Expire,
-    /// Closes the connection of a watch after the watch has sent this many frames.
+    /// Closes a watch's connection after this many frames.
     CutAfter(u32),
     /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// Sends only this many frames on a watch, and keeps the watch open without further frames, even after its timeout. The behavior is the
-    /// same as with a proxy that has lost its connection to the server.
+    /// Sends only this many frames on a watch, and then keeps the watch open silently, even
+    /// after its timeout. This simulates a proxy that has lost its connection to the server.
     SilentAfter(u32),
 }
 
 impl Fault {
-    /// Returns whether the server applies the fault to a running watch. The server applies all other kinds of faults before it processes
-    /// the request.
+    /// Returns `true` if the fault applies to a running watch. All other faults apply before the server processes the request.
     pub(super) fn is_about_watch(&self, request: &Request<'_>) -> bool {
         match self {
             Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_) => true,
@@ -85,29 +80,29 @@ impl Fault {
     }
 }
 
-/// Determines how far the served state lags behind the newest state of the store. If the lagging state is no longer in the
+/// The lag of the served state behind the newest state. If the lagging state is no longer in the
 /// [history](crate::ApiServerConfig::history), the server serves the oldest state in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
-    /// The served state lags behind by this duration, measured with tokio's clock.
+    /// The lag as a duration, measured with tokio's clock.
     Time(Duration),
-    /// The served state lags behind by this number of revisions. The revisions of all resources count.
+    /// The lag as a number of revisions. Revisions of all resources count.
     Versions(u64),
 }
 
-/// A scripted response that the server sends instead of the real response.
+/// A scripted response that replaces the real response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status code.
     pub code: u16,
-    /// The `Retry-After` header, in seconds. If the value is `None`, the server does not send the header.
+    /// The value of the `Retry-After` header, in seconds. `None` omits the header.
     pub retry_after: Option<u32>,
-    /// The body of the response. The body is sent as `text/plain`. If the body is `None`, the server sends a Status with the response code.
+    /// The body, which is sent as `text/plain`. `None` sends a Status with the code `code`.
     pub body: Option<String>,
 }
 
 impl Answer {
-    /// Creates an answer whose body is a Status with this code.
+    /// Creates an answer with a Status as its body.
     pub fn new(code: u16) -> Self {
         Self { code, retry_after: None, body: None }
     }
@@ -115,8 +110,8 @@ impl Answer {
 
 /// A rule that injects a fault into matching requests, up to a maximum number of times.
 ///
-/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) are conditions. A request must match all conditions of the rule. A rule
-/// without conditions applies to all requests.
+/// Fields such as [`verb`](Self::verb) and [`group`](Self::group) are conditions. A rule applies to
+/// requests that match all of its conditions. A rule without conditions applies to all requests.
 ///
 /// # Examples
 ///
@@ -135,7 +130,7 @@ impl Answer {
 /// let (verb, resource) = (Some(RequestVerb::Get), Some("secrets".into()));
 /// let refusal = Fault::Answer(Answer::new(503));
 /// server.faults().add(Rule { verb, resource, after: 1, times: Some(2), ..Rule::new(refusal) });
-/// // One in ten requests of a controller is slow. With a fixed seed, each run delays the same requests.
+/// One in ten of the controller's requests is slow. With a fixed seed, each run delays the same requests.
 /// let slow = Rule::new(Fault::Delay(Duration::from_millis(50)));
 /// server.faults().add(Rule { user_agent: Some("controller/".into()), times: None, probability: 0.1, ..slow });
 ///
@@ -156,37 +151,35 @@ impl Answer {
 pub struct Rule {
     /// The fault that occurs when the rule fires.
     pub fault: Fault,
-    /// The verb. A request without a resource, such as `/version`, has no verb.
+    /// The verb. Requests without a resource, such as `/version`, have no verb.
     pub verb: Option<RequestVerb>,
     /// The API group. The empty string is the core group.
     pub group: Option<String>,
     /// The plural name of the resource, such as `pods`.
     pub resource: Option<String>,
-    /// The subresource, such as `status`. The empty string matches only requests without a subresource. `None` matches both.
+    /// The subresource, such as `status`. The empty string matches only requests without a subresource. `None` matches all requests.
     pub subresource: Option<String>,
     /// The namespace of the request.
     pub namespace: Option<String>,
-    /// The name of the object. For a list or a watch, the rule compares this name with the `metadata.name` in the field selector. For a
-    /// create request, the rule compares this name with the name in the body. If the server generates the name, the name in the body is
-    /// empty.
+    /// The name of the object. For a list or watch, the `metadata.name` in the field selector. For
+    /// a create request, the name in the body, which is empty if the server generates the name.
     pub name: Option<String>,
     /// The user name, after impersonation.
     pub user: Option<String>,
     /// A prefix of the request's `User-Agent` header.
     pub user_agent: Option<String>,
-    /// The number of matching requests that the rule ignores before it can fire.
+    /// The number of matching requests to ignore before the rule can fire.
     pub after: u32,
-    /// The maximum number of times that the rule can fire. `None` means no limit.
+    /// The maximum number of times that the rule can fire. `None` means no maximum.
     pub times: Option<u32>,
-    /// The rule can fire only after this duration. The duration starts when the rule is added, and it is measured with tokio's clock.
-    /// Default: zero.
+    /// The delay after which the rule can fire, measured with tokio's clock from the time when the rule is added. Default: zero.
     pub from: Duration,
-    /// The rule expires after this duration. The duration starts when the rule is added, and it is measured with tokio's clock. `None`
-    /// means that the rule never expires.
+    /// The duration after which the rule expires, measured with tokio's clock from
+    /// the time when the rule is added. `None` means that the rule never expires.
     pub until: Option<Duration>,
-    /// The probability with which the rule fires for a matching request. The probability is a number from 0 to 1. The random choices depend
-    /// only on the server's [seed](crate::ApiServerConfig::seed) and on the number of rules that were added earlier. Therefore, two runs
-    /// with the same requests make the same random choices.
+    /// The probability that the rule fires for a matching request, from 0 to 1. The random choices
+    /// depend only on the server's [seed](crate::ApiServerConfig::seed) and on the number of rules
+    /// that were added earlier. Therefore, two runs with the same requests make the same choices.
     pub probability: f64,
 }
 
@@ -231,7 +224,7 @@ impl Rule {
     }
 }
 
-/// A rule that was added to a server, with the counters of the rule.
+/// A rule that was added to a server, with its counters.
 #[derive(Debug)]
 pub(super) struct Armed {
     pub(super) id: RuleId,
@@ -240,7 +233,7 @@ pub(super) struct Armed {
     added: Instant,
     passed: u32,
     fired: u32,
-    /// A token that is cancelled when the rule is removed. After the cancellation, the watches that lag because of this rule catch up.
+    /// A token that is cancelled when the rule is removed, so that the rule's lagging watches catch up.
     lifted: CancellationToken,
     _lifts: DropGuard,
 }
@@ -252,7 +245,7 @@ impl Armed {
         Self { id, rule, random, added: Instant::now(), passed: 0, fired: 0, lifted, _lifts }
     }
 
-    /// Returns whether the rule fires for this request. Updates the counters.
+    /// Returns `true` if the rule fires for `request`, and updates the counters.
     pub(super) fn fires(&mut self, request: &Request<'_>) -> bool {
         if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
             return false;
@@ -276,7 +269,7 @@ impl Armed {
         self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 
-    /// Returns whether the rule can be dropped because it can no longer fire.
+    /// Returns `true` if the rule can no longer fire and can be dropped.
     pub(super) fn is_over(&self) -> bool {
         match self.rule.fault {
             Fault::Lag(_) => self.is_past(),
@@ -284,8 +277,8 @@ impl Armed {
         }
     }
 
-    /// Returns the time at which the rule expires. Returns `None` if the rule never expires, or if the time is too far in the future for an
-    /// `Instant`.
+    /// Returns the time at which the rule expires. Returns `None` if the rule
+    /// never expires, or if the expiry is too far in the future for an `Instant`.
     pub(super) fn until(&self) -> Option<Instant> {
         self.added.checked_add(self.rule.until?)
     }

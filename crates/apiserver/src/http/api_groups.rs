@@ -17,7 +17,7 @@ use super::negotiate::{self, ResponseFormat};
 use super::{Call, healthz};
 use crate::registry::{Registry, Transform};
 
-/// Serves a path that does not name a resource.
+/// Serves a non-resource path.
 pub(super) async fn serve(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = registry.kinds();
@@ -73,8 +73,8 @@ fn document(call: &Call, routing: Routing, document: &Json) -> Outcome<Reply> {
     Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
 }
 
-/// Returns a discovery document that describes all API groups. The result also contains the ETag of this document. The cached document is
-/// in JSON, because JSON is the most common format. For other formats, the document is encoded again for each request.
+/// Returns a discovery document for all API groups, with its ETag. The cached document
+/// is in JSON, the most common format. Other formats are encoded for each request.
 async fn all(
     registry: &Registry,
     kinds: &Arc<Kinds>,
@@ -115,7 +115,7 @@ fn of_type(content_type: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
 }
 
-/// Serves aggregated discovery if any clause of the `Accept` header requests it. This clause can be at any position in the header.
+/// Serves aggregated discovery if any clause of the `Accept` header requests it.
 async fn aggregated(registry: &Registry, kinds: &Arc<Kinds>, call: &Call, core: bool) -> Outcome<Option<Reply>> {
     let clauses = accept::clauses(call.header(ACCEPT));
     let media = clauses.iter().find_map(|clause| {

@@ -1,4 +1,4 @@
-//! Defines the bodies of requests and responses.
+//! Request and response bodies.
 
 use std::error::Error;
 use std::io;
@@ -19,11 +19,11 @@ use pintle_serving::offload;
 use super::Call;
 use crate::watch::{Frame as WatchFrame, Watcher};
 
-/// The body of a request that arrived over a socket or through an in-process call.
+/// The body of a request, from a socket or an in-process call.
 pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// Returns a body that streams the frames of a watch. Frames that are ready at the same time are sent with one write to the connection. The
-/// watch ends when the body is dropped.
+/// Returns a body that streams a watch's frames. Frames that are ready at
+/// the same time are sent in one write. Dropping the body ends the watch.
 pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next_piece().await?;
@@ -40,15 +40,14 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// The body of a request, which is either still arriving or complete. The server receives the body early if a fault rule needs the object
-/// name in the body.
+/// A request body that is either still arriving or complete. It is received early if a fault rule needs the object name in the body.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),
 }
 
-/// Reads the whole body of a request, and waits for a permit to process it. If the body, the stored object or the schema is large, the
-/// request is processed on another thread.
+/// Reads the whole request body and waits for a permit to process it. If the body, the stored
+/// object or the schema is large, the code up to the next await is offloaded to another thread.
 pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Bytes> {
     let bytes = match request_body {
         RequestBody::Incoming(incoming) => receive(call, incoming).await?,
@@ -60,9 +59,8 @@ pub(super) async fn read(call: &Call, request_body: RequestBody) -> Outcome<Byte
     Ok(bytes)
 }
 
-/// Returns whether a request with a small body can be expensive to process. YAML aliases and JSON patch operations can multiply values.
-/// RBAC rules can expand to many combinations of verbs and resources. A change of a namespace's labels causes a check of all pods in the
-/// namespace.
+/// Returns `true` if a request with a small body can be expensive. YAML aliases and JSON patch operations can multiply values. RBAC rules
+/// can expand to many combinations of verbs and resources. Changing a namespace's labels causes a check of all pods in the namespace.
 fn is_costly(call: &Call) -> bool {
     let media = call.header(CONTENT_TYPE);
     let target = &call.target;
@@ -72,7 +70,7 @@ fn is_costly(call: &Call) -> bool {
         || target.resource == "namespaces"
 }
 
-/// Reads the whole body of a request, but does not wait for a permit to process it.
+/// Reads the whole request body without waiting for a permit to process it.
 pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     call.bodies.read(incoming).await.map_err(|unread| match unread {
         Unread::Broken(why) => Failure::bad_request(format!("the request body ended early: {why}")),
@@ -84,7 +82,7 @@ pub(super) async fn receive(call: &Call, incoming: Incoming) -> Outcome<Bytes> {
     })
 }
 
-/// Returns the error that kube-apiserver sends when it is overloaded. When clients receive this error, they retry the request.
+/// Returns kube-apiserver's error for an overloaded server. Clients retry after this error.
 fn too_many() -> Failure {
     let details = StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() };
     Failure::new(429, Reason::TooManyRequests, "Too many requests, please try again later.").with(details)
@@ -106,7 +104,7 @@ mod tests {
     const CORE: &str = "/api/v1/namespaces/default/configmaps/a";
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-    /// Returns whether a small body is processed on another thread.
+    /// Returns `true` if a small body is processed on another thread.
     async fn is_offloaded(path: &str, media: &str, weights: [usize; 2]) -> bool {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let nothing: Incoming = full(Bytes::new()).map_err(Into::into).boxed_unsync();

@@ -1,4 +1,4 @@
-//! Encodes responses.
+//! Response encoding.
 
 use std::sync::Arc;
 
@@ -24,24 +24,23 @@ use crate::faults::Answer;
 use crate::registry::{ListReply, Registry, Served, Transform};
 use crate::watch::Watcher;
 
-/// The result of a request before it is encoded.
+/// A request's result, before encoding.
 pub(crate) enum Reply {
-    /// One object. `kind` determines the columns if the object is sent as a table.
+    /// One object. `kind` determines the columns of a table.
     Object { code: u16, kind: Arc<Kind>, object: Served, format: ResponseFormat },
     /// A list.
     List { kind: Arc<Kind>, list: ListReply, format: ResponseFormat },
-    /// A response that contains only a Status.
+    /// A Status without an object.
     Status { status: Box<Status>, format: ResponseFormat },
     /// A watch, which is a stream of events.
     Watch { watcher: Box<Watcher> },
     /// Any other response.
     Raw { code: u16, headers: HeaderMap, body: Bytes },
-    /// The response that a scripted fault sends instead of the result.
+    /// The response of a scripted fault, which replaces the result.
     Fault(Answer),
 }
 
 impl Reply {
-    /// Creates a text reply.
     pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Self {
         Self::Raw { code, headers: text_headers(), body: text.into() }
     }
@@ -135,8 +134,8 @@ pub(super) async fn reply(registry: &Registry, call: &Call, reply: Reply) -> Res
 /// The status code for a request that timed out.
 pub(super) const TIMED_OUT: u16 = 504;
 
-/// Returns the response to a request that timed out. The body is JSON, regardless of the `Accept` header. In kube-apiserver, a filter that
-/// does not negotiate formats sends this response.
+/// Returns the response to a request that timed out. The body is JSON, regardless of the
+/// `Accept` header, because a filter sends it in kube-apiserver, before negotiation.
 pub(super) fn timed_out() -> Response<ResponseBody> {
     let status = json!({
         "metadata": {},
@@ -151,7 +150,7 @@ pub(super) fn timed_out() -> Response<ResponseBody> {
     raw(TIMED_OUT, headers, format!("{status}\n").into())
 }
 
-/// Encodes a failure in the negotiated format. If no requested format is acceptable, the format is JSON.
+/// Encodes a failure in the negotiated format, or as JSON if no format is acceptable.
 pub(super) async fn failure(call: &Call, failure: &Failure) -> Response<ResponseBody> {
     if let Some(text) = &failure.text {
         return text_response(failure.code(), text.to_string().into());
@@ -193,7 +192,7 @@ async fn value(call: &Call, code: u16, format: &ResponseFormat, value: &Json) ->
     respond(call, code, format.media, encode(format, value)).await
 }
 
-/// Sends a list. A long list is encoded while the response is being sent.
+/// Sends a list. Long lists are encoded while the response is being sent.
 async fn send(registry: &Registry, call: &Call, mut list: ListBody, media: Media) -> Response<ResponseBody> {
     let first = list.next().await;
     if list.is_over() {

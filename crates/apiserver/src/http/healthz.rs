@@ -31,8 +31,7 @@ pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Optio
     })
 }
 
-/// Formats the results of all checks. If all checks pass and `verbose` is not set, the result is
-/// `ok`.
+/// Formats the results of all checks, or `ok` if all checks pass and `verbose` is not set.
 fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
     let (mut text, mut healthy) = (String::new(), true);
@@ -51,7 +50,6 @@ fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, 
     }
 }
 
-/// Returns the version document.
 pub(super) fn version() -> pintle_json::Json {
     json!({
         "major": "1",

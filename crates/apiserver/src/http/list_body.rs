@@ -1,4 +1,4 @@
-//! Encodes the body of a list while the response is being sent. The complete body is never in memory.
+//! Encodes a list's body while the response is being sent, so that the complete body is never in memory.
 
 use std::io;
 use std::sync::Arc;
@@ -21,25 +21,23 @@ use pintle_storage::{Neighbours, Stored};
 
 use crate::registry::{ListReply, SCAN_BATCH, Selected, Served, Transform};
 
-/// Each segment of a compressed body has approximately this size in bytes before compression.
+/// The approximate size of a compressed body's segments before compression, in bytes.
 const GZIP_PART: usize = 16 * 1024;
 
-/// An encoder that writes the body of a list in segments. The segments contain the encoded objects from the store.
+/// An encoder that writes a list's body in segments.
 ///
-/// Until the encoder is dropped, it keeps the listed objects in memory, in their state at the revision of the list. The deadline of the
-/// request limits how long the objects are kept, even if the client is slow.
+/// Until the encoder is dropped, it keeps the listed objects in memory, as of the
+/// list's revision. The request deadline limits this time, even if the client is slow.
 pub(super) struct ListBody {
     kind: Arc<Kind>,
     transform: Transform,
     encoding: ListEncoding,
     now: Timestamp,
     is_first: bool,
-    /// The objects of the list that have not been sent yet. After the end of the list, the field is `None`. The encoder reads each object
-    /// from the store when it sends the object.
+    /// The objects that have not been sent yet, or `None` at the end of the list. An object is read from the store when it is sent.
     objects: Option<Selected>,
     ready: Vec<u8>,
-    /// Whether the list is compressed for the client. If the list is compressed, [`next_compressed`](Self::next_compressed) encodes groups
-    /// of neighbouring objects.
+    /// Whether the body is compressed. If so, [`next_compressed`](Self::next_compressed) encodes groups of neighbouring objects.
     gzipped: bool,
 }
 
@@ -47,7 +45,7 @@ enum ListEncoding {
     Json {
         indent: Option<Indent>,
     },
-    /// The list in YAML. `end` is the text that follows the last item.
+    /// A YAML list. `end` follows the last item.
     Yaml {
         end: String,
     },
@@ -55,7 +53,7 @@ enum ListEncoding {
 }
 
 impl ListBody {
-    /// Creates a JSON body. The body is indented if `pretty` is true.
+    /// Creates a JSON body, indented if `pretty` is `true`.
     pub(super) fn json(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp, pretty: bool) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let mut ready = pintle_json::to_vec(&Ordered(&head)).expect("a value with text keys can be serialized");
@@ -65,7 +63,7 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a YAML body. The members of each object are in alphabetical order.
+    /// Creates a YAML body. Object members are in alphabetical order.
     pub(super) fn yaml(kind: Arc<Kind>, list: ListReply, transform: Transform, now: Timestamp) -> Self {
         let head = transform.list_head(&kind, metadata(&kind, &list, &transform));
         let head = head.members("").map(|(key, value)| (key.clone(), value.clone()));
@@ -76,8 +74,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. A protobuf body starts with its length, so this method encodes each object to compute the length. If an
-    /// encoded object does not fit into the cache, the object is encoded a second time when it is sent.
+    /// Creates a protobuf body. Its length comes first, so this method encodes all objects to compute
+    /// it. Encoded objects that do not fit into the cache are encoded again when they are sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -105,20 +103,19 @@ impl ListBody {
         })
     }
 
-    /// Returns whether the last segment of the list was returned.
+    /// Returns `true` if the last segment was returned.
     pub(super) fn is_over(&self) -> bool {
         self.objects.is_none() && self.ready.is_empty()
     }
 
-    /// Returns the next segment. At the end of the list, the returned segment is empty. Only the last segment can be too short to be worth
-    /// compressing.
+    /// Returns the next segment, which is empty at the end of the list. Only the last segment can be too short to be worth compressing.
     pub(super) async fn next(&mut self) -> Bytes {
         let mut effort = ListEffort::default();
         while self.ready.len() <= GZIP_THRESHOLD && self.objects.is_some() && self.neighbours().is_none() {
             effort.add(self.weight()).await;
             self.add();
         }
-        // Reserve the same capacity again, because the next segment probably has a similar length.
+        // The next segment probably has a similar length.
         let room = if self.objects.is_some() { self.ready.capacity() } else { 0 };
         let part = std::mem::replace(&mut self.ready, Vec::with_capacity(room));
         match &mut self.encoding {
@@ -130,7 +127,7 @@ impl ListBody {
         }
     }
 
-    /// Returns the cost of adding the next object. The unit of cost is the time to process one byte of a body.
+    /// Returns the cost of adding the next object. One unit is the time to process one byte of a body.
     fn weight(&self) -> usize {
         let is_plain = self.transform.is_none() && matches!(self.encoding, ListEncoding::Json { indent: None });
         let shown = |stored: &Stored| {
@@ -140,7 +137,7 @@ impl ListBody {
         self.objects.as_ref().map_or(0, |objects| objects.weight(shown))
     }
 
-    /// Appends the next object if the selectors match it. After the last object, appends the text that ends the list.
+    /// Appends the next object if the selectors match it. After the last object, appends the end of the list.
     fn add(&mut self) {
         let Some(objects) = &mut self.objects else { return };
         match objects.scan_next() {
@@ -197,7 +194,7 @@ impl ListBody {
         self.objects = None;
     }
 
-    /// Returns a compressed segment with the next objects. The store caches the segment for other list responses.
+    /// Returns a compressed segment of the next objects. The store caches the segment for other list responses.
     fn next_compressed(&mut self, gzip: &mut Gzip) -> io::Result<Option<Arc<[u8]>>> {
         let Some(neighbours) = self.neighbours() else { return Ok(None) };
         let encoding =
@@ -211,9 +208,8 @@ impl ListBody {
         Ok(Some(gzipped))
     }
 
-    /// Returns the next group of neighbouring objects if all clients receive the same bytes for this group. A group with the first object
-    /// of the list is excluded, because no comma precedes this object. Large groups are also excluded, because compressing them would block
-    /// other tasks.
+    /// Returns the next group of neighbouring objects if all clients receive the same bytes for it. The group with the list's first object
+    /// is excluded, because no comma precedes this object. Large groups are excluded, because compressing them would block other tasks.
     fn neighbours(&self) -> Option<Neighbours> {
         let is_plain = match self.encoding {
             ListEncoding::Json { indent: None } | ListEncoding::Protobuf => self.transform.is_none(),
@@ -226,7 +222,7 @@ impl ListBody {
         (neighbours.iter().map(|stored| stored.weight()).sum::<usize>() <= 2 * GZIP_THRESHOLD).then_some(neighbours)
     }
 
-    /// Streams `first` and then all other segments. Each segment is encoded when the connection is ready for it.
+    /// Streams `first` and then all other segments. A segment is encoded when the connection is ready for it.
     pub(super) fn stream(mut self, turns: &OffloadPermits, first: Bytes, gzipped: bool) -> ResponseBody {
         self.gzipped = gzipped;
         let (turns, zip) = (turns.clone(), gzipped.then(Gzip::default));
@@ -240,7 +236,7 @@ impl ListBody {
     }
 }
 
-/// The cost of the list processing since the task last yielded.
+/// The cost of processing a list since the last yield.
 #[derive(Default)]
 struct ListEffort {
     looks: usize,
@@ -248,8 +244,7 @@ struct ListEffort {
 }
 
 impl ListEffort {
-    /// Adds the cost of checking one object, and the cost of processing this number of bytes. If the cost since the last yield is already
-    /// too high, this method yields first.
+    /// Adds the cost of checking one object and processing `bytes` bytes. Yields first if the cost since the last yield is too high.
     async fn add(&mut self, bytes: usize) {
         if self.looks == SCAN_BATCH || self.bytes > GZIP_THRESHOLD {
             *self = Self::default();
@@ -261,9 +256,8 @@ impl ListEffort {
     }
 }
 
-/// A list that is being sent.
 struct Sending {
-    /// The next segment. If the current segment is empty, the next segment must be encoded first.
+    /// The next segment. If empty, it must be encoded first.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,
@@ -295,7 +289,7 @@ impl Sending {
     }
 }
 
-/// Returns the name of the field that contains the objects of a list.
+/// Returns the name of the list's field for objects.
 fn items(transform: &Transform) -> &'static str {
     if matches!(transform, Transform::Table { .. }) { "rows" } else { "items" }
 }

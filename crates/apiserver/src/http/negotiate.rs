@@ -1,4 +1,4 @@
-//! Negotiates the format of responses.
+//! Negotiates response formats.
 
 use http::header::ACCEPT;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -9,7 +9,6 @@ use pintle_meta::{Reason, StatusDetails};
 use super::Call;
 use crate::registry::Transform;
 
-/// The format of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseFormat {
     pub(crate) media: Media,
@@ -17,7 +16,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) transform: Transform,
 }
 
-/// The types of responses that an endpoint can send.
+/// The type of an endpoint's responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// One object.
@@ -26,7 +25,7 @@ pub(crate) enum Offer {
     List,
     /// A watch, which is a stream of events.
     Watch,
-    /// An object that is created for the response and is not stored. An object that is not stored cannot be sent as a table.
+    /// An object that is created for the response and not stored. It cannot be sent as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -35,7 +34,7 @@ pub(crate) enum Offer {
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Chooses the format of a response that contains objects of a kind. Returns a 406 failure if no format is acceptable.
+/// Chooses the format of a response with objects of a kind. Returns a 406 failure if no format is acceptable.
 pub(crate) fn negotiate(call: &Call, offer: Offer, kind: &Kind) -> Outcome<ResponseFormat> {
     choose(call, offer, kind.strategy.routing(), kind.has_protobuf())
 }
@@ -71,8 +70,7 @@ fn choose(call: &Call, offer: Offer, routing: Routing, has_protobuf: bool) -> Ou
     Err(not_acceptable())
 }
 
-/// Returns whether a response in this format can be encoded as protobuf. Metadata can always be encoded as protobuf. A table can never be
-/// encoded as protobuf.
+/// Returns `true` if a response in this format can be encoded as protobuf. Metadata always can, and tables never can.
 fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     match transform {
         Transform::None => has_protobuf,
@@ -81,13 +79,13 @@ fn has_message(transform: &Transform, has_protobuf: bool) -> bool {
     }
 }
 
-/// Returns the failure for an `Accept` header that has no supported clause.
+/// Returns the failure for an `Accept` header without a supported clause.
 fn not_acceptable() -> Failure {
     Failure::new(406, Reason::NotAcceptable, format!("only the following media types are accepted: {MEDIA_TYPES}"))
 }
 
-/// Returns whether kube-apiserver accepts this clause of the `Accept` header for a resource that has a separate route for each method.
-/// Such a route rejects `application/*` and ignores the parameters of a clause.
+/// Returns `true` if kube-apiserver accepts this `Accept` clause for a resource with one
+/// route per method. Such routes reject `application/*` and ignore clause parameters.
 fn is_known_to_routes(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
@@ -95,8 +93,7 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// Returns the transformation that a clause of the `Accept` header requests. Returns `None` if the endpoint does not offer this
-/// transformation.
+/// Returns the transformation that an `Accept` clause requests. Returns `None` if the endpoint does not offer it.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;
@@ -120,8 +117,8 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Ou
     }
 }
 
-/// Returns whether the query parameter `pretty` requests indented output. Without this parameter, the output for curl, Wget and browsers is
-/// indented.
+/// Returns `true` if the query parameter `pretty` requests indented output.
+/// Without the parameter, output for curl, Wget and browsers is indented.
 pub(crate) fn is_pretty(call: &Call) -> bool {
     match call.query.first("pretty") {
         Some(text) if text == "1" || text == "true" => true,
@@ -130,8 +127,8 @@ pub(crate) fn is_pretty(call: &Call) -> bool {
     }
 }
 
-/// Returns the media type of an error response, and whether the response is indented. The media type is negotiated, but transformations
-/// such as tables are not supported. If no media type is acceptable, the error is sent as JSON.
+/// Returns an error response's media type, and `true` if it is indented. Transformations
+/// such as tables are not supported. The default is JSON if no media type is acceptable.
 pub(crate) fn for_errors(call: &Call) -> (Media, bool) {
     let clauses = accept::clauses(call.header(ACCEPT));
     let clause =

@@ -17,7 +17,7 @@ use super::encode::Reply;
 use crate::registry::Registry;
 
 const JSON_DOCUMENT: &str = "application/json";
-/// The media types that request protobuf. The server always responds with the second media type.
+/// The media types that request protobuf. Responses always have the second one.
 const PROTO_V2: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -31,7 +31,7 @@ pub(super) async fn serve(registry: &Registry, call: &Call, rest: &[String]) -> 
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     let proto = if rest == ["v2"] { PROTO_V2 } else { PROTO_V3 };
     let requested = requested_form(call, &proto);
-    // If the document does not exist, the status is 404, even if no format is acceptable.
+    // A missing document has status 404, even if no format is acceptable.
     let form = requested.unwrap_or(DocumentForm::Json);
     let scope = match rest[..] {
         ["v2"] => DocumentScope::All(form),
@@ -106,14 +106,14 @@ fn v2(call: &Call, document: Document, media: &'static str) -> Reply {
     }
 }
 
-/// Returns a document with `Content-Length`. Other long responses have no `Content-Length` header.
+/// Returns a document with `Content-Length`, which other long responses do not have.
 fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
     headers.insert(CONTENT_LENGTH, body.len().into());
     Reply::Raw { code: 200, headers, body }
 }
 
-/// Returns the encoding that the first supported media type in the `Accept` header requests. Returns `None` if the
-/// header has no supported media type.
+/// Returns the encoding for the first supported media type in the
+/// `Accept` header. Returns `None` if there is no supported media type.
 fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     let clauses = accept::clauses(call.header(ACCEPT));
     clauses.iter().filter(|clause| matches!(&*clause.kind, "*" | "application")).find_map(|clause| {
@@ -126,8 +126,7 @@ fn requested_form(call: &Call, proto: &[&str]) -> Option<DocumentForm> {
     })
 }
 
-/// Returns whether `If-None-Match` matches. As RFC 9110 specifies, the header `If-None-Match` can be a list, contain
-/// weak tags, or be `*`.
+/// Returns `true` if `If-None-Match` matches. As in RFC 9110, the header can be a list, contain weak tags, or be `*`.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
     header

@@ -1,5 +1,5 @@
-//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`. Clients use the OpenID documents to verify service
-//! account tokens.
+//! Serves `/.well-known/openid-configuration` and `/openid/v1/jwks`,
+//! which clients use to verify service account tokens.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue};
@@ -10,7 +10,7 @@ use super::Call;
 use super::encode::Reply;
 use crate::registry::Registry;
 
-/// Returns the OpenID configuration of the issuer.
+/// Returns the issuer's OpenID configuration.
 pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     let scheme = if registry.config.tls { "https" } else { "http" };
     let keys = format!("{scheme}://{}/openid/v1/jwks", call.header(HOST));
@@ -24,7 +24,7 @@ pub(super) fn configuration(registry: &Registry, call: &Call) -> Reply {
     cached(&document, "application/json")
 }
 
-/// Returns the public keys. The list of keys is empty if the system cannot provide random bytes for a key.
+/// Returns the public keys. Empty if the system could not provide random bytes for a key.
 pub(super) fn keys(registry: &Registry) -> Reply {
     let keys: Vec<Json> = registry.authenticator.public_key().into_iter().collect();
     cached(&json!({"keys": keys}), "application/jwk-set+json")

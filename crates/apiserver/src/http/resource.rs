@@ -1,4 +1,4 @@
-//! Routes requests for resources to their handlers.
+//! Routes resource requests to their handlers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use pintle_apimachinery::request::webhook_calls::WebhookCalls;
 
 use crate::registry::Registry;
 
-/// Serves a request for a resource.
 pub(super) async fn serve(
     registry: &Arc<Registry>,
     call: &mut Call,
@@ -31,7 +30,7 @@ pub(super) async fn serve(
     let target = with_conversions(registry, call, route(registry, call, path)?);
     call.warnings.extend(target.kind.strategy.deprecation().map(Into::into));
     call.schema_weight = target.kind.strategy.schema_weight();
-    // A WebSocket connection starts with a GET request, but the server calls webhooks as for a POST request.
+    // A connection request is a GET request, but webhooks are called as for a POST request.
     let connects = target.kind.strategy.stream(target.subresource).is_some_and(|stream| stream.connects);
     if connects || !matches!(verb, Some(Verb::Get | Verb::List | Verb::Watch)) {
         call.weight = registry.weight(&target);
@@ -40,16 +39,15 @@ pub(super) async fn serve(
             call.schema_weight = offload::ALWAYS;
         }
         if registry.has_policies() {
-            // If an admission policy applies to the request, the request is always treated as expensive. The expressions of a policy can be
-            // expensive, even for a small object.
+            // The expressions of admission policies can be expensive, even for a small object.
             call.schema_weight = offload::ALWAYS;
         }
     }
     if target.subresource != Subresource::None
         && (verb == Some(Verb::Get) || target.kind.strategy.stream(target.subresource).is_some())
     {
-        // To compute most subresources, the server decodes the object. Decoding a large object is expensive. The response to a proxy
-        // request also depends on other objects.
+        // Most subresources are computed from the decoded object, and decoding a large object
+        // is expensive. The response to a proxy request also depends on other objects.
         let weight = registry.weight(&target).max(call.schema_weight);
         offload::work_on(if target.subresource == Subresource::Proxy { offload::ALWAYS } else { weight }).await;
     }
@@ -61,7 +59,7 @@ pub(super) async fn serve(
                 registry.connect(&target, &mut admitted, &call.requester).map(|()| admitted)
             };
             options = registry.with_webhooks(&call.requester, connect).await?;
-            // A WebSocket connection starts with a GET request, but needs the same permissions as a POST request.
+            // A connection request is a GET request, but requires the same permissions as a POST request.
             let create = Attributes::Resource { verb: Verb::Create.name(), path, name: &target.name };
             if let Decision::NoOpinion(error) = pintle_authz::decide(registry.rbac(), &call.requester.user, &create) {
                 return Err(Failure::forbidden(&target.kind.resource(), &target.name, &error.unwrap_or_default()));
@@ -91,9 +89,9 @@ pub(super) async fn serve(
     }
 }
 
-/// If a webhook converts the objects of the kind, returns a target whose kind records these conversions in `call`.
+/// Returns a target that records its objects' conversions in `call`, if the kind has a conversion webhook.
 fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTarget) -> RequestTarget {
-    // A plan does not call webhooks, because the webhooks belong to the live cluster.
+    // A plan does not call webhooks, because they belong to the live cluster.
     if registry.db.is_mirror() {
         return target;
     }
@@ -113,8 +111,8 @@ fn with_conversions(registry: &Registry, call: &mut Call, mut target: RequestTar
     target
 }
 
-/// Responds to a proxy request with an error, because there are no backends. If the path is the root of the backend without a trailing
-/// slash, the response is a redirect.
+/// Responds to a proxy request with an error, because there are no backends. If the
+/// path is the backend's root without a trailing slash, the response is a redirect.
 fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     let is_root = path.rest.is_empty() && !call.uri.path().ends_with('/');
     if is_root && matches!(call.method, Method::GET | Method::HEAD) {
@@ -126,7 +124,6 @@ fn no_backend(call: &Call, path: &ResourcePath, why: &str) -> Outcome<Reply> {
     Err(Failure::new(503, Reason::ServiceUnavailable, format!("error trying to reach service: {why}")))
 }
 
-/// Determines the resource from the path, and checks the method.
 fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<RequestTarget> {
     let kinds = registry.kinds();
     let Some(kind) = kinds.resource(&path.group, &path.version, &path.resource) else {
@@ -140,7 +137,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     };
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent = || if has_routes { Failure::no_such_resource() } else { Failure::page_not_found() };
-    // If a resource has one route for each method, a `/watch` path exists only if the resource can be watched.
+    // With one route per method, a `/watch` path exists only if the resource can be watched.
     let is_watched = path.subresource.is_empty() && kind.verbs.contains(&Verb::Watch);
     if has_routes && (path.old_proxy || (path.old_watch && !is_watched)) {
         return Err(absent());
@@ -153,7 +150,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     }
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
-    // If a resource has a single route for all methods, a request to a `/watch` path is a watch, regardless of its method.
+    // With a single route for all methods, a request to a `/watch` path is a watch, regardless of its method.
     let is_watch = path.old_watch && !has_routes;
     let may_list = !path.old_proxy && (is_watch || matches!(*method, Method::GET | Method::HEAD));
     if across && !(collection && may_list) {
@@ -170,8 +167,7 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     let subresource = check_method(call, path, kind)?;
     let target = RequestTarget {
         kind: kind.clone(),
-        // If the path refers to a namespace object, the namespace in the path is the name of the object. The namespace object itself is in
-        // cluster scope.
+        // Namespaces are cluster-scoped. In the path of a Namespace, the namespace is the object's name.
         namespace: if kind.namespaced() { path.namespace.clone() } else { String::new() },
         name: path.name.clone(),
         subresource,
@@ -183,7 +179,6 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Reque
     Ok(target)
 }
 
-/// Determines the subresource from the path, and checks the method.
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Subresource> {
     let has_routes = kind.strategy.routing() == Routing::PerMethod;
     let absent =
@@ -214,7 +209,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
         ("PUT", false) => Some(Verb::Update),
         ("PATCH", false) => Some(Verb::Patch),
         ("DELETE", false) if subresource == Subresource::None => Some(Verb::Delete),
-        // If a resource has a single route for all methods, a POST ignores the name in the path.
+        // With a single route for all methods, a POST ignores the name in the path.
         ("POST", false) if subresource != Subresource::None || !has_routes => Some(Verb::Create),
         _ => None,
     };
@@ -227,7 +222,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     if !has_routes && collection && matches!(call.method, Method::PUT | Method::PATCH) {
         return Err(Failure::bad_request("name must be provided"));
     }
-    // A resource that can be listed also has a route for watches. If the resource does not support watches, the list handler rejects them.
+    // A resource that can be listed also has a route for watches. The list handler rejects watches that the resource does not support.
     let is_listed = wanted == Some(Verb::Watch) && verbs.contains(&Verb::List);
     if has_routes && !is_listed {
         return Err(Failure::method_not_allowed());
@@ -243,7 +238,7 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<S
     Err(unsupported(kind, word))
 }
 
-/// Returns the 405 failure that a handler sends for an unsupported method. If the route is missing, the 405 failure has a different text.
+/// Returns a handler's 405 failure for an unsupported method. The failure for a missing route has a different message.
 fn unsupported(kind: &Kind, verb: &str) -> Failure {
     let resource = kind.resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");

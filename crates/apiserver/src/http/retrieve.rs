@@ -100,15 +100,15 @@ pub(super) fn watch(
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 
-/// Parses the options of a list or watch. A request to a `/watch` path is a watch, regardless of the parameter `watch`.
+/// Parses the options of a list or watch. A request to a `/watch` path is a watch, regardless of the `watch` parameter.
 fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOptions> {
     let mut options = ListOptions::parse(&call.query)?;
     options.watch = watch || path.old_watch;
     Ok(options)
 }
 
-/// Waits until the store reaches a revision. Returns a failure when the wait times out. A stale view stays at its
-/// revision, so a wait for a later revision always times out.
+/// Waits until the store reaches the revision `version`. Returns a failure after a timeout.
+/// A stale view stays at its revision, so waiting for a later revision always times out.
 pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, view: Option<View>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_TIMEOUT };

@@ -1,5 +1,4 @@
-//! Functions for write requests. The handlers of write requests use these functions to read the body, check its media
-//! type and create the writer.
+//! Helpers for write requests, which read the body, check its media type and create the writer.
 
 use std::sync::Arc;
 
@@ -19,12 +18,12 @@ use super::encode::Reply;
 use super::{Call, negotiate};
 use crate::registry::{Registry, Written};
 
-/// Reads the body of a request if the kind accepts the body's media type.
+/// Reads a request's body if the kind accepts its media type.
 pub(super) async fn read_object(call: &Call, request_body: RequestBody, kind: &Kind) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE)).ok_or_else(|| unsupported(kind, false))?;
     if !kind.has_protobuf() && media == decode::BodyMedia::Protobuf {
-        // kube-apiserver fails to process bodies with these media types, and sends a response only if fieldValidation
-        // is Ignore. This server sends status 415 instead.
+        // kube-apiserver fails on bodies with these media types, and responds only if
+        // `fieldValidation` is `Ignore`. This server responds with status 415 instead.
         return Err(match call.query.text("fieldValidation") {
             "Ignore" => Failure::bad_request(format!(
                 "{0} in version {1:?} cannot be handled as a {0}: Object 'Kind' is missing in 'object has no kind field '",
@@ -57,8 +56,8 @@ pub(super) fn written_reply(kind: Arc<Kind>, written: Written, format: negotiate
     Reply::Object { code, kind, object: written.object, format }
 }
 
-/// Returns a 415 failure for an unsupported media type. If the kind has a separate route for each method, the error message for a patch
-/// does not list the accepted media types.
+/// Returns a 415 failure for an unsupported media type. For a patch of a resource with
+/// one route per method, the error message does not list the accepted media types.
 pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     if patch && kind.strategy.routing() == Routing::PerMethod {
         return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -73,7 +72,7 @@ pub(super) fn unsupported(kind: &Kind, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// Returns a writer for the request. The writer also stores whether the request may create an object that does not exist.
+/// Returns a writer for the request, which knows whether the request may create an object.
 pub(super) fn manager<'a>(
     registry: &Registry,
     call: &Call,
@@ -101,7 +100,7 @@ pub(super) fn manager<'a>(
     manager.with_served_versions(versions.collect())
 }
 
-/// Returns the patch type of the request's content type.
+/// Returns the patch type for the request's content type.
 pub(super) fn patch_kind(call: &Call, kind: &Kind) -> Outcome<decode::PatchKind> {
     decode::PatchKind::of(patch_media(call), kind).ok_or_else(|| unsupported(kind, true))
 }

@@ -1,5 +1,5 @@
-//! Serves two groups of subresources. In the first group, the kind of the body differs from the kind of the resource,
-//! as in `/scale`. The second group supports only POST requests, as in `/eviction`.
+//! Serves subresources whose body has another kind than the resource, such as
+//! `/scale`, and subresources that support only POST requests, such as `/eviction`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
-//! Watches over WebSocket. Each frame of the watch is sent as one WebSocket message. Protobuf messages have no length
-//! prefix.
+//! Watches over WebSocket. Each frame of the watch is one WebSocket message. Protobuf messages have no length prefix.
 //!
-//! The handshake is the same as in kube-apiserver, including the checks of the header `Origin` and of the subprotocols.
+//! The handshake is the same as in kube-apiserver, including the checks of the `Origin` header and of the subprotocols.
 
 use std::time::Duration;
 
@@ -29,10 +28,9 @@ use super::Call;
 use super::encode::{self, Reply};
 use crate::watch::{Frame, Watcher};
 
-/// The maximum length of a message that a client may send, in bytes. The server reads and ignores all messages from the
-/// client.
+/// The maximum length of a client's messages, in bytes. The server ignores their content.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// The server waits for the client's close frame for at most this duration.
+/// The maximum time to wait for the client's close frame.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A watch whose connection has not been upgraded yet.
@@ -43,8 +41,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Sends the watch. Returns when the watch ends, or when the client closes the WebSocket. Dropping the future
-    /// closes the connection.
+    /// Sends the watch until it ends or the client closes the WebSocket. Dropping the future closes the connection.
     pub(crate) async fn run(self) {
         match self.connection.await {
             Ok(connection) => {
@@ -56,15 +53,13 @@ impl Socket {
         }
     }
 
-    /// Returns the time at which the watch ends. Even if a client does not read, the watch ends at this time. Returns `None` if the watch
-    /// has no time limit.
+    /// Returns the time at which the watch ends, even if the client does not read. Returns `None` if the watch does not end.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.watcher.ends()
     }
 }
 
-/// Creates the reply for a watch request. The watch uses a WebSocket if the client requests one. Only HTTP/1.1
-/// connections can be upgraded.
+/// Creates the reply for a watch request, over a WebSocket if the client requests one. Only HTTP/1.1 connections can be upgraded.
 pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     let is_requested = call.method == Method::GET && is_websocket(&call.headers);
     let Some(connection) = call.upgrade.take().filter(|_| is_requested) else { return Reply::Watch { watcher } };
@@ -72,7 +67,7 @@ pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
     handshake(call)
 }
 
-/// Returns a response with status 101, or an error if the handshake fails.
+/// Returns the response with status 101, or an error if the handshake fails.
 fn handshake(call: &Call) -> Reply {
     const NO_KEY: &str = "mismatch challenge/response";
     let key = call.header(SEC_WEBSOCKET_KEY);
@@ -102,7 +97,7 @@ fn handshake(call: &Call) -> Reply {
     Reply::Raw { code: 101, headers, body: Bytes::new() }
 }
 
-/// Returns whether Go's `url.ParseRequestURI` would accept the text. The text can be an absolute URI or a path.
+/// Returns `true` if Go's `url.ParseRequestURI` would accept `text`, which can be an absolute URI or a path.
 fn is_uri(text: &str) -> bool {
     let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
     let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -110,7 +105,7 @@ fn is_uri(text: &str) -> bool {
     (is_absolute || text.starts_with('/')) && !text.contains(' ')
 }
 
-/// Sends the frames of the watch and responds to pings. Returns when the watch ends or the client closes the WebSocket.
+/// Sends the watch's frames and responds to pings. Returns when the watch ends or the client closes the WebSocket.
 async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
     let config = WebSocketConfig::default()
         .read_buffer_size(4096)
@@ -128,7 +123,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
         End::Close => {
             let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             sink.send(Message::Close(Some(close))).await?;
-            // The connection is dropped even if the client does not send a close frame.
+            // Drop the connection even if the client does not send a close frame.
             let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
         }
         End::Torn(bytes) => {
@@ -142,7 +137,7 @@ async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Wa
     Ok(())
 }
 
-/// Sends the frames of the watch to the client. Returns how the server must end the connection.
+/// Sends the watch's frames. Returns how to end the connection.
 async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
     let media = watcher.media();
     loop {
@@ -158,13 +153,13 @@ async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = E
     }
 }
 
-/// Describes how the server ends the connection.
+/// How the server ends the connection.
 enum End {
-    /// The server sends a close frame.
+    /// Send a close frame.
     Close,
-    /// The server closes the connection, but does not send a close frame.
+    /// Close the connection without a close frame.
     Cut,
-    /// The server closes the connection in the middle of a frame. The variant contains this frame.
+    /// Close the connection in the middle of this frame.
     Torn(Bytes),
 }
 
@@ -175,7 +170,7 @@ fn message(bytes: Bytes, media: Media) -> RawFrame {
     }
 }
 
-/// Reads messages from the client and ignores them, until the client closes the WebSocket.
+/// Reads and ignores the client's messages until the client closes the WebSocket.
 async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
     while let Some(message) = source.next().await {
         message?;

@@ -1,4 +1,4 @@
-//! Handles requests that create, update, patch or delete objects.
+//! Handles create, update, patch and delete requests.
 
 use std::sync::Arc;
 
@@ -93,8 +93,8 @@ pub(super) async fn delete(
         registry.with_webhooks(&call.requester, attempt).await?
     };
     Ok(match deleted {
-        // The status code 202 means that the object still exists because its deletion waits for the object's dependents. As in
-        // kube-apiserver, this code is used only for a DELETE with the deprecated option `orphanDependents=false`.
+        // Status 202 means that the object still exists because it waits for its dependents. As in
+        // kube-apiserver, this status is used only with the deprecated option `orphanDependents=false`.
         Deleted::Held(object) if options.orphan_dependents == Some(false) => {
             Reply::Object { code: 202, kind, object, format }
         }
@@ -131,7 +131,7 @@ fn warn_of_orphans(call: &mut Call, target: &RequestTarget, options: &DeleteOpti
     }
 }
 
-/// Returns the options of a DELETE request. The options are in the body, or in the query if the request has no body.
+/// Returns a DELETE request's options, which are in the body, or in the query if there is no body.
 async fn delete_options(call: &mut Call, target: &RequestTarget, request_body: RequestBody) -> Outcome<DeleteOptions> {
     let content_type = call.header(CONTENT_TYPE).to_owned();
     let bytes = body::read(call, request_body).await?;

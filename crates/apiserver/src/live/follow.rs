@@ -1,4 +1,4 @@
-//! Lists a collection of the upstream cluster once, and then watches this collection.
+//! Lists a collection of the upstream cluster, and then watches it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -14,27 +14,25 @@ use tokio::time::Instant;
 use super::upstream::{Refusal, collection_path, encoded};
 use super::{Collection, Live, is_in, version};
 
-/// The number of objects in one page of a list.
+/// The number of objects per list page.
 const PAGE: usize = 500;
-/// The value of the parameter `timeoutSeconds` in watch requests to the upstream cluster.
+/// The `timeoutSeconds` parameter of watch requests to the upstream cluster.
 const WATCH_SECONDS: u64 = 300;
-/// The plan tolerates that a watch continues for this number of seconds after its timeout. After this time, the plan drops the watch,
-/// because the connection is probably lost.
+/// The number of seconds after its timeout at which a watch is dropped, because its connection is probably lost.
 const WATCH_GRACE: u64 = 60;
-/// The pause before the next watch if the last watch ended normally.
+/// The pause after a watch that ended normally.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause before the next watch if the last watch failed or ended immediately. The pause doubles with each further failure, up to
-/// [`LONGEST_PAUSE`].
+/// The pause after a watch that failed or ended immediately. Doubles with each further failure, up to [`LONGEST_PAUSE`].
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A watch counts as ended immediately if it ends within this duration and has delivered no event.
+/// The duration below which a watch without events counts as ended immediately.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// The maximum size of an event in bytes.
+/// The maximum size of an event, in bytes.
 const LONGEST_EVENT: usize = 64 << 20;
 const EXPIRED_CODE: u16 = 410;
 
 impl Live {
-    /// Lists a collection, and starts a task that watches the collection until the server shuts down.
+    /// Lists a collection, and spawns a task that watches it until the server shuts down.
     pub(super) async fn follow(self: Arc<Self>, kind: Arc<Kind>, collection: Collection) -> Result<(), Refusal> {
         let version = self.list(&kind, &collection).await?;
         self.complete.write().unwrap_or_else(PoisonError::into_inner).insert(collection.clone());
@@ -51,7 +49,7 @@ impl Live {
         let mut next = format!("{path}?limit={PAGE}");
         loop {
             let mut page = match self.upstream.get(&next).await {
-                // The continue token has expired. If the continue token has expired, the collection is listed again in a single request.
+                // The continue token has expired. List the collection again in a single request.
                 Err(refusal) if refusal.code == EXPIRED_CODE && !listed.is_empty() => {
                     listed.clear();
                     self.upstream.get(&path).await?
@@ -74,7 +72,7 @@ impl Live {
         }
     }
 
-    /// Watches from `version`, until the kind is no longer served.
+    /// Watches a collection from `version` on, until its kind is no longer served.
     async fn watch_on(&self, kind: &Arc<Kind>, collection: &Collection, mut version: String) {
         let mut after_failure = PAUSE_AFTER_FAILURE;
         loop {
@@ -103,14 +101,14 @@ impl Live {
         }
     }
 
-    /// Marks a collection as not loaded. When the kind is served again, the next request for the collection causes a new list.
+    /// Marks a collection as not loaded. After its kind is served again, the next request for the collection lists it again.
     fn forget(&self, collection: &Collection) {
         self.complete.write().unwrap_or_else(PoisonError::into_inner).remove(collection);
         self.collections.lock().unwrap_or_else(PoisonError::into_inner).remove(collection);
     }
 
-    /// Watches the collection until the upstream server ends the watch. Sets `version` to the resourceVersion at which the next watch must
-    /// start.
+    /// Watches a collection until the upstream server ends the watch. Sets
+    /// `version` to the resourceVersion at which the next watch must start.
     async fn watch(&self, kind: &Arc<Kind>, collection: &Collection, version: &mut String) -> Result<(), Refusal> {
         let path = collection_path(kind, &collection.namespace);
         let from = encoded(version);
@@ -120,7 +118,7 @@ impl Live {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Refusal::unreachable(&*error))?;
             let Ok(data) = frame.into_data() else { continue };
-            // The text `rest` contains no line break, because all complete lines have already been removed from it.
+            // `rest` contains no line break, because complete lines have been removed.
             let mut read = rest.len();
             rest.extend_from_slice(&data);
             let mut begin = 0;

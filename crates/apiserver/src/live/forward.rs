@@ -16,13 +16,12 @@ use super::upstream::Refusal;
 use super::{Live, TimeoutScope};
 use crate::http::Incoming;
 
-/// The server forwards these request headers and the impersonation headers to the upstream cluster. The upstream client adds its
-/// credentials to the request.
+/// The request headers that are forwarded, besides the impersonation headers. The upstream client adds its credentials.
 const REQUEST_HEADERS: [HeaderName; 3] = [ACCEPT, CONTENT_TYPE, IF_NONE_MATCH];
 const RESPONSE_HEADERS: [HeaderName; 6] = [CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, VARY];
 
 impl Live {
-    /// Forwards a request and returns the response. If `end` is set, the whole response must arrive before this deadline.
+    /// Forwards a request and returns the response, which must be complete before the deadline `end`, if any.
     pub(super) async fn forward(
         &self,
         request: Request<Incoming>,
@@ -49,8 +48,7 @@ impl Live {
         timeout_scope: TimeoutScope,
     ) -> Result<Response<ResponseBody>, Refusal> {
         let (head, body) = request.into_parts();
-        // The body of a read request is not forwarded. The body of a read request has no meaning, and the client may never send the whole
-        // body.
+        // Do not forward the body of a read request. It has no meaning, and the client may never send all of it.
         let body = match head.method {
             Method::GET | Method::HEAD => Bytes::new(),
             _ => self.registry.bodies.read(body).await.map_err(|unread| Refusal::unreadable_body(&unread))?,
@@ -65,8 +63,7 @@ impl Live {
         for name in REQUEST_HEADERS {
             forwarded.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
-        // The impersonation headers are forwarded, because the upstream server checks whether the upstream client may impersonate the
-        // user.
+        // Forward the impersonation headers. The upstream server checks whether the upstream client may impersonate the user.
         let impersonation = head.headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
         forwarded.headers_mut().extend(impersonation.map(|(name, value)| (Some(name.clone()), value.clone())));
         let response = match timeout_scope {
@@ -83,7 +80,7 @@ impl Live {
     }
 }
 
-/// A response body that returns a `TimedOut` error if it has not ended before the deadline.
+/// A response body that fails with `TimedOut` at the deadline.
 struct TimeoutBody {
     body: ResponseBody,
     end: Pin<Box<Sleep>>,

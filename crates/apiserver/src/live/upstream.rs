@@ -1,4 +1,4 @@
-//! The client of the upstream cluster.
+//! The upstream cluster's client.
 
 use std::error::Error;
 use std::fmt;
@@ -23,10 +23,9 @@ use crate::http::Incoming;
 type BoxError = Box<dyn Error + Send + Sync>;
 type Exchange = Pin<Box<dyn Future<Output = Result<Response<Incoming>, BoxError>> + Send>>;
 
-/// A response may have at most this size in bytes. A response is one page of a list or one object.
+/// The maximum size of a response, in bytes. A response is a list page or an object.
 const LARGEST_RESPONSE: usize = 1 << 30;
 
-/// A client that sends requests to the upstream cluster.
 #[derive(Clone)]
 pub(crate) struct Upstream(Arc<dyn Fn(Request<Full<Bytes>>) -> Exchange + Send + Sync>);
 
@@ -39,8 +38,7 @@ impl Upstream {
     {
         let service = Mutex::new(service);
         Self(Arc::new(move |request| {
-            // Even if the lock is poisoned, the value under the lock is valid. The reason is that the code only clones the service while it
-            // holds the lock.
+            // A poisoned lock still protects a valid service, because the service is only cloned under the lock.
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Box::pin(async move {
                 poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
@@ -50,7 +48,7 @@ impl Upstream {
         }))
     }
 
-    /// Sends a request and waits for the head of the response, without a timeout.
+    /// Sends a request and waits for the response head, without a timeout.
     pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Refusal> {
         (self.0)(request).await.map_err(|error| Refusal::unreachable(&*error))
     }
@@ -60,8 +58,7 @@ impl Upstream {
         response.unwrap_or_else(|_| Err(Refusal::timeout()))
     }
 
-    /// Sends a GET request and returns the response body. Returns an error if the status code does not indicate
-    /// success.
+    /// Sends a GET request and returns the response body. Returns an error if the status is not a success.
     pub(super) async fn open(&self, path: &str) -> Result<Incoming, Refusal> {
         let request = Request::builder().method(Method::GET).uri(path).header(ACCEPT, "application/json");
         let request = request.body(Full::default()).map_err(|error| Refusal::unreachable(&error))?;
@@ -75,7 +72,7 @@ impl Upstream {
         Err(Refusal { code, content_type, body: read_to_end(body, LARGEST_RESPONSE).await?, retry_after })
     }
 
-    /// Sends a GET request for a path, and parses the response as JSON.
+    /// Sends a GET request and parses the response as JSON.
     pub(super) async fn get(&self, path: &str) -> Result<Json, Refusal> {
         let read = async { read_to_end(self.open(path).await?, LARGEST_RESPONSE).await };
         let body = tokio::time::timeout(UPSTREAM_TIMEOUT, read).await.unwrap_or_else(|_| Err(Refusal::timeout()))?;
@@ -101,7 +98,7 @@ async fn read_to_end(mut body: Incoming, largest: usize) -> Result<Bytes, Refusa
     Ok(bytes.into())
 }
 
-/// The characters that are percent-encoded in one segment of a path.
+/// The characters to percent-encode in a path segment.
 const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 pub(super) fn collection_path(kind: &Kind, namespace: &str) -> String {
@@ -121,14 +118,13 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// An error response to a client request that needs the upstream cluster. The upstream server has sent this response,
-/// or this server has created it.
+/// An error response to a client request that needs the upstream cluster. It comes from the upstream server or from this server.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
     content_type: String,
     body: Bytes,
-    /// The value of the header `Retry-After`.
+    /// The value of the `Retry-After` header.
     retry_after: Option<HeaderValue>,
 }
 
@@ -161,7 +157,7 @@ impl Refusal {
         Self::new(504, "Timeout", "the plan's cluster did not respond in time")
     }
 
-    /// Creates the error for a GET request whose response is not the requested object.
+    /// Creates the error for a GET request that returns a different object than requested.
     pub(super) fn wrong_object(key: &str) -> Self {
         let why = format!("the plan's cluster returned a different object for {key}");
         Self::new(502, "InternalError", &why)
@@ -187,8 +183,8 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", &why)
     }
 
-    /// Returns whether the error means that the object does not exist. If a 404 error does not contain the name of the object, the resource
-    /// itself does not exist in the cluster.
+    /// Returns `true` if the object does not exist. A 404 error without the
+    /// object's name means that the resource itself does not exist in the cluster.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         self.code == 404 && self.status()["details"]["name"] == name
     }
@@ -209,8 +205,7 @@ impl Refusal {
         let response = Response::builder().status(self.code).header(CONTENT_TYPE, self.content_type);
         let response = self.retry_after.iter().fold(response, |response, value| response.header(RETRY_AFTER, value));
         let response = response.body(body);
-        // The response is valid. The status and the content type are valid, because they come from a valid response or
-        // from the constructors above.
+        // The response is valid, because its status and content type come from a valid response or from the constructors above.
         response.unwrap_or_default()
     }
 }

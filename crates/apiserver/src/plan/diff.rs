@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pintle_json::{Json, Map, Text};
 
-/// The fields whose changes a plan does not report. Servers set these fields, or every write changes them.
+/// The fields that changes exclude, because servers set them or every write changes them.
 const IGNORED: [&str; 6] = [
     "metadata.creationTimestamp",
     "metadata.generation",
@@ -15,25 +15,22 @@ const IGNORED: [&str; 6] = [
 ];
 /// The fields that servers set only while an object is being deleted.
 const DELETION_MARKS: [&str; 2] = ["metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp"];
-/// The names of the members that can identify the items of a list. For each list, the comparison uses the first of these members that
-/// exists in all items and has unique values in the list.
+/// The members that can identify list items. For each list, the first member is used that exists in all items and has unique values.
 const ITEM_KEYS: [&str; 4] = ["name", "type", "uid", "key"];
 
-/// A field that would change. For a Secret, the values in its data are hidden.
+/// A field that would change. The data values of Secrets are hidden.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedField {
-    /// The path of the field, such as `spec.template.spec.containers[web].image`. A list item is identified by its name, type, uid or key.
-    /// The member that identifies the items must exist in all items of the list. Each item must have a different value of this member. If
-    /// there is no such member, a list item is identified by its index.
+    /// The path of the field, such as `spec.template.spec.containers[web].image`. List items are identified by the first of the members
+    /// name, type, uid and key that all items have, with unique values. If there is none, they are identified by their index.
     pub path: String,
-    /// The current value. The value is `None` if the field is absent.
+    /// The current value. `None` if the field is absent.
     pub old: Option<Json>,
-    /// The planned value. The value is `None` if the field would be removed.
+    /// The planned value. `None` if the field would be removed.
     pub new: Option<Json>,
 }
 
-/// Returns the fields in which two objects differ. The fields are sorted by the segments of their paths. If one of the objects does not
-/// exist, its argument must be `Null`.
+/// Returns the fields in which two objects differ, sorted by path segments. Pass `Null` for an object that does not exist.
 pub(super) fn fields(old: &Json, new: &Json) -> Vec<PlannedField> {
     let mut fields = Vec::new();
     differ(
@@ -67,7 +64,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
         (None | Some(Json::Array(_)), None | Some(Json::Array(_))) if !is_empty(old) || !is_empty(new) => {
             let items = |value: Option<&'_ Json>| value.and_then(Json::as_array).cloned().unwrap_or_default();
             let (old, new) = (keyed(&items(old)), keyed(&items(new)));
-            // List items are compared by index, unless the items in both lists have keys that identify them.
+            // Compare list items by index, unless both lists have keys that identify their items.
             let (old, new) = match (old, new) {
                 (Ok(old), Ok(new)) => (old, new),
                 (old, new) => (indexed(old), indexed(new)),
@@ -83,7 +80,7 @@ fn differ(path: &mut String, old: Option<&Json>, new: Option<&Json>, to: &mut Ve
     }
 }
 
-/// Returns whether the value is absent, or is an empty list or object. If both values are absent or empty, they are compared as a whole.
+/// Returns `true` if the value is absent, an empty list or an empty object. Two such values are compared as a whole.
 fn is_empty(value: Option<&Json>) -> bool {
     match value {
         None => true,
@@ -93,8 +90,8 @@ fn is_empty(value: Option<&Json>) -> bool {
     }
 }
 
-/// Returns the items of a list and their keys, sorted by key. If no member of [`ITEM_KEYS`] identifies the items, returns the unchanged
-/// items as the `Err` value.
+/// Returns a list's items with their keys, sorted by key. Returns the
+/// unchanged items as `Err` if no member of [`ITEM_KEYS`] identifies them.
 fn keyed(items: &[Json]) -> Result<Vec<(String, Json)>, Vec<Json>> {
     let keys_by = |member: &str| -> Option<Vec<(String, Json)>> {
         let key = |item: &Json| Some((item.get(member)?.as_str()?.to_owned(), item.clone()));
@@ -112,7 +109,7 @@ fn indexed(list: Result<Vec<(String, Json)>, Vec<Json>>) -> Vec<(String, Json)> 
     items.into_iter().enumerate().map(|(index, (_, item))| (index.to_string(), item)).collect()
 }
 
-/// Returns the text that must be appended to `path` to get the path of the member `name`.
+/// Returns the string to append to `path` for the member `name`.
 fn member(path: &str, name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
     match is_plain {

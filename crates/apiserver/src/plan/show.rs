@@ -1,4 +1,4 @@
-//! Contains the changes of a plan, and functions that convert changes to text.
+//! A plan's changes, and their text form.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use pintle_storage::{LocalWrite, Stored};
 
 use super::diff::{self, PlannedField};
 
-/// The action that a plan would take on an object.
+/// A planned action on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAction {
     /// Creates the object.
@@ -18,7 +18,7 @@ pub enum PlanAction {
     Update,
     /// Deletes the object.
     Delete,
-    /// The object would be deleted, and another object with the same name would be created.
+    /// Deletes the object and creates another object with the same name.
     Replace,
 }
 
@@ -27,26 +27,26 @@ pub enum PlanAction {
 pub struct PlannedChange {
     /// The planned action.
     pub action: PlanAction,
-    /// The API version in which the object was last written.
+    /// The API version with which the object was last written.
     pub api_version: String,
     /// The kind of the object.
     pub kind: String,
-    /// The namespace of the object. Empty in cluster scope.
+    /// The object's namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The fields that would change. For a new object, the list contains all fields of the object. For a deleted object, the list is
-    /// usually empty. If finalizers delay the removal of the deleted object, the list contains the object's changed fields.
+    /// The fields that would change. For a new object, these are all of its fields. For a deleted object, the list is usually empty. If
+    /// finalizers delay the deletion, the list contains the object's changed fields.
     pub fields: Vec<PlannedField>,
-    /// The finalizers that would delay the removal of a deleted object.
+    /// The finalizers that would delay a deletion.
     pub waits_for: Vec<String>,
-    /// Whether the object has changed in the cluster since it was first written in the plan. If the object has changed, the controller
-    /// would now read a different state from the cluster.
+    /// Whether the object has changed in the cluster since it was first written in the
+    /// plan. If so, the controller would now read a different state from the cluster.
     pub moved: bool,
 }
 
-/// The planned changes to a cluster. [`Plan::changes`](crate::Plan::changes) returns them. The `Display` implementation formats the changes
-/// for human readers:
+/// A plan's changes to a cluster, returned by [`Plan::changes`](crate::Plan::changes).
+/// The `Display` implementation formats the changes for human readers:
 ///
 /// ```text
 /// + apps/v1 Deployment team-a/web
@@ -62,7 +62,7 @@ pub struct PlannedChanges {
 }
 
 impl PlannedChanges {
-    /// Returns an iterator over the changes. The changes are in the order in which their objects were first written.
+    /// Returns an iterator over the changes, in the order in which their objects were first written.
     pub fn iter(&self) -> std::slice::Iter<'_, PlannedChange> {
         self.changes.iter()
     }
@@ -72,7 +72,7 @@ impl PlannedChanges {
         self.changes.len()
     }
 
-    /// Returns whether there are no changes.
+    /// Returns `true` if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -94,19 +94,18 @@ impl FromIterator<PlannedChange> for PlannedChanges {
 }
 
 impl PlannedChange {
-    /// Returns the combined effect of all writes to one object. Returns `None` if the writes together have no effect, or if the object only
-    /// reports information, such as an Event.
+    /// Returns the combined effect of all writes to one object. Returns `None` if
+    /// there is none, or if the object only reports information, such as an Event.
     pub(super) fn of(kinds: &Kinds, written: &LocalWrite) -> Option<Self> {
         let (plural, group) = written.resource.split_once('.').unwrap_or((&written.resource, ""));
         let (base, object) = (written.base.as_deref(), written.object.as_deref());
         let any = object.or(base)?;
-        // After the definition of a custom resource was deleted, the kind of the resource is no longer known. In such a change, the plural
-        // name of the resource replaces the kind.
+        // The kind of a custom resource is unknown after its definition was deleted.
+        // In this case, use the resource's plural name instead of the kind.
         let known = kinds.store(&GroupResource::new(group, plural));
         let kind = known.map_or(plural, |kind| &kind.kind);
-        // If the only write marked the object for deletion, no `apiVersion` is recorded. Without a recorded `apiVersion`, the change has
-        // the `apiVersion` that the object had before the plan wrote it. If that `apiVersion` is also missing, the change has the
-        // `apiVersion` of the kind.
+        // A write that only marks an object for deletion records no `apiVersion`. In this
+        // case, use the object's `apiVersion` from before the plan, or else the kind's.
         let versions = [Some(any), base].into_iter().flatten().map(|stored| stored.version().to_string());
         let version = versions.chain(known.map(|kind| kind.api_version())).find(|version| !version.is_empty());
         if known.is_some_and(|kind| kind.conduct.is_report) {
@@ -148,7 +147,7 @@ impl PlannedChange {
 }
 
 impl PlannedField {
-    /// Replaces each value by a placeholder. The result shows only which values exist, and not the values.
+    /// Replaces each value with a placeholder, which shows only that a value exists.
     fn hide(&mut self) {
         let hidden = |value: &mut Json| *value = "(hidden)".into();
         self.old.iter_mut().chain(&mut self.new).for_each(hidden);

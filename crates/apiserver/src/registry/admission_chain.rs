@@ -1,9 +1,8 @@
 //! The chain of admission plugins. Each plugin can change or reject a request.
 //!
-//! Each [`Plugin`] is called twice. In the first call, a plugin can change the object. In the second call, a plugin
-//! validates the result. Plugins are called for every create, update and delete. Plugins are also called for writes by
-//! controllers, and for each object that a `deletecollection` request deletes. Plugins are also called for POST
-//! requests to subresources and for connect requests.
+//! Each [`Plugin`] is called twice: first it can change the object, and then it validates the result. Plugins
+//! are called for every create, update and delete, including writes by controllers and each object of a
+//! `deletecollection` request. They are also called for POST requests to subresources and for connect requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use super::pod_standards::PodSecurity;
 use super::policies::{self, ParamRights, Reinvocation, ValidatingPolicies, ValidatingWebhooks, WebhookKey};
 use super::served::typed;
 
-/// The plugins, in the order in which they are called.
+/// Returns the plugins, in the order in which they are called.
 pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     vec![
         Arc::new(ParamRights),
@@ -43,8 +42,8 @@ pub(super) fn chain() -> Vec<Arc<dyn Plugin>> {
     ]
 }
 
-/// Runs mutating admission. During mutating admission, all plugins, mutating policies and mutating webhooks can change the object. If a
-/// policy or a webhook changes the object, mutating admission runs a second time.
+/// Runs mutating admission: all plugins, mutating policies and mutating webhooks can
+/// change the object. Runs a second time if a policy or webhook changes the object.
 pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Outcome<()> {
     let mut runs = Runs::default();
     let mut admitted = admit_once(registry, request, &mut runs);
@@ -56,7 +55,7 @@ pub(super) fn admit(registry: &Registry, request: &mut AdmissionRequest<'_>) -> 
     admitted.inspect_err(|refused| log_refusal(request, refused))
 }
 
-/// The policies and the webhooks that were invoked in the runs of mutating admission.
+/// The policies and webhooks that mutating admission has invoked.
 #[derive(Default)]
 struct Runs {
     policies: Reinvocation,
@@ -69,8 +68,7 @@ fn admit_once(registry: &Registry, request: &mut AdmissionRequest<'_>, runs: &mu
     policies::call_mutating(registry, request, &mut runs.webhooks)
 }
 
-/// Runs validating admission with all plugins. Returns the quota updates that must be committed together with the
-/// object.
+/// Runs validating admission. Returns the quota updates that must be committed together with the object.
 pub(super) fn validate(registry: &Registry, request: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
     let mut charges = Vec::new();
     for plugin in &registry.chain {
@@ -89,8 +87,7 @@ fn log_refusal(request: &AdmissionRequest<'_>, refused: &Failure) {
 }
 
 impl Registry {
-    /// Runs admission for a request that connects to a subresource of an object. For a connect request, the object that
-    /// admission processes contains the options of the request.
+    /// Runs admission for a connect request, whose object contains the request's options.
     pub(crate) fn connect(&self, target: &RequestTarget, options: &mut Json, by: &Requester) -> Outcome<()> {
         let operation = Operation::Connect;
         let request =
@@ -98,8 +95,7 @@ impl Registry {
         self.run_admission(request)
     }
 
-    /// Runs mutating admission and then validating admission. This method is for requests without other phases between
-    /// mutating and validating admission.
+    /// Runs mutating admission directly followed by validating admission.
     pub(super) fn run_admission(&self, mut request: AdmissionRequest<'_>) -> Outcome<()> {
         admit(self, &mut request)?;
         validate(self, &request).map(drop)
@@ -123,12 +119,12 @@ impl Plugin for Undeletable {
     }
 }
 
-/// A plugin that applies the limit ranges of a namespace. The plugin sets defaults for pods and enforces the bounds.
+/// A plugin that applies a namespace's limit ranges: sets defaults for pods and enforces the bounds.
 #[derive(Debug)]
 struct LimitRanges;
 
 impl LimitRanges {
-    /// Returns the limit ranges that apply to this write request.
+    /// Returns the limit ranges that apply to a write request.
     fn of(registry: &Registry, target: &RequestTarget, attempt: &Attempt<'_>) -> Vec<Arc<Json>> {
         if target.kind.namespaced() && limits::applies(attempt) {
             registry.db.objects(&GroupResource::new("", "limitranges"), Some(&target.namespace))
@@ -163,8 +159,7 @@ impl Plugin for LimitRanges {
     }
 }
 
-/// A plugin that checks extra permissions. Some writes need extra permissions in addition to the permission for the
-/// write itself.
+/// A plugin that checks the extra permissions that some writes need besides the permission for the write itself.
 #[derive(Debug)]
 struct FurtherRights;
 
@@ -197,7 +192,7 @@ impl Plugin for FurtherRights {
     }
 }
 
-/// A plugin that applies the quotas of a namespace to writes. The server commits the new quota usage together with the object.
+/// A plugin that applies a namespace's quotas to writes. The new quota usage is committed together with the object.
 #[derive(Debug)]
 struct Quotas;
 
@@ -249,8 +244,7 @@ fn charge(registry: &Registry, namespace: &str, quota: &Json, used: Json) -> Out
     Ok(Some(Charge { resource: target.resource_key(), key: target.key(), at, value }))
 }
 
-/// Returns the attributes of an admission request that limit ranges and quotas check. Returns `None` if the request does not write an
-/// object.
+/// Returns the attributes that limit ranges and quotas check. Returns `None` if the request does not write an object.
 fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -> Option<Attempt<'a>> {
     let target = request.target;
     let writes = matches!(request.operation, Operation::Create | Operation::Update) && !target.kind.conduct.transient;
@@ -258,7 +252,7 @@ fn attempt<'a>(request: &'a AdmissionRequest<'_>, resource: &'a GroupResource) -
     Some(Attempt { resource, subresource: target.subresource, object, old: request.old })
 }
 
-/// Joins the distinct error texts into one message.
+/// Joins the distinct error messages into one message.
 fn join_errors(errors: Vec<String>) -> Option<String> {
     let mut seen = HashSet::new();
     let mut unique: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();

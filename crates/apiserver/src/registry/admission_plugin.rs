@@ -1,4 +1,4 @@
-//! Defines the interface of admission plugins.
+//! The interface of admission plugins.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::Registry;
 /// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// A create request, or a POST that does not store an object, such as a binding or an eviction.
+    /// A create request, or a POST request that does not store an object, such as a binding or an eviction.
     Create,
     Update,
     Delete,
@@ -23,35 +23,32 @@ pub(crate) enum Operation {
     Connect,
 }
 
-/// The options in the client's request.
+/// The options of the client's request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AdmissionOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// A connect request. Its options are in [`AdmissionRequest::new`].
+    /// For a connect request, the options are in [`AdmissionRequest::new`].
     None,
 }
 
-/// The admission attributes of a request. This type does not implement `Debug`, because an object can contain a
-/// Secret.
+/// The admission attributes of a request. Does not implement `Debug`, because an object can contain a Secret.
 ///
-/// If the subresource has its own type, `old` and `new` have this type. For example, Scale, Eviction and the options of
-/// `exec` are such types.
+/// If the subresource has its own type, such as Scale, Eviction or the options of `exec`, `old` and `new` have this type.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: Operation,
-    /// The target to which the path of the request refers. For a create or a `deletecollection`, the target has no name.
+    /// The target of the request path. Without a name for a create or `deletecollection` request.
     pub(crate) target: &'a RequestTarget,
-    /// The existing object. The old object is `None` for a create request and for a connect request.
+    /// The existing object. `None` for create and connect requests.
     pub(crate) old: Option<&'a Json>,
-    /// The new object. For a POST that does not store an object, `new` is the body. `None` for a delete.
+    /// The new object, or the body of a POST request that does not store an object. `None` for a delete.
     pub(crate) new: Option<&'a mut Json>,
     pub(crate) options: AdmissionOptions<'a>,
     pub(crate) by: &'a Requester,
 }
 
 impl AdmissionRequest<'_> {
-    /// Returns the name of the object. The name is empty for a collection. The name is also empty if the server has not
-    /// yet generated it from `generateName`.
+    /// Returns the object's name. Empty for a collection, and until the server has generated the name from `generateName`.
     pub(crate) fn name(&self) -> &str {
         match (self.target.name.as_str(), self.new.as_deref()) {
             ("", Some(new)) => metadata::name(new),
@@ -68,16 +65,16 @@ impl AdmissionRequest<'_> {
     }
 }
 
-/// An admission plugin. The client receives the [warnings](Requester::warn) that the plugin adds, even if the request fails.
+/// An admission plugin. The client receives the plugin's [warnings](Requester::warn) even if the request fails.
 pub(crate) trait Plugin: fmt::Debug + Send + Sync {
-    /// Changes the object, or rejects the request. The rules of the object's kind are applied after this method has returned. If the write
-    /// is retried after a conflict, this method is called again.
+    /// Changes the object, or rejects the request. Called before the kind's own
+    /// rules are applied, and again if the write is retried after a conflict.
     fn admit(&self, _: &Registry, _: &mut AdmissionRequest<'_>) -> Outcome<()> {
         Ok(())
     }
 
-    /// Rejects the request, or returns the quota updates that must be committed with the write. The object has already
-    /// passed the validation of its kind.
+    /// Rejects the request, or returns the quota updates that must be committed
+    /// with the write. Called after the kind's own validation has passed.
     fn validate(&self, _: &Registry, _: &AdmissionRequest<'_>) -> Outcome<Vec<Charge>> {
         Ok(Vec::new())
     }

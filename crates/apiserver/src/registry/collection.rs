@@ -11,14 +11,13 @@ use super::Registry;
 use super::list::{ListReply, Selection};
 
 impl Registry {
-    /// Deletes one page of the selected objects. Returns the deleted objects in the state in which they were listed. Objects that other
-    /// requests have already deleted are skipped. If a deletion fails for another reason, the method stops. Earlier deletions are not
-    /// undone. The method yields to other tasks between two deletions.
+    /// Deletes one page of the selected objects, and returns them as they were listed. Skips
+    /// objects that other requests have already deleted. Stops if a deletion fails for another
+    /// reason, without undoing earlier deletions. Yields to other tasks between two deletions.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the method stops between two deletions. Each deletion is either complete or has no
-    /// effect.
+    /// If the future is dropped, no further objects are deleted. Each deletion is either complete or has no effect.
     pub(crate) async fn delete_collection(
         &self,
         selection: &Selection,
@@ -53,9 +52,8 @@ impl Registry {
     }
 }
 
-/// Sets `resourceVersionMatch` to `Exact` if the request has a `resourceVersion` but no `resourceVersionMatch`. kube-apiserver reads
-/// such lists in pages, even if the request sets no limit. In a list that is read in pages, a `resourceVersion` without
-/// `resourceVersionMatch` means `Exact`.
+/// Sets `resourceVersionMatch` to `Exact` for a `resourceVersion` without a match. kube-apiserver lists these objects in pages, even
+/// without a limit, and in a paged list, a `resourceVersion` without a match means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

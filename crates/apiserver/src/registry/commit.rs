@@ -1,7 +1,7 @@
-//! Functions that commit the objects of write requests and check their size.
+//! Commits the objects of write requests and checks their size.
 //!
-//! The size is not checked for writes that mark objects for deletion, for the initial objects of a server, and for restored snapshots. The
-//! size is also not checked for quota updates, and for the cluster's objects that a plan loads.
+//! The size is not checked for deletion marks, initial objects, restored
+//! snapshots, quota updates, and the cluster's objects that a plan loads.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ impl Registry {
     /// Stores an object and its quota updates in one step. Returns an error if the object is too large. Returns
     /// [`Refused`] if the object, a charged quota or another input that `precondition` checks has changed.
     ///
-    /// If the object is too large only because of its managed fields, it is stored without managed fields. An apply
-    /// request fails in this case, because it must record its managed fields.
+    /// An object that is too large only because of its managed fields is stored without
+    /// them. An apply request fails in this case, because it must record its managed fields.
     pub(super) fn commit(
         &self,
         target: &RequestTarget,

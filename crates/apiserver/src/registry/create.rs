@@ -1,4 +1,4 @@
-//! Creates one object. The request is a POST, or an update of an object that does not exist.
+//! Creates one object, for a POST request or for an update of an object that does not exist.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written};
 
-/// The maximum number of names that the server generates for one create.
+/// The maximum number of names to generate for one create request.
 const CREATE_TRIES: usize = 8;
-/// The maximum number of retries of a create. A create is retried if other writes have changed data that the create has read.
+/// The maximum number of retries of a create request after other writes have changed its inputs.
 const CHECK_TRIES: usize = 64;
 
-/// The first phases of a create have run for this object. These phases do not depend on the object's name.
+/// An object after the phases of a create that do not depend on its name.
 #[derive(Clone)]
 struct Received {
     object: Json,
-    /// The resourceVersion that the client sent in the object.
+    /// The resourceVersion that the client sent.
     version: String,
     labelled: bool,
 }
 
 impl Registry {
-    /// Creates an object in `target`. The name comes from the object, and the name in `target` is ignored. If the server generates the name
-    /// and the name is already in use, the server generates another name.
+    /// Creates an object in `target`. The name comes from the object, and the name in
+    /// `target` is ignored. If a generated name is already in use, another one is generated.
     pub(crate) fn create(&self, target: &RequestTarget, object: Json, by: &Writer<'_>) -> Outcome<Written> {
         let received = self.receive_new(How::Post, target, object, by)?;
         let base = received.object.text("/metadata/generateName").to_owned();
@@ -65,8 +65,8 @@ impl Registry {
         }
     }
 
-    /// Tries once to create an object. This method is for an update or a server-side apply of an object that does not exist. Returns
-    /// [`Refused`] if another request has created the object in the meantime. As in kube-apiserver, the caller then updates this object.
+    /// Tries once to create an object, for an update or a server-side apply of an object that does not exist. Returns [`Refused`] if
+    /// another request has created the object in the meantime. As in kube-apiserver, the caller then updates the object.
     pub(super) fn create_absent(
         &self,
         how: How,
@@ -128,8 +128,7 @@ impl Registry {
         Ok(committed.map(|change| Written { object: Served::of_result(kind, &change.new), created: true }))
     }
 
-    /// Checks that the namespace exists and is not being deleted. For a custom resource, also checks that the definition of the resource
-    /// exists and is not being deleted.
+    /// Returns an error unless the namespace exists and is not being deleted. For a custom resource, the same applies to its definition.
     fn check_is_open(&self, target: &RequestTarget) -> Outcome<()> {
         let kind = &target.kind;
         if !is_defined(&self.db.now(), kind) {
@@ -144,7 +143,7 @@ impl Registry {
         if kind.namespaced() { self.check_namespace_is_open(kind, &target.namespace, &target.name) } else { Ok(()) }
     }
 
-    /// Checks that the namespace exists and is not being deleted.
+    /// Returns an error unless the namespace exists and is not being deleted.
     pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {
         let Some(found) = self.db.get(NAMESPACES, namespace) else {
             return Err(Failure::not_found(&GroupResource::new("", NAMESPACES), namespace));
@@ -164,8 +163,8 @@ impl Registry {
     }
 }
 
-/// Returns whether objects of this kind can be created. For a custom resource, the definition must still exist with the same uid and must
-/// not be terminating.
+/// Returns `true` if objects of this kind can be created. A custom resource's
+/// definition must still exist with the same uid and must not be terminating.
 fn is_defined(now: &Present, kind: &Kind) -> bool {
     kind.strategy.definition().is_none_or(|uid| {
         let definition = now.get(pintle_apiextensions::DEFINITIONS, &pintle_apiextensions::name(kind));
@@ -189,8 +188,8 @@ fn wipe(object: &mut Json, how: How) {
     }
 }
 
-/// Returns the AlreadyExists error for a name that another object has. If the server generated the name from `base`, the error advises the
-/// client to retry. As in kube-apiserver, all such errors about objects with a `generateName` have this text.
+/// Returns the AlreadyExists error for a name that is in use. If the name was generated from `base`, the error
+/// advises the client to retry. As in kube-apiserver, all objects with a `generateName` get this message.
 fn name_taken(resource: &GroupResource, name: &str, base: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
     if !base.is_empty() {

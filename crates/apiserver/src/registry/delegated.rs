@@ -1,5 +1,4 @@
-//! Handles API versions that an APIService delegates to a Service. This server does not forward requests to such a
-//! Service.
+//! API versions that an APIService delegates to a Service. This server does not forward their requests.
 
 use pintle_apimachinery::failure::Failure;
 use pintle_builtin::api_service::{RESOURCE, delegated_spec};
@@ -17,7 +16,7 @@ impl Registry {
         delegated_spec(&found).map(|_| unavailable)
     }
 
-    /// Returns the discovery document of a group if all its versions are delegated.
+    /// Returns a group's discovery document if all of its versions are delegated.
     pub(crate) fn delegated_group(&self, group: &str) -> Option<Json> {
         let all = self.db.objects_of(RESOURCE, &Range::namespace(None));
         let of_group =

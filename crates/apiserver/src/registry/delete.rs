@@ -1,4 +1,4 @@
-//! Deletes of one object.
+//! Deletes single objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::Registry;
 use super::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 use super::served::{Served, typed};
 
-/// These finalizers delay the removal of an owner until its dependents are orphaned or deleted.
+/// The finalizers that keep an owner until its dependents are orphaned or deleted.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
-/// The response of a delete.
+/// The result of a delete.
 pub(crate) enum Deleted {
-    /// The object, which still exists. A finalizer or a grace period delays the removal of the object.
+    /// The object, which a finalizer or a grace period keeps.
     Held(Served),
-    /// The removed object. For some kinds and for dry runs, the server responds with the object instead of a Status.
+    /// The removed object. For some kinds and for dry runs, the response is the object instead of a Status.
     Object(Served),
-    /// A Status that contains the name of the removed object.
+    /// A Status with the name of the removed object.
     Gone(Box<Status>),
 }
 
@@ -36,8 +36,7 @@ impl Registry {
         self.delete_admitted(target, target, options, by)
     }
 
-    /// Deletes an object in the same way as [`delete`](Self::delete). `requested` is the target that the path of the request names. The
-    /// requested target is either the object or the collection of the object.
+    /// Like [`delete`](Self::delete). `requested` is the target of the request path: either the object or its collection.
     pub(super) fn delete_admitted(
         &self,
         target: &RequestTarget,
@@ -58,13 +57,12 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // A policy or a webhook can need a conversion that has not been performed yet. In this case, the verdict of the policy or the
-            // webhook is not valid.
+            // A policy or webhook may have needed a conversion that is still missing. Its verdict is then not valid.
             by.check_conversions()
         })
     }
 
-    /// Deletes the object if `check` succeeds. No admission plugins are called.
+    /// Deletes the object if `check` succeeds, without calling admission plugins.
     pub(crate) fn delete_if(
         &self,
         target: &RequestTarget,
@@ -88,8 +86,7 @@ impl Registry {
         }
     }
 
-    /// Tries once to delete the object. Returns `None` if another request has changed the object since this method
-    /// read it.
+    /// Tries once to delete the object. Returns `None` if another request has changed the object since it was read.
     fn try_delete(
         &self,
         target: &RequestTarget,
@@ -104,11 +101,11 @@ impl Registry {
         let is_first = !metadata::is_deleting(old);
         let marks = is_first && kind.strategy.mark_terminating(&mut new, &self.clock.now_text());
         let held = marks || !metadata::finalizers(&new).is_empty() || kind.strategy.is_held(&new);
-        // If the kind has a grace period, clients can always observe the object as terminating before it is removed.
+        // With a grace period, clients can always observe the terminating object before it is removed.
         let was_marked = !kind.conduct.graceful || !is_first && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && was_marked {
-            // A dry run returns the object with the changes that the delete options cause. In a real deletion, the object is removed, so
-            // this state is never stored.
+            // A dry run returns the object with the changes from the delete options.
+            // A real deletion removes the object, so this state is never stored.
             return if options.dry_run && new != *old {
                 Some(Deleted::Object(shown(kind, new)))
             } else {
@@ -162,7 +159,7 @@ impl Registry {
         })))
     }
 
-    /// Sets the deletion timestamp. If `grace` is `Some`, the grace period in the metadata is set, too.
+    /// Sets the deletion timestamp and, if `grace` is `Some`, the grace period in the metadata.
     fn set_deletion_time(&self, new: &mut Json, old: &Json, grace: Option<i64>) {
         let first = !metadata::is_deleting(old);
         let seconds = Duration::from_secs(u64::try_from(grace.unwrap_or(0)).unwrap_or(0));
@@ -176,23 +173,23 @@ impl Registry {
         let Some(grace) = grace else { return };
         metadata.set("deletionGracePeriodSeconds", grace);
         if let Some(generation) = generation {
-            // The generation can be absent, because the clients set the generation for objects of some kinds.
+            // For some kinds, clients set the generation, so it can be absent.
             metadata.set("generation", generation.wrapping_add(1));
         }
     }
 }
 
-/// Returns whether the object still waits for the end of its grace period, and the delete options do not shorten this period. As in
-/// kube-apiserver, such a delete leaves the object unchanged, including its finalizers, and does not run admission.
+/// Returns `true` if the object still waits for the end of its grace period, and `options` do not shorten the period. As in
+/// kube-apiserver, the delete then runs no admission and leaves the object unchanged, including its finalizers.
 fn is_pending(kind: &Kind, object: &Json, options: &DeleteOptions) -> bool {
-    // A negative grace period counts as one second.
+    // Negative grace periods count as one second.
     let seconds = |grace: i64| if grace < 0 { 1 } else { grace };
     let left = metadata::grace_seconds(object).map_or(0, seconds);
     let waits = kind.conduct.graceful && metadata::is_deleting(object) && left > 0;
     waits && options.grace_seconds.is_none_or(|grace| seconds(grace) >= left)
 }
 
-/// Returns whether the object is being deleted and no finalizer or grace period delays its removal.
+/// Returns `true` if the object is being deleted and no finalizer or grace period delays its removal.
 pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
     metadata::is_deleting(object)
         && metadata::finalizers(object).is_empty()
@@ -200,12 +197,12 @@ pub(super) fn is_removable(kind: &Kind, object: &Json) -> bool {
         && !kind.strategy.is_held(object)
 }
 
-/// Converts an object from its stored form to the version of the kind. The object need not exist in the store.
+/// Converts an object from its stored form to the version of `kind`. The object need not be in the store.
 fn shown(kind: &Kind, object: Json) -> Served {
     Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
 }
 
-/// If the options shorten the grace period of a terminating object, returns the new deletion time.
+/// Returns the new deletion time if the options shorten a terminating object's grace period.
 fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = old.text("/metadata/deletionTimestamp").parse().ok()?;
     let less = metadata::grace_seconds(old)? - grace;
@@ -213,10 +210,10 @@ fn earlier_end(old: &Json, grace: i64) -> Option<String> {
     Some(pintle_meta::Time(end).to_string())
 }
 
-/// Returns the finalizers of the object after the delete options have been applied.
+/// Returns the object's finalizers after the delete options have been applied.
 fn finalizers_for(kind: &Kind, object: &Json, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = metadata::finalizers(object).into_iter().map(str::to_owned).collect();
-    // The propagation policy is ignored for objects that only report information, such as events. Such objects have no dependents.
+    // Objects that only report information, such as events, have no dependents, so the propagation policy is ignored.
     if kind.conduct.is_report {
         return present;
     }

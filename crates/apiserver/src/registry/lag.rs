@@ -1,4 +1,4 @@
-//! Defines stale views of the store. Fault rules use stale views to serve outdated data.
+//! Stale views of the store, with which fault rules serve outdated data.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Registry;
 use crate::faults::{Lag, View};
 
 impl Registry {
-    /// Returns the revision of the state that a stale view currently shows for a resource.
+    /// Returns the revision that a stale view currently shows for a resource.
     pub(crate) fn view_revision(&self, kind: &Kind, view: View) -> u64 {
         let resource = kind.store.to_string();
         self.db.read(|store| {
@@ -25,7 +25,7 @@ impl Registry {
         })
     }
 
-    /// Waits until the state that a stale view shows for a resource has reached the given revision.
+    /// Waits until a stale view of a resource has reached the revision `version`.
     ///
     /// # Cancel safety
     ///
@@ -40,8 +40,7 @@ impl Registry {
         let written = self.db.read(|store| store.written_at(kind.resource_key(), version));
         match written.map(|at| Instant::from_std(at).checked_add(lag)) {
             Some(Some(then)) => tokio::time::sleep_until(then).await,
-            // The time at which the view will reach the revision does not fit into an `Instant`. Therefore, the view never reaches the
-            // revision in practice.
+            // The time does not fit into an `Instant`, so the view never reaches the revision in practice.
             Some(None) => std::future::pending().await,
             None => (),
         }

@@ -18,7 +18,7 @@ use crate::faults::View;
 /// The number of objects that a scan examines before it yields to other tasks.
 pub(crate) const SCAN_BATCH: usize = 256;
 
-/// The collection and the selectors of a list or a watch.
+/// The collection and the selectors of a list or watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     pub(crate) kind: Arc<Kind>,
@@ -28,8 +28,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses the selectors. Parsing the selectors does not check whether the kind supports the field names. [`checked`](Self::checked)
-    /// validates them.
+    /// Parses the selectors. [`checked`](Self::checked) then checks whether the kind supports the field names.
     pub(crate) fn parse(target: &RequestTarget, options: &ListOptions) -> Outcome<Self> {
         let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
@@ -40,7 +39,7 @@ impl Selection {
         })
     }
 
-    /// Returns an error if the field selector contains a field that the kind does not support.
+    /// Returns an error if the kind does not support a field in the field selector.
     pub(crate) fn checked(self) -> Outcome<Self> {
         match unknown_field(&self.fields, &self.kind) {
             Some(why) => Err(Failure::bad_request(why)),
@@ -48,34 +47,34 @@ impl Selection {
         }
     }
 
-    /// Returns whether the selectors match all objects of the collection.
+    /// Returns `true` if the selectors match all objects of the collection.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Returns whether the selectors match an object whose key is in the key range of the collection. This method decodes only the fields
-    /// that the selectors need.
+    /// Returns `true` if the selectors match an object whose key is in the
+    /// collection's range. Decodes only the fields that the selectors need.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         let is_labelled = || {
             let labels = stored.labels();
             self.labels.matches_by(|key| labels.value(key))
         };
-        // The labels are read from the stored object, because all versions of a kind have the same labels.
+        // All versions of a kind have the same labels, so the labels are read from the stored object.
         (self.labels.is_everything() || is_labelled()) && selects_fields(&self.fields, &self.kind, stored)
     }
 
-    /// Returns the cost of matching an object. The unit of cost is the time to process one byte of a body.
+    /// Returns the cost of matching an object. One unit is the time to process one byte of a body.
     pub(crate) fn weight(&self, stored: &Stored) -> usize {
         if self.fields.is_everything() { 0 } else { self.kind.showing_weight(stored) }
     }
 
-    /// Returns the cost of matching an object during a scan. The labels are included, because a large object can consist mostly of labels.
+    /// Returns the cost of matching an object during a scan, including its labels, because a large object can consist mostly of labels.
     pub(crate) fn search_weight(&self, stored: &Stored) -> usize {
         let labels = if self.labels.is_everything() { 0 } else { stored.weight() };
         if offload::is_long(labels) { labels.max(self.weight(stored)) } else { self.weight(stored) }
     }
 
-    /// Returns the range of keys that belong to the collection.
+    /// Returns the collection's key range.
     pub(crate) fn range(&self) -> Range {
         match self.single_name() {
             Some(name) => Range::object(&self.namespace, name),
@@ -83,7 +82,7 @@ impl Selection {
         }
     }
 
-    /// Returns the scope of a watch. The scope determines which changes the watch reads.
+    /// Returns a watch's scope, which determines the changes that the watch reads.
     pub(crate) fn scope(&self) -> FeedScope {
         match self.single_name() {
             Some(name) => FeedScope::Object(key(&self.namespace, name)),
@@ -95,18 +94,18 @@ impl Selection {
         }
     }
 
-    /// Returns the name of the object if the selection can match only one object.
+    /// Returns the object's name if the selection can match only one object.
     fn single_name(&self) -> Option<&str> {
         self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
 
-    /// Returns the name that the field selector `metadata.name=…` requires, if there is one.
+    /// Returns the name in the field selector `metadata.name=…`, if any.
     pub(crate) fn name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
     }
 }
 
-/// An iterator over the objects of a snapshot that match the selectors. The iterator evaluates the selectors lazily.
+/// An iterator over a snapshot's objects that match the selectors. The selectors are evaluated lazily.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected {
     selection: Selection,
@@ -114,7 +113,7 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Examines the next object. Returns `None` at the end of the snapshot. Returns `Some(None)` if the next object does not match.
+    /// Examines the next object. Returns `None` at the end of the snapshot, and `Some(None)` if the object does not match.
     pub(crate) fn scan_next(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
         let matched = self.selection.matches(stored).then(|| stored.clone());
@@ -122,13 +121,13 @@ impl Selected {
         Some(matched)
     }
 
-    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. `shown` computes the cost of encoding the object.
+    /// Returns the cost of [examining](Self::scan_next) and encoding the next object. `shown` computes the cost of encoding.
     pub(crate) fn weight(&self, shown: impl FnOnce(&Stored) -> usize) -> usize {
         self.run.peek().map_or(0, |(_, stored)| self.selection.search_weight(stored).max(shown(stored)))
     }
 
-    /// Returns the next group of neighbouring objects. The position of the iterator does not change. Returns `None` unless the selectors
-    /// match all objects.
+    /// Returns the next group of neighbouring objects, without advancing
+    /// the iterator. Returns `None` unless the selectors match all objects.
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         self.run.neighbours().filter(|_| self.selection.is_everything())
     }
@@ -151,17 +150,16 @@ impl Iterator for Selected {
     }
 }
 
-/// One page of a list response.
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
-    /// The revision of the state that the list shows. The revision is 0 for virtual objects, which have no revision.
+    /// The listed revision, or 0 for virtual objects, which have no revision.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
 }
 
-/// The state of the store that a list shows.
+/// The revision that a list shows.
 enum Moment {
     Newest,
     Exactly(u64),
@@ -176,8 +174,7 @@ impl Registry {
         }
     }
 
-    /// Returns one object like [`get`](Self::get). The object comes from the current state of the store, or from a stale view of the store.
-    /// Offloads expensive conversions.
+    /// Like [`get`](Self::get), but can read from a stale view of the store, and offloads expensive conversions.
     pub(crate) async fn get_in(&self, target: &RequestTarget, stale: Option<View>) -> Outcome<Served> {
         if let Some(found) = self.virtual_object(target) {
             return found;
@@ -187,8 +184,7 @@ impl Registry {
         Ok(Served::of_result(&target.kind, &stored))
     }
 
-    /// Returns a virtual object. A virtual object is computed by the server and never stored. Returns `None` if the kind has no virtual
-    /// objects.
+    /// Returns a virtual object, which is computed and never stored. Returns `None` if the kind has no virtual objects.
     fn virtual_object(&self, target: &RequestTarget) -> Option<Outcome<Served>> {
         let found =
             target.kind.strategy.computed_objects()?.into_iter().find(|object| metadata::name(object) == target.name);
@@ -207,19 +203,19 @@ impl Registry {
         stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))
     }
 
-    /// Returns the size of an object in bytes. Returns 0 if the object does not exist.
+    /// Returns an object's size in bytes, or 0 if it does not exist.
     pub(crate) fn weight(&self, target: &RequestTarget) -> usize {
         self.db.weight(&target.resource_key(), &target.key())
     }
 
-    /// Returns the objects of a resource in the state that a stale view shows, and the revision of this state.
+    /// Returns a resource's objects in a stale view, and the view's revision.
     fn view(&self, kind: &Kind, view: View) -> Outcome<(Objects, u64)> {
         let version = self.view_revision(kind, view);
         let objects = self.db.past(kind.resource_key(), version);
         Ok((objects.map_err(|_| view_is_gone(version))?, version))
     }
 
-    /// Returns one page of the matching objects. Before the call, the caller must wait until the store has reached the revision of
+    /// Returns one page of the matching objects. The caller must first wait for the revision of
     /// [`version_to_wait_for`](Self::version_to_wait_for). Yields to other tasks during long scans.
     pub(crate) async fn list(
         &self,
@@ -257,8 +253,7 @@ impl Registry {
         Ok(reply)
     }
 
-    /// Returns the revision that the store must have reached before the list can be served. Returns `None` if the list need not wait for a
-    /// revision.
+    /// Returns the revision that the store must reach before the list can be served, or `None`.
     pub(crate) fn version_to_wait_for(&self, options: &ListOptions) -> Outcome<Option<u64>> {
         if !options.continue_token.is_empty() {
             return Ok(ContinueToken::decode(&options.continue_token)?.revision);
@@ -286,7 +281,7 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     let selected = |run| Selected { selection: selection.clone(), run };
     let mut reply =
         ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
-    // If a list selects objects by a single name, the list has only one page.
+    // A list that selects a single name has only one page.
     let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
     let (mut rest, mut found, mut looks) = (run.clone(), 0, 0);
@@ -307,12 +302,12 @@ async fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u
     reply
 }
 
-/// Returns the error for a stale view that refers to a state that is no longer stored.
+/// Returns the error for a stale view whose state is no longer stored.
 fn view_is_gone(version: u64) -> Failure {
     Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
-/// Returns the error for a list at a revision that has been compacted.
+/// Returns the error for a list at a compacted revision.
 fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     let Some(start) = start.filter(|_| !options.continue_token.is_empty()) else {
         return Failure::expired("The resourceVersion for the provided list is too old.");
@@ -327,12 +322,12 @@ fn too_old(options: &ListOptions, start: Option<&str>) -> Failure {
     failure
 }
 
-/// Returns whether kube-apiserver reads objects of the kind only from etcd, and never from the watch cache.
+/// Returns `true` if kube-apiserver reads the kind's objects only from etcd, and never from the watch cache.
 pub(crate) fn is_uncached(kind: &Kind) -> bool {
     kind.conduct.is_report
 }
 
-/// Parses the resource version of a list. The version must be an integer. An empty text means 0.
+/// Parses a list's resource version, which must be an integer. An empty string means 0.
 pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     if text.is_empty() {
         return Ok(0);
@@ -343,7 +338,7 @@ pub(crate) fn parse_version(text: &str) -> Outcome<u64> {
     })
 }
 
-/// Parses a number like Go's `strconv.ParseUint`. If the text is not a number, the failure has the status 500 and Go's error message.
+/// Parses a number like Go's `strconv.ParseUint`. For invalid input, the failure has status 500 and Go's error message.
 pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = match text.parse() {
@@ -354,7 +349,7 @@ pub(crate) fn parse_number(text: &str) -> Outcome<u64> {
     Err(Failure::plain(500, format!("strconv.ParseUint: parsing {text:?}: {why}")))
 }
 
-/// Converts the store's error about a compacted revision to a failure for the client.
+/// Converts the store's error for a compacted revision to a failure for the client.
 pub(crate) fn compacted(error: Compacted, requested: u64) -> Failure {
     Failure::expired(format!("too old resource version: {requested} ({})", error.oldest))
 }

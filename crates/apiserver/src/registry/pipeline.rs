@@ -1,7 +1,7 @@
-//! Implements the phases of a write. The phases convert the object in the request to the object that is stored.
+//! The phases of a write, which convert the object in the request to the stored object.
 //!
-//! All writes go through the phases [`Registry::receive`] and [`Registry::complete`]. The work before `receive` and
-//! after `complete` differs between creates and updates. A create needs an unused name, so it can try several generated
+//! All writes go through [`Registry::receive`] and [`Registry::complete`]. The steps before and
+//! after these phases differ. A create needs an unused name, so it can try several generated
 //! names. An update compares versions, and computes the new object again after a conflict.
 
 use pintle_apimachinery::cluster::Context;
@@ -23,13 +23,13 @@ use super::object_write::Write;
 /// An object that has passed all phases and can be stored.
 pub(super) struct Complete {
     pub(super) object: Json,
-    /// The quota updates that must be committed together with the object.
+    /// The quota updates to commit together with the object.
     pub(super) charges: Vec<Charge>,
 }
 
 impl Registry {
-    /// Runs those phases of a write that precede the kind's own rules. These phases set defaults and managed fields, run mutating
-    /// admission, and check for privilege escalation.
+    /// Runs the phases before the kind's own rules: sets defaults and managed
+    /// fields, runs mutating admission, and checks for privilege escalation.
     pub(super) fn receive(&self, write: &mut Write<'_>) -> Outcome<()> {
         write.labelled = write.new.at("/metadata/labels").is_some_and(|labels| !labels.is_empty());
         write.target.kind.strategy.defaults(&mut write.new);
@@ -55,8 +55,7 @@ impl Registry {
         Ok(Complete { object: write.new, charges })
     }
 
-    /// Runs the mutating admission. For a write of `/scale`, the admission plugins receive the Scale instead of the
-    /// object.
+    /// Runs mutating admission. For `/scale`, the plugins receive the Scale instead of the object.
     fn admit(&self, write: &mut Write<'_>) -> Outcome<()> {
         let Some(Scales { paths, old, mut new }) = write.scales() else {
             return admission_chain::admit(self, &mut write.request());
@@ -69,7 +68,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Runs the validating admission. Returns the quota updates.
+    /// Runs validating admission. Returns the quota updates.
     fn validate_admitted(&self, write: &mut Write<'_>) -> Outcome<Vec<Charge>> {
         let scales = write.scales();
         let request = write.request();
@@ -89,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// Sets the fields that only the server may set. Fields that are already stored keep their stored values.
+    /// Sets the fields that only the server may set. Stored values are kept.
     fn identify(&self, write: &mut Write<'_>) {
         let Some(old) = write.old else {
             let metadata = metadata_mut(&mut write.new);
@@ -105,7 +104,7 @@ impl Registry {
         keep_identity(&mut write.new, old);
     }
 
-    /// Applies the kind's rules to the object, runs the kind's built-in admission plugins, and updates the generation.
+    /// Applies the kind's rules, runs its built-in admission plugins, and updates the generation.
     fn prepare(&self, write: &mut Write<'_>) -> Outcome<()> {
         let (kind, subresource, new) = (&write.target.kind, write.subresource(), &mut write.new);
         let requester = write.by.requester();
@@ -121,7 +120,7 @@ impl Registry {
     }
 }
 
-/// The Scales that represent an object before and after a write.
+/// An object's Scales before and after a write.
 struct Scales<'a> {
     paths: &'a Scale,
     old: Json,
@@ -129,13 +128,13 @@ struct Scales<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// Returns the subresource that is passed to the rules of the kind. For a new object, returns
-    /// [`Subresource::None`], because a new object is always written as a whole.
+    /// Returns the subresource for the kind's rules. Returns [`Subresource::None`]
+    /// for a new object, which is always written as a whole.
     fn subresource(&self) -> Subresource {
         self.old.map_or(Subresource::None, |_| self.target.subresource)
     }
 
-    /// Returns the admission attributes of the write.
+    /// Returns the write's admission attributes.
     fn request(&mut self) -> AdmissionRequest<'_> {
         AdmissionRequest {
             operation: if self.old.is_some() { Operation::Update } else { Operation::Create },
@@ -153,16 +152,16 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields. This method must be called before the rules of the kind change the objects. Does
-    /// nothing for an apply request, because an apply request has already updated the managed fields.
+    /// Updates the managed fields, before the kind's rules change the object.
+    /// Does nothing for an apply request, which has already updated them.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);
         }
     }
 
-    /// Restores the fields that this write cannot change. A write of the object itself cannot change the status. A
-    /// write of `/status` can change only the status.
+    /// Restores the fields that this write cannot change. A write of the object itself
+    /// cannot change the status, and a write of `/status` can change only the status.
     fn keep_other_parts(&mut self) {
         let kind = &self.target.kind;
         let new = &mut self.new;
@@ -187,8 +186,7 @@ impl<'a> Write<'a> {
         };
     }
 
-    /// Returns an error if the object is invalid. In addition, the method adds warnings about values that are probably
-    /// mistakes.
+    /// Returns an error if the object is invalid. Adds warnings about values that are probably mistakes.
     fn validate(&mut self) -> Outcome<()> {
         let (kind, subresource) = (&self.target.kind, self.subresource());
         let mut ratcheted = Vec::new();
@@ -220,7 +218,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Restores those metadata fields that an update may omit but cannot change.
+/// Restores metadata fields that an update may omit but cannot change.
 fn keep_identity(new: &mut Json, old: &Json) {
     let metadata = metadata_mut(new);
     metadata.unset("selfLink");
@@ -235,8 +233,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
             metadata.set(field, time);
         }
     }
-    // The grace period is restored, because validation rejects a grace period that differs from the stored grace
-    // period.
+    // Restore the grace period, because validation rejects any other value.
     if let Some(seconds) = stored("deletionGracePeriodSeconds")
         && metadata.get("deletionGracePeriodSeconds").is_none_or(Json::is_null)
     {
@@ -244,7 +241,7 @@ fn keep_identity(new: &mut Json, old: &Json) {
     }
 }
 
-/// A write of `/status` replaces the status. For most kinds, a write of `/status` also replaces some of the metadata.
+/// Keeps all fields of `old` except for the status and, for most kinds, some of the metadata.
 fn keep_all_but_status(new: &mut Json, old: &Json, kind: &Kind) {
     let managed = new.at("/metadata/managedFields").cloned();
     let status_fields = ["status", "apiVersion", "kind", "metadata"];

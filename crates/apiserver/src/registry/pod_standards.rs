@@ -1,5 +1,5 @@
-//! Pod Security admission. The labels of a namespace select a Pod Security Standard. Admission enforces this standard
-//! for pods, and warns about violations in pod templates.
+//! Pod Security admission. A namespace's labels select a Pod Security Standard.
+//! Admission enforces it for pods, and warns about violations in pod templates.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,18 +18,16 @@ use pintle_storage::{Charge, Range, Stored};
 use super::Registry;
 use super::admission_plugin::{AdmissionRequest, Operation, Plugin};
 
-/// Two limits for the check of existing pods. This check runs when the policy of a namespace becomes stricter. The first constant limits
-/// the number of pods, and the second constant limits the time.
+/// The maximum number of existing pods to check, and the maximum duration of this check, when a namespace's policy becomes stricter.
 const MAX_PODS: usize = 3000;
 const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 
-/// The names of the audit annotations that the plugin adds for a pod. The values of the annotations are the enforced standard and the
-/// violations of the audited standard.
+/// The audit annotations for a pod: the enforced standard, and the violations of the audited standard.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// The admission plugin that enforces the Pod Security Standards. The plugin rejects pods that violate the enforced
-/// standard. The plugin also rejects namespaces with invalid labels.
+/// The plugin that enforces the Pod Security Standards. It rejects pods
+/// that violate the enforced standard, and namespaces with invalid labels.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
@@ -37,7 +35,6 @@ pub(super) struct PodSecurity;
 enum StandardsTarget<'a> {
     Namespace,
     Pod,
-    /// A pod template.
     Template(&'a Json),
 }
 
@@ -77,8 +74,7 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Returns the object that must comply with the standards. Returns `None` if the standards do not apply to the
-/// request.
+/// Returns the object that must comply with the standards, or `None` if they do not apply to the request.
 fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>, &'a Json)> {
     let (target, new) = (request.target, request.new.as_deref()?);
     if !matches!(request.operation, Operation::Create | Operation::Update) {
@@ -97,8 +93,7 @@ fn subject<'a>(request: &'a AdmissionRequest<'_>) -> Option<(StandardsTarget<'a>
     Some((subject, new))
 }
 
-/// Returns whether an update adds a container to a pod or changes an image of the pod. All other fields that the Pod Security Standards
-/// check are immutable.
+/// Returns `true` if an update adds a container to a pod or changes an image. All other fields that the standards check are immutable.
 fn changes_containers(new: &Json, old: &Json) -> bool {
     let images = |pod: &Json, pointer: &str| -> Vec<(String, String)> {
         let containers = pod.list(pointer);
@@ -111,13 +106,13 @@ fn changes_containers(new: &Json, old: &Json) -> bool {
     }
 }
 
-/// Returns the policy of a namespace, and the errors in its labels.
+/// Returns a namespace's policy, and the errors in its labels.
 fn policy(namespace: &Json) -> (Policy, FieldErrors) {
     let labels = namespace.at("/metadata/labels");
     Policy::of(|label| labels?.get(label)?.as_str())
 }
 
-/// Returns the policy of the namespace that `target` names.
+/// Returns the policy of the namespace in `target`.
 fn policy_at(registry: &Registry, target: &RequestTarget) -> Policy {
     let namespace = registry.db.get(NAMESPACES, &target.namespace);
     let labels = namespace.as_deref().map(|namespace| namespace.labels());
@@ -135,7 +130,7 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns warnings about the existing pods that violate the new policy of their namespace. These pods keep running.
+/// Returns warnings about existing pods that violate their namespace's new policy. These pods keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;
@@ -144,8 +139,8 @@ fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard
     pod_warnings(pods.map(|(_, pod)| pod), count, namespace, enforce, has_elapsed)
 }
 
-/// Returns the same warnings as [`existing_pod_warnings`], for the given pods. Selecting the pods takes at most half of
-/// [`MAX_CHECK_TIME`], regardless of the number of pods.
+/// Like [`existing_pod_warnings`], for the given pods. Selecting the pods
+/// takes at most half of [`MAX_CHECK_TIME`], regardless of their number.
 fn pod_warnings(
     pods: impl Iterator<Item = Arc<Stored>>,
     count: usize,
@@ -183,8 +178,8 @@ fn pod_warnings(
     warnings
 }
 
-/// Selects the pods that the server checks. Stops when `timed_out` returns true. The first pod of each controller comes before the second
-/// pod of any controller.
+/// Selects the pods to check, until `timed_out` returns `true`. The first
+/// pod of each controller comes before the second pod of any controller.
 fn select_pods(pods: impl Iterator<Item = Arc<Stored>>, mut timed_out: impl FnMut() -> bool) -> Vec<Arc<Stored>> {
     let mut seen = HashSet::new();
     let (mut first, mut duplicates) = (Vec::new(), Vec::new());
@@ -262,7 +257,7 @@ mod tests {
             looked += 1;
             looked == 5
         };
-        // This test checks that the first pod of each owner comes before the second pod of any owner.
+        // The first pod of each owner comes before the second pod of any owner.
         assert_eq!(names(select_pods((0..1_000_000).map(pod), timed_out)), ["0", "1", "3", "2", "4"]);
     }
 }

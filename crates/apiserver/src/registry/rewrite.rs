@@ -1,4 +1,4 @@
-//! Writes of the server itself. The rules for client writes do not apply to writes of the server itself.
+//! The server's own writes, to which the rules for client writes do not apply.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata;
@@ -10,9 +10,9 @@ use pintle_storage::Expect;
 use super::{Registry, delete};
 
 impl Registry {
-    /// Changes the stored object at `target`. If the object is being deleted and nothing delays its removal, the object
-    /// is removed. If `change` fails or `dry_run` is set, nothing is written. Returns the revision of the write, or
-    /// `None` if nothing was written.
+    /// Changes the stored object at `target`, or removes it if it is being deleted
+    /// and nothing delays its removal. Writes nothing if `change` fails or `dry_run`
+    /// is set. Returns the write's revision, or `None` if nothing was written.
     pub(crate) fn rewrite(
         &self,
         target: &RequestTarget,

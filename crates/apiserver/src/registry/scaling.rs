@@ -1,4 +1,4 @@
-//! The subresource `/scale`, which reads and writes the number of replicas.
+//! The `/scale` subresource, which reads and writes the number of replicas.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::object::metadata_mut;
@@ -13,7 +13,7 @@ use super::served::{Served, Written};
 use super::update::UpdateSource;
 
 impl Registry {
-    /// Returns the scale of an object.
+    /// Returns an object's scale.
     pub(crate) fn scale(&self, target: &RequestTarget) -> Outcome<Served> {
         let object = self.get(target)?;
         let object = match object.unconverted() {
@@ -23,7 +23,7 @@ impl Registry {
         Ok(served(of(target)?.read(&object.typed())?))
     }
 
-    /// Updates the scale of an object. The closure `make` computes the new scale from the current scale of the object.
+    /// Updates an object's scale. The closure `make` computes the new scale from the current scale.
     pub(crate) async fn update_scale(
         &self,
         target: &RequestTarget,
@@ -44,7 +44,7 @@ impl Registry {
         .await
     }
 
-    /// Updates the scale of an object with server-side apply.
+    /// Updates an object's scale with server-side apply.
     pub(crate) async fn apply_scale(
         &self,
         target: &RequestTarget,
@@ -64,7 +64,7 @@ impl Registry {
         .await
     }
 
-    /// Calls `make`. Stores the returned scale and its managed fields in the object.
+    /// Calls `make`, and stores the returned scale and its managed fields in the object.
     async fn write_scale(
         &self,
         target: &RequestTarget,
@@ -76,8 +76,7 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
             Ok(scaled(&target.kind, paths, live, &make(live)?))
         };
-        // The closure `make` has already updated the managed fields. Therefore, the write uses `How::Apply`, so that the pipeline does not
-        // update the managed fields a second time.
+        // `make` has already updated the managed fields. With `How::Apply`, the pipeline does not update them a second time.
         let written = self.guaranteed_update(target, &UpdateSource::Apply(&change), manager).await?;
         let whole = self.settled(&target.kind, written.object, manager.requester()).await?;
         let object = served(paths.read(&whole.typed())?);
@@ -89,7 +88,7 @@ fn of(target: &RequestTarget) -> Outcome<&Scale> {
     target.kind.strategy.scale().ok_or_else(Failure::no_such_resource)
 }
 
-/// Copies the managed fields for the number of replicas from the object to the scale.
+/// Copies the managed fields of the replicas from the object to the scale.
 fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     let entries = pintle_fieldmanager::scale_entries(live, &paths.spec_replicas);
     if !entries.is_null() {
@@ -98,7 +97,7 @@ fn with_managed_fields(mut scale: Json, live: &Json, paths: &Scale) -> Json {
     scale
 }
 
-/// Sets the replicas and the managed fields of the object from the scale, and returns the object.
+/// Returns the object with the scale's replicas and managed fields.
 fn scaled(kind: &Kind, paths: &Scale, live: &Json, scale: &Json) -> Json {
     let mut new = paths.write(scale, live);
     pintle_fieldmanager::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());

@@ -1,4 +1,4 @@
-//! API objects in the form that the server sends in responses.
+//! API objects as the server sends them in responses.
 
 use std::sync::Arc;
 
@@ -11,28 +11,27 @@ use pintle_schema::{self as schema, Schema, Type};
 use pintle_serving::offload;
 use pintle_storage::{Encoding, Order, Stored};
 
-/// An object in the API version of the response. The object has no `apiVersion` and `kind`, because the encoder adds
-/// these members.
+/// An object in the response's API version, without `apiVersion` and `kind`, which the encoder adds.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// The order of the members in the response. The order is relevant only if the object is decoded.
+    /// The order of the members in the response, which matters only for a decoded object.
     order: Order,
     content: ServedContent,
 }
 
 #[derive(Clone)]
 enum ServedContent {
-    /// The response contains the stored form of the object without changes.
+    /// The stored form of the object, which is sent without changes.
     Stored(Arc<Stored>),
-    /// A webhook must convert the stored object to the version of the response.
+    /// A stored object that a webhook must convert to the response's version.
     Unconverted(Arc<Stored>),
     Value(Arc<Json>),
 }
 
 impl Served {
-    /// Creates a view of a stored object. The view has the version of `kind`.
+    /// Creates a view of a stored object in the version of `kind`.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
         let content = match kind.converted(stored) {
             Some(value) => return Self::value(kind, value),
@@ -41,8 +40,8 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// Creates a view of the stored object that a request returns. If a webhook must convert the object, the view is
-    /// [unconverted](Self::unconverted).
+    /// Creates a view of the stored object that a request returns. If a webhook
+    /// must convert the object, the view is [unconverted](Self::unconverted).
     pub(crate) fn of_result(kind: &Kind, stored: &Arc<Stored>) -> Self {
         if kind.strategy.needs_webhook(stored.version()) {
             let content = ServedContent::Unconverted(stored.clone());
@@ -68,8 +67,7 @@ impl Served {
         Self { api_version: kind.api_version(), kind: kind.kind.clone(), order: kind.order(), content }
     }
 
-    /// Returns the cost of encoding the object. For a stored object, the cost is its number of bytes. For a decoded
-    /// object, the cost is [`offload::ALWAYS`].
+    /// Returns the cost of encoding the object: the number of bytes of a stored object, or [`offload::ALWAYS`] for a decoded object.
     pub(crate) fn weight(&self) -> usize {
         match &self.content {
             ServedContent::Stored(stored) | ServedContent::Unconverted(stored) => stored.weight(),
@@ -98,7 +96,7 @@ impl Served {
         typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// Appends the object as JSON. If `types` is true, the result includes `apiVersion` and `kind`.
+    /// Appends the object as JSON, including `apiVersion` and `kind` if `types` is `true`.
     pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
         let start = to.len();
         if types {
@@ -117,8 +115,7 @@ impl Served {
             },
         }
         if joint > start {
-            // If `apiVersion` and `kind` precede the members, a comma replaces the opening bracket of the object. If the object is empty,
-            // there is no comma.
+            // After `apiVersion` and `kind`, a comma replaces the object's opening bracket. For an empty object, the bracket is removed.
             match to.get(joint + 1) {
                 Some(b'}') => drop(to.remove(joint)),
                 _ => to[joint] = b',',
@@ -132,7 +129,7 @@ fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 impl Served {
-    /// Returns the object in another encoding. The stored object caches the result.
+    /// Returns the object in another encoding, which the stored object caches.
     pub(super) fn encode<E>(
         &self,
         encoding: Encoding,
@@ -156,7 +153,7 @@ impl Served {
         Ok(Enveloped { api_version: self.api_version.clone(), kind: self.kind.clone(), message })
     }
 
-    /// Returns the metadata in protobuf as a `PartialObjectMetadata`. Works for every kind.
+    /// Returns the metadata in protobuf as a `PartialObjectMetadata`, for every kind.
     pub(crate) fn enveloped_metadata(&self, api_version: &str) -> Outcome<Enveloped> {
         let of = schema::named("meta.PartialObjectMetadata");
         let message = self.encode(Encoding::MetadataMessage, || self.message(&of)).map_err(unfit)?;
@@ -186,10 +183,9 @@ pub(crate) fn typed(api_version: &str, kind: &str, mut value: Json) -> Json {
     value
 }
 
-/// The object that a write has stored. For a dry run, this is the object that would have been stored.
+/// The object that a write has stored or, for a dry run, would have stored.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) object: Served,
-    /// Whether the object was created.
     pub(crate) created: bool,
 }

@@ -1,4 +1,4 @@
-//! Defines the forms of a response. A response contains objects, only their metadata, or a table.
+//! The forms of a response: objects, only their metadata, or a table.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -16,25 +16,24 @@ use serde::Serialize;
 
 use super::Served;
 
-/// The form of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Transform {
-    /// The objects are served without changes.
+    /// The unchanged objects.
     None,
-    /// The response contains only metadata, as a `PartialObjectMetadata` or as a list of `PartialObjectMetadata`.
+    /// Only metadata, as a `PartialObjectMetadata` or a list of `PartialObjectMetadata`.
     Metadata { api_version: String },
     /// The objects as a `Table`.
     Table { api_version: String, include: Include },
 }
 
-/// The form of the member `object` in each row of a table. The client selects this form with the parameter `includeObject`.
+/// The form of `object` in each table row, which the client selects with the parameter `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Include {
     Metadata,
     Object,
     Nothing,
-    /// The value of `includeObject` is invalid. The error is reported when the response is encoded as a table. Therefore, an error in a
-    /// write request is reported after the commit.
+    /// `includeObject` is invalid. The error is reported when the response
+    /// is encoded as a table, which is after the commit of a write request.
     Unknown,
 }
 
@@ -83,7 +82,7 @@ impl Transform {
         }
     }
 
-    /// Returns the protobuf encoding of an object in this form. Returns an error if the form is a table.
+    /// Returns an object's protobuf encoding in this form. Returns an error for a table.
     pub(crate) fn enveloped(&self, object: &Served) -> Outcome<Enveloped> {
         match self {
             Self::None => object.enveloped(),
@@ -92,7 +91,7 @@ impl Transform {
         }
     }
 
-    /// Returns the `apiVersion` and the `kind` that a list has in this form.
+    /// Returns the `apiVersion` and the `kind` of a list in this form.
     pub(crate) fn list_types<'a>(&'a self, kind: &'a Kind) -> (Cow<'a, str>, &'a str) {
         match self {
             Self::None => (kind.api_version().into(), &kind.list_kind),
@@ -111,7 +110,7 @@ impl Transform {
         head
     }
 
-    /// Appends an object to the items of a list. For most kinds, list items have no `apiVersion` and `kind`.
+    /// Appends an object to a list's items. For most kinds, list items have no `apiVersion` and `kind`.
     pub(crate) fn write_item(&self, object: &Served, kind: &Kind, now: Timestamp, to: &mut Vec<u8>) {
         match self {
             Self::None => object.write(kind.lists_in_full(), to),
@@ -120,8 +119,8 @@ impl Transform {
         }
     }
 
-    /// Returns whether the items of an empty list in this form are `null` instead of `[]`. Such items are `null` in lists of metadata, and
-    /// in tables of kinds without declared columns.
+    /// Returns `true` if the items of an empty list in this form are `null` instead of `[]`.
+    /// This is the case for lists of metadata, and for tables of kinds without declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,
@@ -131,7 +130,7 @@ impl Transform {
     }
 }
 
-/// Returns the metadata of an object as a `PartialObjectMetadata`.
+/// Returns an object's metadata as a `PartialObjectMetadata`.
 fn partial(api_version: &str, object: &Served) -> Arc<[u8]> {
     let Ok(json) = object.encode(Encoding::Metadata(api_version.into()), || {
         let kind = "PartialObjectMetadata";
@@ -171,7 +170,7 @@ fn definitions(kind: &Kind) -> Json {
     columns.iter().map(column).collect()
 }
 
-/// Returns the cells of the table row for an object. Cells show ages in whole seconds, so the cells are cached for one second.
+/// Returns the cells of an object's table row. Cells show ages in whole seconds, so they are cached for one second.
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Arc<[u8]> {
     let form = match kind.strategy.form() {
         Form::Checked(form) => form,

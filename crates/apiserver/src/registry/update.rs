@@ -1,5 +1,5 @@
-//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object and computes the new object. The update commits the
-//! new object only if the stored object and the other inputs of the computation have not changed.
+//! Updates objects for PUT, PATCH and apply requests. An update reads the stored object, computes
+//! the new object, and commits it only if the stored object and the other inputs have not changed.
 
 use std::sync::Arc;
 
@@ -19,32 +19,30 @@ use super::object_write::Write;
 use super::pipeline::Complete;
 use super::served::{Served, Written, typed};
 
-/// When the server itself writes an object, it makes at most this number of attempts. If all attempts fail, the controller tries again when
-/// it observes the write that caused the last conflict.
+/// The maximum number of attempts for the server's own writes. If all attempts fail,
+/// the controller tries again when it observes the write that caused the last conflict.
 const TRIES: usize = 64;
 
-/// A function that computes the new object from the stored object. The argument of the function is the stored object with `apiVersion` and
-/// `kind`.
+/// A function that computes the new object from the stored object. The argument has an `apiVersion` and a `kind`.
 pub(crate) type Make<'a> = &'a (dyn Fn(Option<&Json>) -> Outcome<Json> + Sync);
 
-/// The way in which an update computes the new object.
+/// How an update computes the new object.
 pub(crate) enum UpdateSource<'a> {
-    /// The new object is the body of a PUT request.
+    /// From the body of a PUT request.
     Put(&'a Json),
-    /// The new object is the result of applying a patch.
+    /// By applying a patch.
     Patch(Make<'a>),
-    /// The new object is the result of a server-side apply. If the object does not exist, the apply request creates it.
+    /// By server-side apply, which creates the object if it does not exist.
     Apply(Make<'a>),
 }
 
 impl Registry {
-    /// Updates the object at `target`. After a conflict, computes the update again until it succeeds or the request
-    /// times out. kube-apiserver does the same. This method yields to other tasks between two attempts.
+    /// Updates the object at `target`. As in kube-apiserver, a conflicting update is computed again
+    /// until it succeeds or the request times out. Yields to other tasks between two attempts.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, this method stops between two attempts. Each attempt is either complete or has no
-    /// effect.
+    /// If the future is dropped, no further attempt starts. Each attempt is either complete or has no effect.
     pub(crate) async fn guaranteed_update(
         &self,
         target: &RequestTarget,
@@ -55,8 +53,7 @@ impl Registry {
         loop {
             match self.with_webhooks(by.requester(), || self.try_update(target, source, by)).await? {
                 Ok(written) => return Ok(written),
-                // Return the error. A retry cannot succeed while another object has a value that must be unique, such
-                // as an address.
+                // Return the error. A retry cannot succeed while another object has a value that must be unique, such as an address.
                 Err(Refused::Taken) if claim_conflicts == TRIES => {
                     return Err(Failure::modified(&target.kind.resource(), &target.name));
                 }
@@ -67,8 +64,7 @@ impl Registry {
         }
     }
 
-    /// Updates an object like [`guaranteed_update`](Self::guaranteed_update), but does not await and makes a limited
-    /// number of attempts.
+    /// Like [`guaranteed_update`](Self::guaranteed_update), but does not await and makes a limited number of attempts.
     pub(crate) fn update(
         &self,
         target: &RequestTarget,
@@ -83,7 +79,7 @@ impl Registry {
         Err(Failure::modified(&target.kind.resource(), &target.name))
     }
 
-    /// Tries once to update the object. After a conflict, returns [`Refused`]. The caller may then retry.
+    /// Tries once to update the object. Returns [`Refused`] after a conflict, and the caller may retry.
     fn try_update(
         &self,
         target: &RequestTarget,
@@ -123,8 +119,8 @@ impl Registry {
         Ok(replaced.map(|object| Written { object, created: false }))
     }
 
-    /// Processes an update of an object that does not exist. A PUT request creates the object if the kind allows this,
-    /// even if the path names a subresource. An apply request creates the object, regardless of its kind.
+    /// Processes an update of an object that does not exist. A PUT request creates the object if the kind allows this, even if the path
+    /// names a subresource. An apply request creates the object, regardless of its kind.
     fn update_absent(
         &self,
         target: &RequestTarget,
@@ -157,7 +153,7 @@ impl Registry {
         }
     }
 
-    /// Returns an error if the uid or the resourceVersion of the new object differs from the old object.
+    /// Returns an error if the new object's uid or resourceVersion differs from the old object's.
     fn check_versions(&self, target: &RequestTarget, new: &mut Json, old: &Json, how: How) -> Outcome<()> {
         let (kind, is_put) = (&target.kind, how == How::Put);
         let (uid, stored_uid) = (metadata::uid(new), metadata::uid(old));
@@ -168,8 +164,7 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, and this copy has a resourceVersion. If the patched object
-            // has no resourceVersion, the patch has removed it.
+            // A patch changes a copy of the stored object, which has a resourceVersion. If it is missing, the patch has removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);
@@ -187,7 +182,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Replaces `stored` by the new object, unless an input of the update has changed.
+    /// Replaces `stored` with the new object, unless an input of the update has changed.
     fn replace(
         &self,
         target: &RequestTarget,
@@ -217,8 +212,8 @@ impl Registry {
         if super::delete::is_removable(kind, &new) {
             let removed = self.db.remove(&target.resource_key(), &target.key(), stored.revision());
             return Ok(match removed {
-                // The object no longer exists, because another request has removed it in the meantime. The current request would also have
-                // removed the object, so it succeeds.
+                // Another request has already removed the object, which the current
+                // request would also have done. So the current request succeeds.
                 Ok(_) | Err(Refused::Mismatch(None)) => Ok(Served::value(kind, new)),
                 Err(refused) => Err(refused),
             });
@@ -234,15 +229,14 @@ impl Registry {
     }
 }
 
-/// Returns whether a custom resource is stored in a version other than the current storage version. Each update then stores the object,
-/// even if the update does not change anything. Migrations of the storage version rely on this.
+/// Returns `true` if a custom resource is stored in another version than the current storage version. The
+/// next update then stores the object even if nothing changes, which storage version migrations rely on.
 fn is_of_old_version(kind: &Kind, stored: &Stored) -> bool {
     let current = kind.stored_version.as_ref().filter(|_| kind.origin() != Origin::BuiltIn);
     !stored.version().is_empty() && current.is_some_and(|current| current.to_string() != stored.version())
 }
 
-/// Restores the fields that a write cannot change. The conversion to another version and back may have changed these
-/// fields.
+/// Restores the fields that a write cannot change, because converting to another version and back may have changed them.
 fn keep_other_part(subresource: Subresource, new: &mut Json, old: &Json) {
     let kept = if subresource == Subresource::Status { "spec" } else { "status" };
     restore_member(new, old, kept);
@@ -259,8 +253,8 @@ mod tests {
     use super::*;
     use crate::config::ApiServerConfig;
 
-    /// Patches an object. In this test, another request changes the object during each of the first `conflicts` attempts. Returns the
-    /// number of attempts.
+    /// Patches an object, while another request changes the object during each
+    /// of the first `conflicts` attempts. Counts the attempts in `tries`.
     async fn contended_patch(conflicts: usize, tries: &AtomicUsize) -> Outcome<Written> {
         let registry = Arc::new(Registry::new(ApiServerConfig::default(), None));
         let kinds = registry.kinds();

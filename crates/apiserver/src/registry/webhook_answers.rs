@@ -20,29 +20,27 @@ use pintle_apimachinery::request::webhook_calls::{
     WantedConversion, WebhookAnswer, WebhookCall, WebhookCalls, WebhookClient,
 };
 
-/// At most this number of attempts may need the answer of a further webhook.
+/// The maximum number of attempts that may need the answer of a further webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// The maximum total size in bytes of the objects in one conversion review. A review exceeds this size only if it contains a single object
-/// that is larger.
+/// The maximum total size of the objects in one conversion review, in bytes. Only a single larger object can exceed it.
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
-    /// Returns whether a webhook configuration is stored.
+    /// Returns `true` if a webhook configuration is stored.
     pub(crate) fn has_webhooks(&self) -> bool {
-        // A plan does not call webhooks, because the webhooks belong to the live cluster.
+        // A plan does not call webhooks, because they belong to the live cluster.
         !self.db.is_mirror()
             && (!self.webhooks.validating(&self.db).is_empty() || !self.webhooks.mutating(&self.db).is_empty())
     }
 
-    /// Returns the name of the webhook's Service if its address is unknown. The server does not call such a webhook.
+    /// Returns the name of the webhook's Service if its address is unknown. The webhook is then not called.
     pub(crate) fn unknown_service<'a>(&self, client: &'a WebhookClient) -> Option<&'a str> {
         let service = client.service.as_str();
         (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)
     }
 
-    /// Calls `attempt` repeatedly, until the attempt needs no further answer of a webhook. Between two attempts, calls the webhooks whose
-    /// answers are missing.
+    /// Calls `attempt` until it needs no further webhook answers. Calls the webhooks whose answers are missing between two attempts.
     ///
     /// # Cancel safety
     ///
@@ -57,15 +55,14 @@ impl Registry {
             if !self.settle(by).await? {
                 return Err(failure);
             }
-            // The warnings are removed, because the next attempt adds them again. This attempt may have processed objects that were not
-            // converted yet.
+            // Remove the warnings, because the next attempt adds them again. This
+            // attempt may have processed objects that were not converted yet.
             by.restore_notes(notes);
         }
         Err(too_many_rounds())
     }
 
-    /// Calls `read` repeatedly, until `read` needs no further conversion by a webhook. `read` writes nothing. Calls the webhooks between
-    /// two attempts.
+    /// Calls `read`, which writes nothing, until it needs no further webhook conversions. Calls the webhooks between two attempts.
     ///
     /// # Cancel safety
     ///
@@ -84,7 +81,7 @@ impl Registry {
         Err(too_many_rounds())
     }
 
-    /// Returns the object of a response in the version of `kind`. If a webhook converts the kind, this method calls the webhook.
+    /// Returns a response's object in the version of `kind`. Calls the conversion webhook, if the kind has one.
     pub(crate) async fn settled(&self, kind: &Kind, object: Served, by: &Requester) -> Outcome<Served> {
         match object.unconverted() {
             None => Ok(object),
@@ -92,7 +89,7 @@ impl Registry {
         }
     }
 
-    /// Converts the objects of a list, if a webhook converts the kind. Afterwards, the server can encode the list without a webhook.
+    /// Converts a list's objects, if the kind has a conversion webhook. Afterwards, encoding the list calls no webhook.
     pub(crate) async fn settle_list(&self, kind: &Kind, list: &ListReply, by: &Requester) -> Outcome<()> {
         if by.webhooks.is_none() || kind.strategy.conversion().is_none() {
             return Ok(());
@@ -110,7 +107,7 @@ impl Registry {
             }
         }
         self.settle(by).await?;
-        // Now the results of the conversions are known. Some conversions may have failed.
+        // All conversions now have a result. Check for failures.
         let mut objects = list.objects.clone();
         while let Some(found) = objects.scan_next() {
             tokio::task::yield_now().await;
@@ -121,8 +118,8 @@ impl Registry {
         by.check_conversions()
     }
 
-    /// Calls the webhooks whose answers the last attempt needed but did not have. Returns whether any answer was missing. Returns an error
-    /// if a conversion that the attempt needed has failed.
+    /// Calls the webhooks whose answers the last attempt was missing. Returns `true` if any
+    /// answer was missing. Returns an error if a conversion that the attempt needed has failed.
     pub(crate) async fn settle(&self, by: &Requester) -> Outcome<bool> {
         match by.check_conversions() {
             Ok(()) => Ok(false),
@@ -131,14 +128,13 @@ impl Registry {
         }
     }
 
-    /// Calls the webhooks whose answers the last attempt needed but did not have.
+    /// Calls the webhooks whose answers the last attempt was missing.
     async fn call_missing(&self, by: &Requester) -> Outcome<()> {
         let Some(calls) = &by.webhooks else { return Ok(()) };
         by.check_time()?;
         let wanted = calls.take_wanted();
         if !wanted.is_empty() {
-            // This attempt has passed unconverted objects to the other webhooks. The next attempt calls these webhooks with converted
-            // objects.
+            // This attempt has passed unconverted objects to the other webhooks. The next attempt calls them with converted objects.
             drop(calls.take_missing());
             self.convert(calls, wanted).await;
             offload::work_on(offload::ALWAYS).await;
@@ -149,12 +145,12 @@ impl Registry {
         for (call, answer) in join_all(answers).await {
             calls.add(call, answer);
         }
-        // The next attempt takes as long as the first attempt.
+        // The next attempt takes as long as the first one.
         offload::work_on(offload::ALWAYS).await;
         Ok(())
     }
 
-    /// Asks the webhooks for conversions. Objects with the same versions are converted by one call.
+    /// Requests conversions from the webhooks. One call converts all objects with the same versions.
     async fn convert(&self, calls: &WebhookCalls, mut wanted: Vec<WantedConversion>) {
         let mut seen = HashSet::new();
         wanted.retain(|wanted| seen.insert((wanted.to.clone(), wanted.object.to_string())));
@@ -167,7 +163,7 @@ impl Registry {
             let objects: Vec<_> = group.iter().map(|wanted| &*wanted.object).collect();
             let review = conversion_review(&first.webhook, &first.to, objects.iter().copied());
             let call = WebhookCall { id: String::new(), client: first.webhook.client.clone(), review };
-            // As in kube-apiserver, the time limit of a conversion does not depend on the time limit of the request.
+            // As in kube-apiserver, a conversion's timeout does not depend on the request's.
             let answer = self.call(call, None).await;
             let versions = (first.from.as_str(), first.to.as_str());
             match read_conversion_response(&first.webhook, &answer.uid, &answer.body, versions, &objects) {
@@ -182,7 +178,7 @@ impl Registry {
 
     async fn call(&self, call: WebhookCall, deadline: Option<Instant>) -> WebhookAnswer {
         let own = Duration::from_secs(call.client.timeout_seconds.into());
-        // As in kube-apiserver, the remaining time of the request is rounded up to whole seconds.
+        // As in kube-apiserver, the request's remaining time is rounded up to whole seconds.
         let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let rest = rest.map(|rest| Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX)));
         let rest = rest.map(|rest| Duration::from_secs(rest.as_secs() + u64::from(rest.subsec_nanos() > 0)));

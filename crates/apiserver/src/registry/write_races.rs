@@ -1,5 +1,5 @@
-//! Tests of conflicting writes. In these tests, another request changes an object after the tested write has read it
-//! and before the write commits.
+//! Tests of conflicting writes. Another request changes an object
+//! after the tested write has read it and before the write commits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::config::ApiServerConfig;
 
 const BY: &str = "another-client";
 
-/// An admission plugin for tests that runs another request during each of the next `left` writes.
+/// An admission plugin that runs another request during each of the next `left` writes.
 struct ConcurrentRequest {
     act: fn(&Registry, &RequestTarget),
     left: AtomicUsize,
@@ -78,7 +78,7 @@ fn remove(registry: &Registry, target: &RequestTarget) {
     registry.db.remove(&target.resource_key(), &target.key(), stored.revision()).expect("as read");
 }
 
-/// Writes an object in the same way as a client request.
+/// Writes an object like a client request.
 fn write(registry: &Registry, target: &RequestTarget, source: &UpdateSource<'_>) -> Outcome<Written> {
     let options = WriteOptions::default();
     registry.update(target, source, &Writer::new(&options, "m", registry.clock.now_text()))

@@ -1,11 +1,10 @@
-//! Creates the objects that every cluster has before the first controller runs. The objects are namespaces, RBAC roles and bindings, flow
-//! schemas, priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
+//! Creates the objects that every cluster has before the first controller runs: namespaces, RBAC roles and bindings, flow schemas,
+//! priority classes, the local APIServices, the ServiceCIDR, and the server's own Lease.
 //!
-//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. Each line contains one
-//! object. The lines are in the order in which the objects were created. The objects have the form in which they are stored, except for
-//! UIDs and times. Therefore, the server writes the objects directly to the store. Creating each object through the API would take most of
-//! the start time of the server. The code in this module creates the objects that differ for each server. The ConfigMap that Kubernetes
-//! uses to track legacy tokens is omitted. Therefore, tests see only the ConfigMaps that they create.
+//! `bootstrap/objects.jsonl` contains the objects of a kube-apiserver 1.36.1, recorded one minute after its start. There is one object per
+//! line, in the order of creation. Objects are in their stored form, without UIDs and times, and are written directly to the store.
+//! Creating them through the API would take most of the server's startup time. Objects that differ for each server are created by the code
+//! in this module. The ConfigMap for tracking legacy tokens is omitted, so that tests see only the ConfigMaps that they create.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::registry::{Registry, UpdateSource};
 
 const OBJECTS: &str = include_str!("bootstrap/objects.jsonl");
 
-/// Creates the initial objects of a server that listens on `address`. Then compacts the store.
+/// Creates a server's initial objects, and then compacts the store. `address` is the server's address.
 pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let namespaces =
@@ -75,7 +74,7 @@ fn of_server(registry: &Registry) -> Vec<Json> {
     ]
 }
 
-/// Creates an object. If the object has a status, this function also writes the status.
+/// Creates an object, and then writes its status, if any.
 fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     let mut target = target(registry, &object)?;
     let status = object.as_object_mut().and_then(|object| object.remove("status"));
@@ -94,7 +93,7 @@ fn create(registry: &Arc<Registry>, mut object: Json) -> Outcome<()> {
     Ok(())
 }
 
-/// Stores an object that is complete except for its UID and its times.
+/// Stores an object that is complete except for its UID and times.
 fn put(registry: &Registry, line: &str) -> Outcome<()> {
     let mut object: Json = serde_json::from_str(line).map_err(|error| Failure::internal(error.to_string()))?;
     let target = target(registry, &object)?;
@@ -113,7 +112,6 @@ fn put(registry: &Registry, line: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the request target for an object.
 fn target(registry: &Registry, object: &Json) -> Outcome<RequestTarget> {
     let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -157,8 +155,7 @@ mod tests {
         }
     }
 
-    /// Removes `apiVersion`, `kind`, the UID, all times, the revision and the managed fields. Managed fields are removed because they
-    /// depend on how the object was written.
+    /// Removes `apiVersion`, `kind`, the UID, all times, the revision and the managed fields, which depend on how the object was written.
     fn without_variable_fields(mut object: Json) -> Json {
         object.unset("apiVersion");
         object.unset("kind");

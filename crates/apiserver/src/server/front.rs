@@ -1,4 +1,4 @@
-//! Passes requests to the server or to the upstream cluster. All transports call the same functions.
+//! Passes requests from all transports to the server or to the upstream cluster.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::http::{Deadline, Incoming, Socket};
 use crate::live::Live;
 use crate::registry::Registry;
 
-/// The server to which requests are passed. If the server belongs to a [`Plan`](crate::Plan), `live` is the upstream cluster.
+/// The server that receives requests. `live` is the upstream cluster of a [`Plan`](crate::Plan).
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) registry: Arc<Registry>,
@@ -17,7 +17,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Serves a request like [`respond`](crate::http::respond).
+    /// Serves a request, like [`respond`](crate::http::respond).
     pub(super) async fn respond(
         self,
         request: Request<Incoming>,

@@ -1,4 +1,4 @@
-//! Calls a server in the same process without a socket. A request in the same process is a function call.
+//! In-process calls to a server, without a socket.
 
 use std::error::Error;
 use std::fmt;
@@ -19,24 +19,24 @@ use tower_service::Service;
 use super::front::Front;
 use super::thread::{OwnRuntime, server_ended};
 
-/// A service that sends requests to an [`ApiServer`](super::ApiServer) in the same process, without a socket. Created by
-/// [`ApiServer::in_process`](super::ApiServer::in_process).
+/// A service that sends requests to an in-process [`ApiServer`](super::ApiServer),
+/// without a socket. Created by [`ApiServer::in_process`](super::ApiServer::in_process).
 ///
-/// The type implements [`tower_service::Service`] for [`http::Request`]s. kube's `Client::new` accepts it, and other clients can use it,
-/// too. All clones of the service call the same server.
+/// Implements [`tower_service::Service`] for [`http::Request`]s, so kube's
+/// `Client::new` and other clients accept it. All clones call the same server.
 ///
-/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. The service uses only the path and
-/// the query of the request's URI. The server treats the caller as an administrator, unless the request has an `Authorization` header.
+/// The server applies the same checks, faults and deadlines to a call as to a request over a connection. Only the path and the query of the
+/// request's URI are used. The caller is an administrator, unless the request has an `Authorization` header.
 ///
-/// A call does not use a connection. Therefore, the following features and limits do not apply to calls:
+/// Calls use no connection. Therefore, these features and limits do not apply:
 ///
 /// - WebSockets and TLS
-/// - the limit for concurrent requests on one connection
-/// - the time limit for clients that do not read the response
+/// - the maximum number of concurrent requests per connection
+/// - the timeout for clients that do not read the response
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, each write of the request is either complete or has no effect.
+/// If the future is dropped, each of the request's writes is either complete or has no effect.
 ///
 /// # Examples
 ///
@@ -92,13 +92,12 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error that a call returns if the server has stopped. The kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the
-    /// server stopped before the call. The kind is [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if the server stopped during the
-    /// call.
+    /// The error for a call to a stopped server. Its kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped
+    /// before the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it stopped during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    /// Always returns `Ready`, because the server can accept a call at any time.
+    /// Always returns `Ready`, because the server accepts calls at any time.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -117,7 +116,7 @@ where
                 let bearer = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(io::Error::other)?;
                 request.headers_mut().insert(AUTHORIZATION, bearer);
             }
-            // The code drops the socket for an upgrade, because only a request over a connection can be upgraded.
+            // Drop the socket of an upgrade, because only requests over a connection can be upgraded.
             let answered = async {
                 match own_runtime {
                     Some(runtime) => runtime.respond(front, request).await,
@@ -136,10 +135,10 @@ where
     }
 }
 
-/// The body of a response that [`InProcess`] returns. If the response is a watch, dropping the body ends the watch. Reading the body
-/// returns an error if a scripted fault cuts the body off, or if the server stops before the body is complete.
+/// The response body of an [`InProcess`] call. Dropping the body ends a watch. Reading the
+/// body fails if a scripted fault cuts it off, or if the server stops before it is complete.
 pub struct InProcessBody {
-    /// The content of the body. The content is `None` in a response to a HEAD request.
+    /// The content, or `None` for a HEAD request.
     body: Option<pintle_serving::body::ResponseBody>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
 }

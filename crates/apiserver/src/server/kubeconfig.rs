@@ -1,18 +1,17 @@
-//! Creates the text of a kubeconfig file that clients can use for the server.
+//! Creates a kubeconfig file for the server's clients.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pintle_json::json;
 use pintle_meta::Secret;
 
-/// Returns the text of a kubeconfig file.
+/// Returns the file's text.
 pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> String {
     let mut cluster = json!({"server": url});
     if let Some(ca) = ca {
         cluster["certificate-authority-data"] = STANDARD.encode(ca).into();
     }
-    // A server without authentication accepts any token. The kubeconfig file contains a token even if the server has no authentication.
-    // Without a token, kubectl would prompt for a user name and a password.
+    // A server without authentication accepts any token. Without a token, kubectl would prompt for a user name and a password.
     let user = json!({"token": token.map_or("admin", Secret::expose)});
     let config = json!({
         "apiVersion": "v1",

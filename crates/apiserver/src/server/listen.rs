@@ -1,4 +1,4 @@
-//! Accepts connections. The server has one task for each connection, including WebSockets. All connection tasks end when the server stops.
+//! Accepts connections. Each connection has its own task, including WebSockets. All connection tasks end when the server stops.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,28 +23,27 @@ use tokio_util::task::TaskTracker;
 
 use super::front::Front;
 
-/// The maximum number of concurrent streams of an HTTP/2 connection. kube-apiserver has the same maximum.
+/// The maximum number of concurrent streams per HTTP/2 connection, as in kube-apiserver.
 const MAX_STREAMS: u32 = 100;
-/// The maximum size in bytes of all headers of an HTTP/2 request. kube-apiserver has the same maximum.
+/// The maximum total header size of an HTTP/2 request in bytes, as in kube-apiserver.
 const MAX_HEAD_BYTES: u32 = 1 << 20;
-/// The maximum number of headers in an HTTP/1 request. kube-apiserver limits the size of the headers instead.
+/// The maximum number of headers in an HTTP/1 request. kube-apiserver limits the header size instead.
 const MAX_HEADERS: usize = 1_000;
-/// The interval between HTTP/2 pings. The next constant is the maximum time until the client responds to a ping.
+/// The interval between HTTP/2 pings, and the maximum time until the client responds to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
-/// The idle time before TCP keep-alive sends its first probe. The next two constants are the interval between probes, and the number of
-/// failed probes after which the connection is closed.
+/// The idle time before the first TCP keep-alive probe, the interval between
+/// probes, and the number of failed probes after which the connection is closed.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
 /// The maximum time for closing a connection gracefully.
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The pause after a failed attempt to accept a connection. For example, accepting a connection fails if no file descriptors are left.
+/// The pause after a failure to accept a connection, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Returns the maximum number of concurrent connections. The result is `wanted`, or half of the number of files that this process can open,
-/// whichever is smaller.
+/// Returns the maximum number of concurrent connections: `wanted`, or half of the process's open file limit if that is smaller.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     wanted.min(max_open_files().unwrap_or(usize::MAX) / 2).clamp(1, Semaphore::MAX_PERMITS)
 }
@@ -60,8 +59,7 @@ fn max_open_files() -> Option<usize> {
     None
 }
 
-/// Accepts connections until `stop` is cancelled. When `limit` connections are open, further clients wait in the backlog of
-/// the listener.
+/// Accepts connections until `stop` is cancelled. When `limit` connections are open, further clients wait in the listener's backlog.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -104,7 +102,7 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, front: Front, h
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    // Keep-alive detects clients that disappear during a watch and do not close the connection.
+    // Keep-alive probes detect clients that disappear during a watch without closing the connection.
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
     if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&probes) {
         tracing::debug!(%error, "cannot set TCP keep-alive");
@@ -129,8 +127,8 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         let (version, open) = (request.version(), requests.open(&request));
         let refusal = framing::refusal(&request);
         async move {
-            // This error occurs if the budget for request heads is exhausted. The error closes an HTTP/1 connection. On an HTTP/2
-            // connection, the error only resets the stream.
+            // Fails if the budget for request heads is exhausted. The failure
+            // closes an HTTP/1 connection, but only resets an HTTP/2 stream.
             let open = open?;
             if let Some(refusal) = refusal {
                 return Ok(refusal.map(|body| TrackedBody::new(body, open, version)));
@@ -148,7 +146,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         }
     });
     let mut builder = auto::Builder::new(streams);
-    // hyper does not need its own time limits, because `Activity` enforces the time limits.
+    // hyper needs no timeouts, because `Activity` enforces them.
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -167,7 +165,7 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = activity.overdue() => {
-            // On an HTTP/2 connection, the shutdown sends GOAWAY. Without GOAWAY, the client would report that the connection failed.
+            // On an HTTP/2 connection, the shutdown sends GOAWAY. Otherwise, the client would report a failed connection.
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(GRACEFUL_SHUTDOWN, connection).await {
                 Ok(ended) => ended,

@@ -1,4 +1,4 @@
-//! Creates the objects of manifests.
+//! Creates the objects in manifests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +19,7 @@ use crate::registry::Registry;
 
 const LOADER: &str = "pintle-apiserver";
 
-/// Creates the objects that a manifest file contains. If the path is a folder, creates the objects from all manifest
-/// files below the folder.
+/// Creates the objects in a manifest file, or in all manifest files below a folder.
 pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadError> {
     let mut count = 0;
     for path in manifests::files(path)? {
@@ -36,7 +35,7 @@ pub(super) fn path(registry: &Arc<Registry>, path: &Path) -> Result<usize, LoadE
     Ok(count)
 }
 
-/// Creates the objects that the text of a manifest contains. The text can contain several documents.
+/// Creates the objects in a manifest's text, which can contain several documents.
 pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, objects) in (1..).zip(manifests::documents_of(manifest)) {

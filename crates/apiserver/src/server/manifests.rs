@@ -11,13 +11,13 @@ use super::LoadError;
 /// One document in a manifest file.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
-    /// The index of the document within its file, starting at 1.
+    /// The document's index in its file, starting at 1.
     pub(crate) number: usize,
-    /// The objects of the document, or the reason why the document cannot be read. A document that is a List contains several objects.
+    /// The document's objects, or the reason why it cannot be read. A List contains several objects.
     pub(crate) objects: Result<Vec<Json>, String>,
 }
 
-/// Reads a manifest file, or all manifest files below a folder. The files are read in the order of their paths.
+/// Reads a manifest file, or all manifest files below a folder, in the order of their paths.
 pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
     let mut documents = Vec::new();
     for path in files(path)? {
@@ -31,8 +31,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Document>, LoadError> {
     Ok(documents)
 }
 
-/// Returns the objects of each document in the text of a manifest. If a document cannot be read, the iterator returns an error for it and
-/// ends.
+/// Returns the objects of each document in a manifest's text. The iterator ends after the error of an unreadable document.
 pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Json>, String>> {
     schema::yaml_documents(manifest).map(|document| {
         Ok(match document? {
@@ -43,7 +42,7 @@ pub(super) fn documents_of(manifest: &str) -> impl Iterator<Item = Result<Vec<Js
     })
 }
 
-/// If the path is a file, returns the path itself. If the path is a folder, returns all manifest files below the folder.
+/// Returns `path` if it is a file, or all manifest files below it if it is a folder.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     if path.is_dir() {
@@ -55,8 +54,8 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Finds the manifest files below a folder. `seen` contains the folders that were already read. Without `seen`, a symbolic link to such a
-/// folder would cause an endless recursion.
+/// Finds the manifest files below a folder. `seen` contains the folders that
+/// were already read, which prevents endless recursion through symbolic links.
 fn find(dir: &Path, files: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
     let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
     if !seen.insert(dir.canonicalize().map_err(unreadable)?) {

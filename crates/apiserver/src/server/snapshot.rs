@@ -1,4 +1,4 @@
-//! Snapshots that contain all objects of a server.
+//! Snapshots of a server's objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,16 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::registry;
 
-/// All objects of a server at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking a snapshot is cheap,
-/// because it does not copy the objects.
+/// A server's objects at one revision. Created by [`ApiServer::snapshot`](super::ApiServer::snapshot).
+/// Taking a snapshot is cheap, because it does not copy the objects.
 ///
-/// The text form of a snapshot begins with a header line that contains the revision. Each further line contains one object as JSON. Keep
-/// the text form secret, because it contains Secrets and the key that signs service account tokens.
+/// The text form begins with a header line that contains the revision. Each further line contains one object as JSON. Keep the text form
+/// secret, because it contains Secrets and the key that signs service account tokens.
 #[derive(Clone)]
 pub struct ServerSnapshot {
     revision: u64,
-    /// The key with which the server signs service account tokens. The key is `None` if the snapshot was parsed from a text that contains
-    /// no key.
+    /// The key that signs service account tokens. `None` if the snapshot was parsed from text without a key.
     token_key: Option<KeySeed>,
     objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
 }
@@ -66,14 +65,13 @@ impl ServerSnapshot {
         &self.objects
     }
 
-    /// Returns the revision of the last write that the snapshot includes. A server that replaces the original server must
-    /// [start](super::ApiServerConfig::first_revision) at a higher revision.
+    /// Returns the revision of the last write in the snapshot. A server that replaces the
+    /// original server must [start](super::ApiServerConfig::first_revision) at a higher revision.
     pub fn resource_version(&self) -> u64 {
         self.revision
     }
 
-    /// Returns a snapshot that contains only the objects that were created or changed after the snapshot `earlier`. `earlier` must be an
-    /// earlier snapshot of the same server.
+    /// Returns a snapshot of only the objects that were created or changed after `earlier`, an earlier snapshot of the same server.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_new = |at: &(ResourceKey, Key), kept: &Stored| {
@@ -83,7 +81,7 @@ impl ServerSnapshot {
         Self { objects: objects.map(|(at, kept)| (at.clone(), kept.clone())).collect(), ..self.clone() }
     }
 
-    /// Returns the text form of the snapshot. The caller can write the text to a file.
+    /// Returns the snapshot's text form, for example to write it to a file.
     pub fn to_text(&self) -> String {
         let token_key = self.token_key.map(|key| URL_SAFE_NO_PAD.encode(key));
         let mut text = pintle_json::json!(Head { resource_version: self.revision, token_key }).to_string();
@@ -97,11 +95,11 @@ impl ServerSnapshot {
         text
     }
 
-    /// Parses the text form of a snapshot, which [`to_text`](Self::to_text) returns.
+    /// Parses the text form that [`to_text`](Self::to_text) returns.
     ///
     /// # Errors
     ///
-    /// Returns an error that contains the line number of the first invalid line, starting at 1.
+    /// Returns an error with the line number of the first invalid line.
     pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
         let mut lines = text.lines().enumerate();
         let broken = |number: usize| InvalidSnapshot { line: number + 1 };
@@ -123,10 +121,10 @@ impl ServerSnapshot {
     }
 }
 
-/// The error for a text that is not a valid snapshot.
+/// The error for text that is not a valid snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not a valid line of a snapshot")]
 pub struct InvalidSnapshot {
-    /// The line number of the first invalid line, starting at 1.
+    /// The number of the first invalid line, starting at 1.
     pub line: usize,
 }

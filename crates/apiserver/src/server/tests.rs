@@ -1,4 +1,4 @@
-//! Tests of connection tasks. These tests are unit tests, because only the server itself can count its tasks.
+//! Unit tests of connection tasks, which only the server itself can count.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

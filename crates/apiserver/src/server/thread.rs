@@ -1,4 +1,4 @@
-//! Runs a server on a separate thread that has its own runtime.
+//! Runs a server on a separate thread with its own runtime.
 
 use std::io;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::live::Upstream;
 pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -> Result<ApiServer, StartError> {
     let (sender, started) = oneshot::channel();
     let run = move || {
-        // If the caller no longer waits for the server, the failed `send` drops the server, which then stops.
+        // If the caller no longer waits for the server, the failed `send` drops the server, which stops it.
         let runtime = match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
@@ -47,7 +47,7 @@ pub(super) async fn start(config: ApiServerConfig, upstream: Option<Upstream>) -
     started.await.map_err(|_| lost())?
 }
 
-/// The runtime of a server that has its own thread.
+/// The runtime of a server with its own thread.
 #[derive(Clone, Debug)]
 pub(super) struct OwnRuntime {
     pub(super) runtime: Handle,
@@ -55,11 +55,11 @@ pub(super) struct OwnRuntime {
     pub(super) stop: CancellationToken,
 }
 
-/// The server's thread can send at most this number of body frames that the caller's thread has not received yet.
+/// The maximum number of body frames that the server's thread can send ahead of the caller's thread.
 const READY: usize = 16;
 
 impl OwnRuntime {
-    /// Serves a request on this runtime, and passes the frames of the response body to the caller's runtime. Returns `None` if the server
+    /// Serves a request on this runtime, and passes the response body's frames to the caller's runtime. Returns `None` if the server
     /// stops. If the future or the returned body is dropped, the server stops processing the request.
     pub(super) async fn respond(self, front: Front, request: Request<Incoming>) -> Option<Response<ResponseBody>> {
         let (mut sender, answered) = oneshot::channel();
@@ -88,14 +88,14 @@ impl OwnRuntime {
         self.tasks.spawn_on(async move { stop.run_until_cancelled(work).await }, &self.runtime);
         let clock_guard = inhibit_auto_advance();
         let (head, receiver, bounded) = answered.await.ok()?;
-        // A paused clock may advance during a watch, because watches can last for a long time.
+        // A paused clock may advance during a watch, because a watch can be long.
         let clock_guard = clock_guard.filter(|_| bounded);
         let parts = stream::unfold(Some((receiver, clock_guard)), |state| async {
             let (mut receiver, clock_guard) = state?;
             match receiver.recv().await {
                 Some(Some(part)) => Some((part, Some((receiver, clock_guard)))),
                 Some(None) => None,
-                // The body is incomplete, because the sender was dropped before the end of the body.
+                // The sender was dropped before the end of the body, so the body is incomplete.
                 None => Some((Err(server_ended()), None)),
             }
         });
@@ -103,9 +103,9 @@ impl OwnRuntime {
     }
 }
 
-/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. Callers use this function while the
-/// current thread waits for work of another thread. The function starts a blocking task, because tokio does not advance a paused clock
-/// while a blocking task runs. If the clock is not paused, the function has no effect.
+/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. Call
+/// this function while the current thread waits for another thread. It starts a blocking task, because a
+/// paused clock does not advance while a blocking task runs. It has no effect if the clock is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);
@@ -116,7 +116,7 @@ fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     Some(sender)
 }
 
-/// Returns the error for a request to a server that has stopped.
+/// Returns the error for a request to a stopped server.
 pub(super) fn server_ended() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "the API server has ended")
 }

@@ -1,4 +1,4 @@
-//! Contains an admission plugin for tests, and a server whose admission chain ends with this plugin.
+//! An admission plugin for tests, and a server whose admission chain ends with this plugin.
 
 mod tests;
 
@@ -24,8 +24,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A plugin that records the admission calls for the namespace `n` and for the objects in this namespace. The test sets
-/// how the plugin reacts.
+/// A plugin that records the admission calls for the namespace `n` and its objects. A test sets the plugin's reaction.
 #[derive(Debug, Default)]
 struct Witness(Mutex<WitnessState>);
 
@@ -41,9 +40,9 @@ enum Reaction {
     Nothing,
     /// Changes each new object.
     Change,
-    /// Sets a text field of the new object to a value.
+    /// Sets a string field of the new object to a value.
     Set(&'static str, &'static str),
-    /// Rejects the request in this phase, which is `admit` or `validate`.
+    /// Rejects the request in this phase: `admit` or `validate`.
     Refuse(&'static str),
 }
 
@@ -92,8 +91,8 @@ impl Plugin for Witness {
     }
 }
 
-/// The kinds of the objects that the plugin records. Each entry contains a kind, the JSON pointer of a field, and a
-/// value. The plugin records this field of each object, and [`Reaction::Change`] sets the field to the value.
+/// The recorded kinds, each with the JSON pointer of a field and a value. The plugin
+/// records this field of each object, and [`Reaction::Change`] sets it to the value.
 const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("ConfigMap", "/data/k", "changed"),
     ("Lease", "/spec/holderIdentity", "changed"),
@@ -115,8 +114,7 @@ const SAMPLED_FIELDS: &[(&str, &str, &str)] = &[
     ("PodPortForwardOptions", "/ports", "[7]"),
 ];
 
-/// Returns the JSON pointer of the field that is recorded for the object. The second result is the value to which
-/// [`Reaction::Change`] sets this field.
+/// Returns the JSON pointer of the object's recorded field, and the value that [`Reaction::Change`] sets.
 fn sampled_field(object: &Json) -> (&'static str, Json) {
     let kind = object.text("/kind");
     let (_, pointer, value) =
@@ -135,7 +133,6 @@ fn summary(object: Option<&Json>) -> String {
     format!("{}({})", object.text("/kind"), value.unwrap_or_default())
 }
 
-/// Describes an admission request in one line.
 fn describe(request: &AdmissionRequest<'_>) -> String {
     let target = request.target;
     let options = match request.options {
@@ -157,7 +154,6 @@ fn describe(request: &AdmissionRequest<'_>) -> String {
     )
 }
 
-/// A server whose admission chain ends with a [`Witness`].
 struct WitnessedServer {
     registry: Arc<Registry>,
     witness: Arc<Witness>,
@@ -185,12 +181,12 @@ impl WitnessedServer {
         server
     }
 
-    /// Sends a request as the user Jane. Jane is an administrator.
+    /// Sends a request as the administrator Jane.
     async fn call(&self, method: Method, path: &str, media: &str, body: &Json) -> WitnessAnswer {
         self.call_as(["jane", "system:masters"], method, path, media, body).await
     }
 
-    /// Sends a request as a user that is a member of one group.
+    /// Sends a request as a user in one group.
     async fn call_as(
         &self,
         [user, group]: [&str; 2],

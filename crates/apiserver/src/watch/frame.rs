@@ -1,4 +1,4 @@
-//! The encoding of watch frames.
+//! Encodes watch frames.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use pintle_storage::Stored;
 
 use crate::registry::{Served, Transform};
 
-/// The format in which the frames of a watch are encoded.
+/// The format of a watch's frames.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameShape {
     pub(crate) transform: Transform,
@@ -39,15 +39,15 @@ impl FrameShape {
         Ok(line(event, |frame| self.transform.write_one(object, kind, columns, now, frame)))
     }
 
-    /// Returns the cost of encoding an object. The unit of cost is the time to process one byte of
-    /// a body.
+    /// Returns the cost of encoding an object. One unit is the time to process one byte of a body.
     pub(super) fn weight(&self, stored: &Stored, kind: &Kind) -> usize {
         let shown = kind.showing_weight(stored);
         let is_plain = self.transform.is_none() && self.media != Media::Protobuf;
         if is_plain { shown } else { shown.max(stored.weight()) }
     }
 
-    /// Encodes a bookmark. A bookmark is an object of the watched kind, and contains only a resourceVersion.
+    /// Encodes a bookmark: an object of the watched kind with only
+    /// a resourceVersion and, if `end_mark` is set, an annotation.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Outcome<Bytes> {
         let mut value = kind.empty();
         let metadata = pintle_apimachinery::object::metadata_mut(&mut value);

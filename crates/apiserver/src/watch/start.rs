@@ -2,9 +2,8 @@
 
 use pintle_apimachinery::request::options::ListOptions;
 
-/// The options that determine where a watch starts.
 pub(super) struct Start {
-    /// Whether the watch sends the initial objects.
+    /// Whether the watch sends initial objects.
     pub(super) initial: bool,
     /// Whether the watch sends a bookmark after the initial objects.
     pub(super) end_mark: bool,

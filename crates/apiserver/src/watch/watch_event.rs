@@ -1,4 +1,4 @@
-//! Determines which event a change causes in a watch.
+//! Determines the event for a change in a watch.
 
 use std::sync::Arc;
 
@@ -7,16 +7,15 @@ use pintle_storage::{Change, ChangeKind, Stored};
 
 use crate::registry::{Selection, Served};
 
-/// An event of one watch.
 pub(crate) struct WatchEvent {
     pub(crate) kind: WatchEventType,
     pub(crate) object: Served,
 }
 
 impl WatchEvent {
-    /// Returns the event for a change, or `None` if the watch does not send an event for the change. If the object now
-    /// matches the selectors and did not match before, the event is ADDED. If the object no longer matches, the event
-    /// is DELETED. The DELETED event contains the previous content with the new revision.
+    /// Returns the event for a change, or `None` if the watch sends no event. If the object
+    /// matches the selectors now but did not match before, the event is ADDED. If it no
+    /// longer matches, the event is DELETED, with the previous content and the new revision.
     pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
         if !change.key.starts_with(selection.range().prefix()) {
             return None;

@@ -1,4 +1,4 @@
-//! Determines the state of the owners of an object.
+//! Determines the states of an object's owners.
 
 use pintle_apimachinery::object::key;
 use pintle_json::Json;
@@ -8,12 +8,12 @@ use pintle_meta::GroupVersion;
 use super::release::has_finalizer;
 use crate::registry::{FOREGROUND_FINALIZER, Registry};
 
-/// The state of the owner in an owner reference.
+/// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerState {
     Present,
-    /// The owner is in foreground deletion and waits for its dependents. The dependent is deleted even if it does not
-    /// block the owner's deletion.
+    /// The owner is in foreground deletion and waits for its dependents. A
+    /// dependent is deleted even if it does not block the owner's deletion.
     WaitsForDependents,
     Absent,
     /// The owner exists, but the collector has not observed its last change yet.
@@ -22,7 +22,7 @@ pub(super) enum OwnerState {
     Unknown,
 }
 
-/// Returns the state of the owner to which `reference` refers.
+/// Returns the state of the owner that `reference` refers to.
 pub(super) fn owner_state(
     registry: &Registry,
     kinds: &Kinds,
@@ -42,8 +42,8 @@ pub(super) fn owner_state(
     let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
-        // In a plan, the owner may exist in the upstream cluster although it was not loaded. The owner is known to be
-        // absent only if it was deleted in the plan.
+        // In a plan, an owner that was not loaded may exist in the upstream
+        // cluster. It is known to be absent only if it was deleted in the plan.
         return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
     if found.revision() > observed {

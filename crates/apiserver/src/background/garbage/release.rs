@@ -1,5 +1,4 @@
-//! The writes of the garbage collector. The collector's writes remove finalizers and references to owners that do not
-//! exist.
+//! The garbage collector's writes, which remove finalizers and references to nonexistent owners.
 
 use std::sync::Arc;
 
@@ -16,10 +15,9 @@ use pintle_storage::Stored;
 use crate::background::options;
 use crate::registry::{Registry, UpdateSource};
 
-/// The field manager of the collector's writes.
 pub(super) const COLLECTOR: &str = "kube-controller-manager";
 
-/// Removes the references to nonexistent owners from an object.
+/// Removes an object's references to nonexistent owners.
 pub(super) fn drop_references(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -33,8 +31,7 @@ pub(super) fn drop_references(
     })
 }
 
-/// Breaks a cycle of owner references. To do this, sets `blockOwnerDeletion` to false in all owner references of an
-/// object.
+/// Sets `blockOwnerDeletion` to `false` in all of an object's owner references, which breaks a cycle of owners.
 pub(super) fn unblock(registry: &Arc<Registry>, target: &RequestTarget, uid: &str) -> Outcome<()> {
     patch(registry, target, uid, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
@@ -60,8 +57,7 @@ fn set_or_remove(metadata: &mut Json, name: &str, list: Vec<Json>) {
     if list.is_empty() { metadata.unset(name) } else { metadata.set(name, list) }
 }
 
-/// Changes the metadata of an object if the object still has this UID. If a client has deleted or recreated the object, the object is not
-/// changed.
+/// Changes an object's metadata, unless the object was deleted or recreated with a UID other than `uid`.
 fn patch(
     registry: &Arc<Registry>,
     target: &RequestTarget,
@@ -75,7 +71,7 @@ fn patch(
         Ok(new)
     };
     if target.kind.strategy.with_conversions(&WebhookCalls::default()).is_some() {
-        // The collector does not call webhooks. Therefore, it changes the stored form of the object.
+        // Change the stored form of the object, because the collector does not call webhooks.
         let change = |object: &mut Json| {
             if metadata::uid(object) != uid {
                 return Err(Failure::not_found(&target.kind.resource(), &target.name));
@@ -96,7 +92,7 @@ fn patch(
     }
 }
 
-/// Returns the user that the collector's writes and deletes use.
+/// Returns the user for the collector's writes and deletes.
 pub(super) fn requester() -> Requester {
     Requester::new(User::controller("generic-garbage-collector"))
 }

@@ -15,13 +15,12 @@ use crate::background::{all, options};
 use crate::registry::Registry;
 
 const COMPONENT: &str = "garbage-collector-controller";
-/// The namespace of Events about cluster-scoped objects.
+/// The namespace for Events about cluster-scoped objects.
 const DEFAULT: &str = "default";
 
-/// Creates a warning Event for each owner whose namespace differs from the namespace of its dependent. Kubernetes does
-/// not allow owners in other namespaces.
+/// Creates a warning Event for each owner in another namespace than its dependent, which Kubernetes does not allow.
 ///
-/// If an owner is not in the namespace of the dependent, this function searches all namespaces for the owner.
+/// Searches all namespaces for an owner that is not in its dependent's namespace.
 pub(super) fn report_cross_namespace_owners(
     registry: &Arc<Registry>,
     kinds: &Kinds,
@@ -49,7 +48,7 @@ fn is_elsewhere(registry: &Registry, kinds: &Kinds, target: &RequestTarget, refe
     !is_in(&target.namespace) && all(registry, NAMESPACES).any(|(namespace, _)| is_in(&namespace))
 }
 
-/// Creates the Event. If the Event cannot be created, returns the reason.
+/// Creates the Event. Returns the reason if this fails.
 fn warn(
     registry: &Arc<Registry>,
     kinds: &Kinds,

@@ -1,4 +1,4 @@
-//! Finds the kinds that are named in the resource rules of a policy.
+//! Finds the kinds that a policy's resource rules name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use pintle_json::Json;
 use pintle_kinds::{Kind, Kinds};
 
-/// If a rule has more kinds than this number, kube-controller-manager ignores the remaining rules.
+/// The number of kinds in a rule at which kube-controller-manager ignores the remaining rules.
 const MAX_OF_RULE: usize = 10;
 
-/// The served kinds, indexed by version, and then by plural name and singular name.
+/// The served kinds by version, and then by plural name and singular name.
 pub(super) struct MatchedKinds<'k>(HashMap<&'k str, HashMap<&'k str, Vec<&'k Arc<Kind>>>>);
 
-/// The key with which kube-controller-manager looks up a resource. The key consists of the group in the rule, the version and the resource.
-/// It determines the order.
+/// The key with which kube-controller-manager looks up a resource: the group
+/// in the rule, the version and the resource. Kinds are ordered by this key.
 type Lookup<'a> = (&'a str, &'a str, &'a str);
 
 impl<'k> MatchedKinds<'k> {
@@ -28,10 +28,10 @@ impl<'k> MatchedKinds<'k> {
         Self(by_version)
     }
 
-    /// Returns the kinds that the policy with this spec names, sorted by group, version and kind.
+    /// Returns the kinds that a policy's spec names, sorted by group, version and kind.
     ///
-    /// As in kube-controller-manager, rules with a wildcard group or version are ignored. Resources with a wildcard or a subresource are
-    /// ignored, too.
+    /// As in kube-controller-manager, rules with a wildcard group or version
+    /// are ignored, and so are resources with a wildcard or a subresource.
     pub(super) async fn of(&self, spec: &Json) -> Vec<&'k Arc<Kind>> {
         let mut found = BTreeMap::new();
         for rule in spec.list("/matchConstraints/resourceRules") {
@@ -64,7 +64,7 @@ impl<'k> MatchedKinds<'k> {
         let mut found = Vec::new();
         for version in versions {
             let Some(names) = self.0.get(version) else { continue };
-            // Iterate over the shorter collection. A rule can list more resources than the server has kinds, or fewer resources.
+            // Iterate over the shorter collection, because a rule can list more or fewer resources than the server has kinds.
             let named: Vec<_> = if resources.len() < names.len() {
                 resources.iter().filter_map(|(name, text)| Some((*text, names.get(name.as_str())?))).collect()
             } else {
@@ -87,8 +87,7 @@ impl<'k> MatchedKinds<'k> {
     }
 }
 
-/// Returns whether a policy with this spec refers to one of these groups. A policy can match resources of a group, or have parameters of a
-/// group.
+/// Returns `true` if a policy's spec refers to one of `groups`, in its resource rules or as its parameters' group.
 pub(super) fn names_group(spec: &Json, groups: &BTreeSet<&str>) -> bool {
     let of_params = spec.text("/paramKind/apiVersion").split_once('/').map(|(group, _)| group);
     let mut of_rules = spec.list("/matchConstraints/resourceRules").flat_map(|rule| rule.texts("/apiGroups"));

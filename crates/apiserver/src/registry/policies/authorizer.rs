@@ -1,4 +1,4 @@
-//! The variable `authorizer`.
+//! The CEL variable `authorizer`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::namespace::namespace_of;
 use crate::registry::Registry;
 use crate::registry::admission_plugin::AdmissionRequest;
 
-/// Checks permissions for the user of a request, or for a service account.
+/// Checks the permissions of a request's user, or of a service account.
 pub(super) struct UserAuthorizer {
     authorizer: Arc<pintle_authz::Authorizer>,
     db: Arc<Db>,
@@ -66,7 +66,7 @@ fn service_account(namespace: &str, name: &str) -> User {
     }
 }
 
-/// Returns a [`Question`] that asks the authorizer about the resource of the request. The verb is not set.
+/// Returns a [`Question`] about the request's resource, without a verb.
 pub(super) fn question(request: &AdmissionRequest<'_>) -> Question {
     let target = request.target;
     Question {

@@ -1,4 +1,4 @@
-//! The mutations of MutatingAdmissionPolicies.
+//! Applies MutatingAdmissionPolicies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,22 +17,21 @@ use super::review::{Invocation, Misconfigured, Review, in_version};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// Records which reinvocable policies or webhooks are invoked while one request is processed. A policy is reinvocable if its reinvocation
-/// policy is `IfNeeded`. If a policy or a webhook has changed the object, mutating admission runs a second time. The second run invokes
-/// only reinvocable policies and webhooks.
+/// Records which reinvocable policies or webhooks one request has invoked. A policy or webhook is reinvocable if its reinvocation policy
+/// is `IfNeeded`. If the object is changed, mutating admission runs a second time and invokes only reinvocable policies and webhooks.
 #[derive(Debug)]
 pub(in crate::registry) struct Reinvocation<K = InvocationKey> {
     is_second: bool,
-    /// The reinvocable policies that were invoked after the last change of the object.
+    /// The reinvocable policies or webhooks that were invoked after the last change of the object.
     invoked: BTreeSet<K>,
-    /// The reinvocable policies that were invoked before the object changed.
+    /// The reinvocable policies or webhooks that were invoked before the last change of the object.
     outdated: BTreeSet<K>,
-    /// The object after the first run of mutating admission.
+    /// The object after the first run.
     output: Option<Json>,
     is_needed: bool,
 }
 
-/// Identifies an invocation: the names of the policy and of the binding, and the namespace and the name of the parameter.
+/// An invocation's key: the names of the policy and the binding, and the parameter's namespace and name.
 pub(in crate::registry) type InvocationKey = (String, String, Option<(String, String)>);
 
 impl<K> Default for Reinvocation<K> {
@@ -43,12 +42,11 @@ impl<K> Default for Reinvocation<K> {
 }
 
 impl<K: Ord> Reinvocation<K> {
-    /// Starts the second run.
     pub(in crate::registry) fn begin_second(&mut self) {
         self.is_second = true;
     }
 
-    /// Returns whether mutating admission must run a second time.
+    /// Returns `true` if mutating admission must run a second time.
     pub(in crate::registry) fn is_second_needed(&self) -> bool {
         self.is_needed
     }
@@ -64,12 +62,11 @@ impl<K: Ord> Reinvocation<K> {
         self.output = object.cloned();
     }
 
-    /// Returns whether this run invokes the policy or webhook.
+    /// Returns `true` if this run invokes the policy or webhook.
     pub(super) fn invokes(&self, key: &K) -> bool {
         !self.is_second || self.outdated.contains(key)
     }
 
-    /// Returns the name of the current run.
     pub(super) fn name(&self) -> &'static str {
         if self.is_second { "mutating again" } else { "mutating" }
     }
@@ -86,7 +83,7 @@ impl<K: Ord> Reinvocation<K> {
     }
 }
 
-/// Applies the mutating policies to the object of a request. Deletions have no object.
+/// Applies the mutating policies to a request's object. Deletions have no object.
 pub(in crate::registry) fn mutate(
     registry: &Registry,
     request: &mut AdmissionRequest<'_>,
@@ -176,7 +173,7 @@ fn invoke(
     Ok(())
 }
 
-/// Replaces the object in the request. The new object is in the version of `kind`.
+/// Replaces the request's object. `object` is in the version of `kind`.
 pub(super) fn set_object(request: &mut AdmissionRequest<'_>, kind: &Kind, object: Json) {
     let own = request.target.kind.clone();
     let Some(new) = request.new.as_deref_mut() else { return };
@@ -194,7 +191,7 @@ fn key(invocation: &Invocation<'_>) -> InvocationKey {
     (invocation.policy.name.clone(), invocation.binding.name.clone(), param)
 }
 
-/// Returns the schema of the object in a request. The object can also be a Scale or the options of a connect request.
+/// Returns the schema of a request's object, which can also be a Scale or the options of a connect request.
 pub(super) fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     let (version, name) = (object.text("/apiVersion"), object.text("/kind"));
     let schema = if name == kind.kind { kind.schema() } else { Schema::builtin(version, name).map(Arc::new) };
@@ -208,8 +205,7 @@ pub(super) fn schema(kind: &Kind, object: &Json) -> Outcome<Arc<Schema>> {
     })
 }
 
-/// Returns an error if a mutation changed the type of the object. The function also returns an error if a mutation set a resourceVersion
-/// on an object that does not exist yet.
+/// Returns an error if a mutation changed the object's type, or set a resourceVersion on a new object.
 pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) -> Outcome<()> {
     let of = |object: &Json| (object.text("/apiVersion").to_owned(), object.text("/kind").to_owned());
     if of(before) != of(after) {
@@ -224,14 +220,13 @@ pub(super) fn check_identity(before: &Json, after: &Json, operation: Operation) 
     Ok(())
 }
 
-/// Sets the default values that the kind defines.
+/// Sets the kind's default values.
 pub(super) fn complete(kind: &Kind, object: &mut Json) {
     if object.text("/kind") == kind.kind {
         kind.strategy.defaults(object);
     }
 }
 
-/// The errors of all policies.
 #[derive(Debug, Default)]
 struct Errors {
     messages: Vec<String>,
@@ -240,7 +235,7 @@ struct Errors {
 }
 
 impl Errors {
-    /// Adds the error unless the failure policy of the admission policy is `Ignore`.
+    /// Adds the error, unless the policy's failure policy is `Ignore`.
     fn add(&mut self, policy: &BoundPolicy, reason: Option<&'static str>, message: String) {
         if policy.compiled.fails() {
             if self.messages.is_empty() {

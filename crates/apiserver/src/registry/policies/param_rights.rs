@@ -1,5 +1,5 @@
-//! An admission plugin that checks whether the author of a policy may read the parameters of the policy. Without this check, the author
-//! could read any object through the messages of the policy.
+//! An admission plugin that checks whether a policy's author may read the policy's parameters.
+//! Without this check, the author could read any object through the policy's messages.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
@@ -101,7 +101,7 @@ fn of_binding(
     Some(FieldError::forbidden("spec.paramRef", why))
 }
 
-/// The author of a policy must be allowed to read these objects.
+/// The objects that a policy's author must be allowed to read.
 struct Required {
     group: String,
     version: String,
@@ -109,7 +109,7 @@ struct Required {
 }
 
 impl Required {
-    /// If the kind is unknown, the author needs the permission for all resources.
+    /// If the kind is unknown, the author needs permission for all resources.
     fn of(registry: &Registry, param_kind: Option<&Json>) -> Self {
         let Some(param_kind) = param_kind else {
             return Self { group: "*".into(), version: "*".into(), resource: "*".into() };
@@ -136,7 +136,7 @@ impl Required {
     }
 }
 
-/// Formats a user in the same way as Go's `fmt` package formats a pointer to the user.
+/// Formats a user like Go's `fmt` package formats a pointer to the user.
 fn shown(user: &User) -> String {
     let groups: Vec<_> = user.groups.iter().collect();
     let groups = groups.iter().map(|group| group.as_ref() as &str).collect::<Vec<_>>().join(" ");

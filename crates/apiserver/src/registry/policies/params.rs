@@ -19,7 +19,7 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
     let (api_version, name) = (policy.text("/paramKind/apiVersion"), policy.text("/paramKind/kind"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let kinds = registry.kinds();
-    // The REST mapper of kube-apiserver also finds each kind under its name in lower case.
+    // kube-apiserver's REST mapper also finds each kind under its name in lower case.
     let in_lower_case = || {
         let served = kinds.version(group, version)?.kinds();
         served.into_iter().find(|kind| kind.kind.to_lowercase() == name)
@@ -31,8 +31,8 @@ fn kind(registry: &Registry, policy: &Json) -> Result<Arc<Kind>, String> {
         .ok_or_else(|| format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"))
 }
 
-/// Returns the parameters of a binding. The policy is evaluated once for each parameter. If a policy or binding does not need parameters,
-/// the policy is evaluated once without `params`.
+/// Returns a binding's parameters. The policy is evaluated once for each
+/// parameter, or once without `params` if the policy or binding needs none.
 pub(super) fn collect(
     registry: &Registry,
     policy: &Json,
@@ -76,7 +76,7 @@ fn find(registry: &Registry, kind: &Kind, namespace: &str, reference: &Json) -> 
     found.into_iter().map(|object| typed(kind, &object)).collect()
 }
 
-/// Returns the object in the version of the kind, with its `apiVersion` and `kind`.
+/// Returns the object in the version of `kind`, with its `apiVersion` and `kind`.
 fn typed(kind: &Kind, stored: &Arc<Json>) -> Arc<Json> {
     let mut shown = Arc::unwrap_or_clone(kind.shown(stored));
     shown.set("apiVersion", kind.api_version());

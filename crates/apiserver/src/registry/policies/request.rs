@@ -1,4 +1,4 @@
-//! Computes the values of the variables `request` and `namespaceObject`.
+//! Computes the CEL variables `request` and `namespaceObject`.
 
 use pintle_apimachinery::request::options::{DeleteOptions, WriteOptions};
 use pintle_json::{Json, json};
@@ -8,7 +8,7 @@ use pintle_meta::FieldValidation;
 use super::namespace::namespace_of;
 use crate::registry::admission_plugin::{AdmissionOptions, AdmissionRequest, Operation};
 
-/// Returns the name that rules use for the operation, such as `CREATE`.
+/// Returns the operation's name in rules, such as `CREATE`.
 pub(super) fn operation(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -18,9 +18,8 @@ pub(super) fn operation(operation: Operation) -> &'static str {
     }
 }
 
-/// Returns the AdmissionRequest for a request. The result does not contain the objects of the request. `kind` is the kind in the version
-/// that the policy matches. `own_type` is the object in the request, but only if the type of this object differs from the type of the
-/// resource. An example is a Scale.
+/// Returns an AdmissionRequest without objects. `kind` is the kind in the version that the policy
+/// matches. `own_type` is the request's object if its type differs from the resource's, such as a Scale.
 pub(super) fn attributes(request: &AdmissionRequest<'_>, kind: &Kind, own_type: Option<&Json>) -> Json {
     let (target, user) = (request.target, &request.by.user);
     let gvk = |kind: &Kind| match own_type {
@@ -81,8 +80,7 @@ fn written(options: &WriteOptions, kind: &str) -> Json {
         json.set("fieldManager", options.field_manager.as_str());
     }
     match options.field_validation {
-        // `Warn` is also the value of a request without the option `fieldValidation`. Expressions do not receive the
-        // value `Warn`.
+        // A request without `fieldValidation` also has the value `Warn`, so expressions do not receive it.
         FieldValidation::Warn => {}
         FieldValidation::Ignore => json.set("fieldValidation", "Ignore"),
         FieldValidation::Strict => json.set("fieldValidation", "Strict"),

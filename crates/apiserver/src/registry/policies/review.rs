@@ -1,4 +1,4 @@
-//! Prepares a request so that policies can be evaluated for it.
+//! Prepares a request for the evaluation of policies.
 
 use std::sync::Arc;
 
@@ -16,31 +16,30 @@ use super::{params, request};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Operation};
 
-/// A policy that matches a request, one of its matching bindings, and one parameter of this binding.
+/// A policy that matches a request, with one of its matching bindings and one of the binding's parameters.
 pub(super) struct Invocation<'p> {
     pub(super) policy: &'p BoundPolicy,
     pub(super) binding: &'p Binding,
     pub(super) param: Option<Arc<Json>>,
-    /// The kind of the resource in the version that the policy matches. The version of this kind can differ from the version of the
-    /// request.
+    /// The resource's kind in the version that the policy matches, which can differ from the request's version.
     pub(super) kind: Arc<Kind>,
 }
 
 /// A policy that matches a request but cannot be invoked.
 pub(super) struct Misconfigured<'p> {
     pub(super) policy: &'p BoundPolicy,
-    /// The binding in which the error occurred. The binding is `None` if the error is in the policy itself.
+    /// The binding with the error. `None` if the error is in the policy itself.
     pub(super) binding: Option<&'p Binding>,
     pub(super) why: String,
 }
 
-/// A request that has been prepared for the evaluation of policies.
+/// A request that is ready for the evaluation of policies.
 pub(super) struct Review<'a> {
     pub(super) registry: &'a Registry,
     pub(super) request: &'a AdmissionRequest<'a>,
-    /// The kind in all versions in which the resource is served. The first element is the kind of the request.
+    /// The kind in all versions in which the resource is served, starting with the request's version.
     kinds: Vec<Arc<Kind>>,
-    /// The namespace of the object. The field is `None` for a cluster-scoped object.
+    /// The object's namespace. `None` for a cluster-scoped object.
     namespace: Option<Arc<Json>>,
 }
 
@@ -52,7 +51,7 @@ impl<'a> Review<'a> {
         let is_other =
             |kind: &&Arc<Kind>| kind.store == own.store && (kind.group != own.group || kind.version != own.version);
         let others = all.kinds().filter(is_other);
-        // A version without this subresource cannot match a request for the subresource.
+        // Versions without this subresource cannot match the request.
         let subresource = request.target.subresource;
         let is_checked = matches!(subresource, Subresource::Status | Subresource::Scale);
         let others = others.filter(|kind| !is_checked || kind.subresource(subresource).is_some());
@@ -68,7 +67,7 @@ impl<'a> Review<'a> {
         self.request.new.as_deref().filter(|_| self.request.operation != Operation::Delete)
     }
 
-    /// Returns the name of the object for use in messages.
+    /// Returns the object's name, for messages.
     pub(super) fn name(&self) -> String {
         match self.request.target.name.as_str() {
             "" => name_of(self.object()),
@@ -97,7 +96,7 @@ impl<'a> Review<'a> {
         let target = self.request.target;
         let writes = matches!(self.request.operation, Operation::Create | Operation::Update);
         let namespace = match is_namespace(&target.kind) {
-            // As in kube-apiserver, selectors are matched against the old Namespace if the request writes a subresource.
+            // As in kube-apiserver, a request for a subresource matches selectors against the old Namespace.
             true if writes && target.subresource == Subresource::None => object.or(old_object),
             true => old_object,
             false => self.namespace.as_deref(),
@@ -107,13 +106,12 @@ impl<'a> Review<'a> {
         Matched { object, old_object, namespace }
     }
 
-    /// Returns the kind in the version that the rules match, or `None` if the rules do not match the request.
+    /// Returns the kind in the version that the rules match. Returns `None` if the rules do not match the request.
     pub(super) fn matched_kind(&self, constraints: &Json) -> Option<Arc<Kind>> {
         matches(constraints, &self.candidates(), &self.matched()).map(|at| self.kinds[at].clone())
     }
 
-    /// Returns the invocations of all matching policies, in the order of the policies. The match conditions of these policies have not been
-    /// evaluated yet.
+    /// Returns the invocations of all matching policies, in policy order. Match conditions have not been evaluated yet.
     pub(super) fn invocations<'p>(
         &self,
         policies: &'p [BoundPolicy],
@@ -148,14 +146,14 @@ impl<'a> Review<'a> {
         invocations
     }
 
-    /// Returns the object in the request, but only if the type of this object differs from the type of the resource. An example is a Scale.
-    /// Such an object is not converted to other versions.
+    /// Returns the request's object if its type differs from the resource's, such
+    /// as a Scale. Objects of another type are not converted to other versions.
     fn own_type(&self) -> Option<&Json> {
         let own = &self.request.target.kind;
         self.object().or(self.request.old).filter(|object| object.text("/kind") != own.kind)
     }
 
-    /// Returns the variables that the expressions can read. The objects in the variables are in the version of `kind`.
+    /// Returns the variables that expressions can read, with objects in the version of `kind`.
     pub(super) fn converted(&self, kind: &Kind) -> Converted<'_> {
         let own = &*self.request.target.kind;
         let own_type = self.own_type();
@@ -170,13 +168,12 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Returns the object in the version of `to`. An object whose type differs from the type of the resource, such as a Scale, is not
-/// converted.
+/// Returns the object in the version of `to`. An object whose type differs from the resource's, such as a Scale, is not converted.
 pub(super) fn in_version(object: &Json, from: &Kind, to: &Kind) -> Json {
     if object.text("/kind") == from.kind { convert(object, from, to) } else { object.clone() }
 }
 
-/// Converts an object from one version of its kind to another version.
+/// Converts an object between two versions of its kind.
 fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     if from.group == to.group && from.version == to.version {
         return object.clone();
@@ -186,7 +183,7 @@ fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
         let mut converted = match conversion.and_then(|webhook| webhook.convert(object, &from.api_version(), &version))
         {
             Some(converted) => converted,
-            // Without a webhook, a conversion changes only the version, and keeps the fields that the other version does not have.
+            // Without a webhook, a conversion changes only the version, and keeps fields that the other version does not have.
             None => object.clone(),
         };
         converted.set("apiVersion", version);
@@ -202,7 +199,7 @@ fn convert(object: &Json, from: &Kind, to: &Kind) -> Json {
     shown
 }
 
-/// The objects of a request in the version that a policy matches, together with the other variables.
+/// A request's objects in the version that a policy matches, with the other variables.
 pub(super) struct Converted<'a> {
     review: &'a Review<'a>,
     pub(super) object: Option<Json>,
@@ -212,7 +209,7 @@ pub(super) struct Converted<'a> {
 }
 
 impl Converted<'_> {
-    /// Returns the AdmissionRequest that is sent to a webhook. It has no uid yet.
+    /// Returns the AdmissionRequest for a webhook, without a uid.
     pub(super) fn admission_request(&self) -> Json {
         let mut request = self.request.clone();
         request.set("object", self.object.clone().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The admission plugin for ValidatingAdmissionPolicy.
+//! The admission plugin for ValidatingAdmissionPolicies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::review::{Converted, Invocation, Misconfigured, Review};
 use crate::registry::Registry;
 use crate::registry::admission_plugin::{AdmissionRequest, Plugin};
 
-/// Evaluates the validating policies for each request. Requests for policies and webhook configurations are excluded.
+/// Evaluates the validating policies for each request, except for requests for policies and webhook configurations.
 #[derive(Debug)]
 pub(in crate::registry) struct ValidatingPolicies;
 
@@ -31,7 +31,7 @@ impl Plugin for ValidatingPolicies {
         for invocation in review.invocations(&policies) {
             match invocation {
                 Ok(invocation) => {
-                    // A conversion copies the object, so all bindings and parameters use the same converted objects.
+                    // A conversion copies the object, so all bindings and parameters share the converted objects.
                     let (_, inputs) = match converted.take().filter(|(kind, _)| Arc::ptr_eq(kind, &invocation.kind)) {
                         Some(known) => converted.insert(known),
                         None => converted.insert((invocation.kind.clone(), review.converted(&invocation.kind))),
@@ -59,10 +59,10 @@ impl Plugin for ValidatingPolicies {
 /// The audit annotations that policies add to a request.
 type Audited = BTreeMap<String, String>;
 
-/// The key of the audit annotation for the first failure. Only bindings with the action Audit cause this annotation.
+/// The audit annotation for the first failure of a binding with the action Audit.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Returns the value of the audit annotation for a failure.
+/// Returns the audit annotation's value for a failure.
 fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[&str]) -> Json {
     json!([{
         "message": denial.message,
@@ -73,8 +73,7 @@ fn failure(policy: &BoundPolicy, binding: &Binding, denial: &Denial, actions: &[
     }])
 }
 
-/// Processes each failed validation. Depending on the actions of the binding, a failed validation adds a denial, a
-/// warning or both.
+/// Handles failed validations. Depending on the binding's actions, a failure adds a denial, a warning or both.
 fn act(
     request: &AdmissionRequest<'_>,
     invocation: &Invocation<'_>,
@@ -113,7 +112,7 @@ fn act(
     denials.extend(always.map(|denial| Denial::new(denied(policy, Some(binding), &denial.message))));
 }
 
-/// Returns the message of a denial. The message contains the names of the policy and the binding.
+/// Returns a denial's message, which names the policy and the binding.
 fn denied(policy: &BoundPolicy, binding: Option<&Binding>, why: &str) -> String {
     let policy = &policy.name;
     match binding {

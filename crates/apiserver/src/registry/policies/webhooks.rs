@@ -16,7 +16,7 @@ use pintle_authz::AdmissionWebhook;
 use pintle_kinds::{Kind, Origin};
 use pintle_storage::Charge;
 
-/// The name of a configuration, and the index of a webhook in the configuration. The pair identifies the webhook in a [`Reinvocation`].
+/// A configuration's name and a webhook's index in it, which identify the webhook in a [`Reinvocation`].
 pub(in crate::registry) type WebhookKey = (String, usize);
 
 /// Calls the mutating webhooks, one after the other.
@@ -72,7 +72,7 @@ impl Plugin for ValidatingWebhooks {
                 matching.push((webhook, call));
             }
         }
-        // All webhooks are called before a denial ends the request, because kube-apiserver calls all webhooks at the same time.
+        // Call all webhooks before a denial ends the request, because kube-apiserver calls them concurrently.
         let verdicts: Vec<_> =
             matching.into_iter().map(|(webhook, call)| (webhook, ask(calls, call, webhook, false))).collect();
         let outcomes = verdicts.into_iter().map(|(webhook, verdict)| accepted(request, webhook, verdict?));
@@ -85,12 +85,12 @@ impl Plugin for ValidatingWebhooks {
     }
 }
 
-/// Returns whether webhooks are never called for the kind. Otherwise, webhooks could block the deletion of their own configurations.
+/// Returns `true` if webhooks are never called for the kind. Otherwise, webhooks could block the deletion of their own configurations.
 fn is_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io" && kind.strategy.openapi().is_none()
 }
 
-/// Returns the call to the webhook, with the kind in the version that the webhook matches. Returns `None` if the webhook does not match.
+/// Returns the call of a webhook, with the kind in the version that the webhook matches. Returns `None` if it does not match.
 fn matched(
     registry: &Registry,
     request: &AdmissionRequest<'_>,
@@ -120,8 +120,8 @@ fn matched(
     Ok(Some((kind, WebhookCall { id, client: webhook.client.clone(), review })))
 }
 
-/// Returns the verdict of the webhook, or the reason why the webhook has not returned a verdict. Returns a failure that
-/// [waits](Failure::is_waiting) if the webhook has not been called yet.
+/// Returns the webhook's verdict, or the reason why there is none. Returns a failure
+/// that [waits](Failure::is_waiting) if the webhook has not been called yet.
 fn ask(
     calls: &WebhookCalls,
     call: WebhookCall,
@@ -135,8 +135,8 @@ fn ask(
     })
 }
 
-/// Adds the warnings of the webhook to the response. Returns an error if the webhook denies the request, or if the call failed and the
-/// failure policy is `Fail`. Returns `None` if the failure policy ignores the failure of the call.
+/// Adds the webhook's warnings to the response. Returns an error if the webhook denies the request, or if the call failed and the
+/// failure policy is `Fail`. Returns `None` if the failure policy ignores the failure.
 fn accepted(
     request: &AdmissionRequest<'_>,
     webhook: &AdmissionWebhook,
@@ -196,7 +196,7 @@ impl From<Failure> for PatchFailure {
     }
 }
 
-/// Applies the patch of a webhook to the object in the request. Returns whether the object has changed.
+/// Applies a webhook's patch to the request's object. Returns `true` if the object has changed.
 fn mutated(
     request: &mut AdmissionRequest<'_>,
     webhook: &AdmissionWebhook,

@@ -1,31 +1,28 @@
-//! Tests that the admission chain is called for all writes and for all connect requests. The tests also check that the
-//! chain can change and reject requests.
+//! Tests that all writes and connect requests call the admission chain, which can change and reject them.
 
 use http::Method;
 use pintle_json::{Json, json};
 
 use super::{APPLY, IN, JSON, MERGE, Reaction, SAMPLED_FIELDS, WitnessedServer};
 
-/// A request of the user Jane, together with the effects that the test expects.
+/// A request from Jane and its expected effects.
 struct Case {
     method: Method,
-    /// The path of the request. A path without a leading slash is relative to the namespace.
+    /// The request path. A path without a leading slash is relative to the namespace.
     path: &'static str,
     media: &'static str,
     body: Json,
-    /// The test expects this record from the admission plugin [`Witness`](super::Witness). The record does not contain the user.
+    /// The expected record of the [`Witness`](super::Witness), without the user.
     record: &'static str,
-    /// The status code of the response if no plugin rejects the request.
+    /// The response's status code if no plugin rejects the request.
     code: u16,
-    /// The change that the `Witness` makes to the object. The tuple consists of a path, a JSON pointer and a value. The test reads the
-    /// object with a GET of the path. The pointer names the changed field in this object, and the value is the new value of the field. If
-    /// the path is empty, the change is visible in the response.
+    /// The change that the `Witness` makes, as a path, a JSON pointer and a value. A GET of the path returns
+    /// an object with the value at the pointer. If the path is empty, the change is visible in the response.
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The admission plugin `Witness` rejects the first request in the phase `admit`, and the
-/// second request in the phase `validate`. The third request is a dry run, which the plugin accepts. In the fourth
-/// request, the plugin changes the object.
+/// Sends the request four times. The `Witness` rejects the first request in the phase `admit`, and the second in the phase `validate`. It
+/// accepts the third request, a dry run, and changes the object of the fourth request.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
@@ -67,12 +64,12 @@ async fn check(server: &WitnessedServer, case: Case) {
     assert_eq!(found.at(pointer), Some(&value), "after {method} {path}: {found}");
 }
 
-/// Returns the records that a request causes if the `Witness` does not change the object.
+/// Returns the records of a request whose object the `Witness` does not change.
 fn admit_and_validate(record: &str) -> Vec<String> {
     vec![format!("admit {record}"), format!("validate {record}")]
 }
 
-/// Returns the record that a request causes after the `Witness` has changed the object.
+/// Returns a request's record after the `Witness` has changed the object.
 fn after_change(record: &str) -> String {
     let Some((before, sent)) = record.split_once("-> ").filter(|(_, sent)| !sent.starts_with('-')) else {
         return record.into();
@@ -211,7 +208,7 @@ async fn admission_sees_and_may_change_posts() {
             "Create localsubjectaccessreviews.authorization.k8s.io/ n/ - -> LocalSubjectAccessReview(u) options manager ",
             ("", "/spec/user", json!("changed")),
         ),
-        // An eviction also updates the pod, but this update does not call admission.
+        // An eviction also updates the pod, but the update does not call admission.
         (
             "pods/p/eviction",
             eviction,
@@ -249,7 +246,7 @@ async fn admission_sees_and_may_change_connect_options() {
             check(&server, Case { method, path, media: JSON, body: Json::Null, record, code: 400, seen }).await;
         }
     }
-    // The server parses the query before admission. The server reads the pod after admission.
+    // The query is parsed before admission, and the pod is read after admission.
     server.witness.set_reaction(Reaction::Refuse("admit"));
     assert_eq!(server.call(Method::POST, &format!("{IN}/pods/none/exec"), JSON, &Json::Null).await.code, 403);
     let no_port = server.call(Method::POST, &format!("{IN}/pods/p/portforward?ports=x"), JSON, &Json::Null).await;
@@ -333,8 +330,7 @@ async fn admission_sees_writes_of_controllers() {
     assert_eq!(server.call(Method::GET, "/api/v1/namespaces/n", JSON, &Json::Null).await.code, 404);
 }
 
-/// Returns the records of a write in which the namespace controller changes a subresource of the namespace. The write sets the given
-/// finalizers.
+/// Returns the records of a namespace controller's write to a subresource of the namespace, with these finalizers.
 fn as_controller(part: &str, finalizers: &str) -> Vec<String> {
     let user = "system:serviceaccount:kube-system:namespace-controller";
     let (old, new) = (r#"Namespace(["kubernetes"])"#, format!("Namespace({finalizers})"));
@@ -526,7 +522,6 @@ async fn admission_sees_quota_charges_except_in_dry_runs() {
     let made = server.call(Method::POST, &maps, JSON, &config_map("a", "1")).await;
     let records =
         [&admit_and_validate(create)[..1], &admit_and_validate(charge)[..], &admit_and_validate(create)[1..]].concat();
-    // The quota is updated before the `Witness` validates the request, because the `Witness` is the last plugin in the
-    // admission chain.
+    // The quota is updated before the `Witness` validates the request, because the `Witness` is the last plugin in the chain.
     assert_eq!((made.code, server.witness.take_records()), (201, records), "{}", made.body);
 }
