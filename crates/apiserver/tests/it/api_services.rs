@@ -1,5 +1,4 @@
-//! Tests of the APIServices that are created for CustomResourceDefinitions, and of APIServices whose Service is not
-//! available.
+//! Tests of APIServices for CustomResourceDefinitions, and of APIServices with an unavailable Service.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -20,7 +19,7 @@ async fn make(server: &ApiServer, path: &str, object: Json) {
     server.settle().await;
 }
 
-/// Returns the condition `Available` of an APIService.
+/// Returns an APIService's `Available` condition.
 async fn available(server: &ApiServer, name: &str) -> Json {
     let found = get(server, &format!("{API_SERVICES}/{name}")).await;
     assert_eq!(found.code, 200, "{:?}", found.body);

@@ -1,5 +1,5 @@
-//! Tests of the body budget. The total size of the request bodies on all connections is limited. Incomplete bodies do
-//! not block other requests.
+//! Tests of the body budget, which limits the total size of request bodies
+//! on all connections. Incomplete bodies do not block other requests.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -16,13 +16,13 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig { body_bytes: BUDGET, ..ApiServerConfig::default() }).await.expect("a server")
 }
 
-/// Creates a ConfigMap that has this size.
+/// Creates a ConfigMap of this size.
 async fn post(server: &ApiServer, name: &str, bytes: usize) -> Answer {
     let map = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(bytes)}});
     call(server, Method::POST, CONFIG_MAPS, map).await
 }
 
-/// Sends the beginning of a request that creates a ConfigMap. Returns the bytes that are still missing.
+/// Sends the first part of a request that creates a ConfigMap. Returns the missing part.
 async fn begin(server: &ApiServer, name: &str) -> (TcpStream, String) {
     let body = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(LARGE)}}).to_string();
     let head = format!(
@@ -57,8 +57,8 @@ async fn incomplete_bodies_give_way_to_complete_ones() {
     let refused = answer(first).await;
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     assert!(refused.contains(r#""reason":"TooManyRequests""#), "{refused}");
-    // After the other clients have disconnected, the budget has free space. A client that then completes its body
-    // receives a response.
+    // The other clients have disconnected, which frees a part of the
+    // budget. A client that then completes its body receives a response.
     drop(halves);
     let (mut half, rest) = begin(&server, "half").await;
     half.write_all(rest.as_bytes()).await.expect("a write");

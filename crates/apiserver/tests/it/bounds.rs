@@ -1,6 +1,6 @@
-//! Tests that the sizes of responses and of computed results are limited. Each request has a size that the server accepts. Without limits,
-//! the results of these requests would take gigabytes. In some tests, thousands of errors repeat a long name. In other tests, thousands of
-//! list items get defaults, or rules combine all verbs with all resources.
+//! Tests that responses and computed results have a bounded size. The server accepts the size of each
+//! request, but without limits, the results would take gigabytes. For example, thousands of errors repeat
+//! a long name, thousands of list items get defaults, or rules combine all verbs with all resources.
 
 use http::{Method, Request};
 use http_body_util::Full;
@@ -13,11 +13,11 @@ use crate::support::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-/// The number of invalid values in an object. The name of this object has `LONG` bytes. Each value causes an error, and each error
-/// contains the name. All these errors together would take 70 MB.
+/// The number of invalid values in an object whose name has `LONG` bytes. Each value
+/// causes an error that contains the name. All of these errors would take 70 MB.
 const PARTS: usize = 700;
 const LONG: usize = 100_000;
-/// The maximum length of a response. A response contains each error twice, in the message and in the causes.
+/// The maximum length of a response. A response contains each error twice: in the message and in the causes.
 const MOST: usize = 32 << 20;
 
 async fn server() -> ApiServer {
@@ -28,12 +28,12 @@ fn long() -> String {
     "x".repeat(LONG)
 }
 
-/// Returns an object that has `count` members, each with the value `value`.
+/// Returns an object with `count` members, all with the value `value`.
 fn members(count: usize, value: &Json) -> Json {
     (0..count).map(|at| (format!("m{at}"), value.clone())).collect::<Map>().into()
 }
 
-/// Returns an object that has one member with a long name.
+/// Returns an object whose only member has a long name.
 fn under_a_long_name(value: Json) -> Json {
     Json::Object([(long(), value)].into_iter().collect())
 }
@@ -43,7 +43,7 @@ fn definition(schema: Json) -> Json {
     definition_of("Widget", version)
 }
 
-/// Returns a CustomResourceDefinition for widgets. The `spec` of a widget has this schema.
+/// Returns a CustomResourceDefinition for widgets with this schema for `spec`.
 fn definition_with_spec(spec: Json) -> Json {
     definition(json!({"type": "object", "properties": {"spec": spec}}))
 }
@@ -60,7 +60,7 @@ async fn serving(spec: Json) -> ApiServer {
     server
 }
 
-/// Returns the start of the message in a response.
+/// Returns the start of a response's message.
 fn message_start(answer: &Answer) -> String {
     answer.body["message"].as_str().unwrap_or_default().chars().take(300).collect()
 }
@@ -209,7 +209,7 @@ async fn size_of_defaulted_objects_is_bounded() {
     let made = call(&server, Method::POST, WIDGETS, widget(json!({"l": vec![json!({}); PARTS]}))).await;
     assert_eq!(made.code, 201, "{}", message_start(&made));
     let labelled = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    // When the server reads a custom resource, it adds the defaults from the current CustomResourceDefinition.
+    // Reading a custom resource adds the defaults from the current CustomResourceDefinition.
     let mut longer = get(&server, &format!("{DEFINITIONS}/widgets.example.com")).await.body;
     longer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = list(json!(long()));
     let put = call(&server, Method::PUT, &format!("{DEFINITIONS}/widgets.example.com"), longer).await;

@@ -1,4 +1,4 @@
-//! Tests of CertificateSigningRequests. The tests check the requesting user and the permissions to approve and to sign.
+//! Tests of CertificateSigningRequests: the requesting user, and the permissions for approving and signing.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -47,7 +47,7 @@ fn decision(kind: &str) -> Json {
     json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "m"}]}})
 }
 
-/// Grants the user bob all permissions on certificate signing requests except the permissions to approve and to sign.
+/// Grants bob all permissions on certificate signing requests except for approving and signing.
 async fn let_bob_write(server: &ApiServer) {
     let all =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -137,7 +137,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
         let wanted = format!("user not permitted to {verb} requests with signerName \"example.org/s\"");
         assert!(message.ends_with(&wanted), "{message}");
     }
-    // A permission to approve for another signer, or a permission for another verb, is not sufficient.
+    // A permission for another signer or another verb is not sufficient.
     grant(&server, "", "other-signer", on("approve", "example.org/t")).await;
     grant(&server, "", "other-domain", on("sign", "example.com/*")).await;
     grant(&server, "", "signs", on("sign", "example.org/s")).await;
@@ -145,8 +145,7 @@ async fn approving_and_signing_need_a_right_on_the_signer() {
     assert_eq!(sign("a").await.code, 200);
     grant(&server, "", "approves", on("approve", "example.org/*")).await;
     assert_eq!(approve("b").await.code, 200);
-    // A write of the status needs the permission for the signer only if the write changes the certificate or the
-    // conditions.
+    // A write of the status needs the permission for the signer only if it changes the certificate or the conditions.
     let labels = patch(&server, "weak", "c/status", json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labels.code, 200, "{:?}", labels.body);
 }
@@ -176,8 +175,8 @@ async fn decisions_cannot_be_changed() {
         let answer = patch(&server, "root", path, change.clone()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{path} {change}");
     }
-    // If the body of a write to the approval subresource contains a certificate, the certificate is ignored. If the
-    // body of a write to the main resource contains a status, the whole status is ignored.
+    // A certificate in a write to the approval subresource is ignored,
+    // and so is the whole status in a write to the main resource.
     for path in ["a/approval", "a"] {
         let answer = patch(&server, "root", path, json!({"status": {"certificate": "bm9uc2Vuc2U="}})).await;
         assert_eq!(answer.body["status"], approved.body["status"], "{path}");

@@ -20,7 +20,7 @@ async fn post(server: &ApiServer, path: &str, object: Json) -> Json {
     made.body
 }
 
-/// Creates a StorageClass and sets `allowVolumeExpansion` to `more`.
+/// Creates a StorageClass with `more` as its `allowVolumeExpansion`.
 async fn class(server: &ApiServer, name: &str, is_default: bool, more: Json) {
     let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default.to_string()});
     let mut class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "p"});
@@ -95,7 +95,7 @@ async fn ingress_without_a_class_gets_the_default() {
         let made = post(&server, &format!("{api}/namespaces/default/ingresses"), ingress).await;
         assert_eq!(made["spec"]["ingressClassName"], class);
     }
-    // The class column shows `ingressClassName`. The class column does not show the class from the annotation.
+    // The class column shows `ingressClassName`, but not the class from the annotation.
     let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
     let path = format!("{api}/namespaces/default/ingresses");
     let table = read(send(&server, Method::GET, &path, &accept, "").await).await.body;
@@ -147,8 +147,7 @@ async fn pod_gets_region_and_zone_labels_of_its_node() {
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}});
     post(&server, &format!("{pods}/bound/binding"), binding).await;
     assert_eq!(get(&server, &format!("{pods}/bound")).await.body["metadata"]["labels"], expected);
-    // The server does not copy the node's labels if the pod is bound through the resource `bindings`, or if the target of the binding has
-    // no kind.
+    // The node's labels are not copied if the pod is bound through the resource `bindings`, or if the binding's target has no kind.
     for (name, path, target) in [
         ("by-itself", "bindings", json!({"kind": "Node", "name": "n"})),
         ("to-something", "pods/to-something/binding", json!({"name": "n"})),

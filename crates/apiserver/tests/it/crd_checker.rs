@@ -4,7 +4,7 @@ use pintle_apiserver::{CrdChecker, check_manifests};
 use pintle_json::{Json, json};
 use serde::Serialize;
 
-/// Returns a checker for a kind whose `spec` has this schema.
+/// Returns a checker for a kind with this schema for `spec`.
 fn checker(spec: Json) -> CrdChecker {
     CrdChecker::new(definition("sites", "Site", spec)).expect("a valid definition")
 }

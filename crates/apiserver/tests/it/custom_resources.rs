@@ -1,4 +1,4 @@
-//! Tests of custom resources that have embedded objects, list types, and a scale.
+//! Tests of custom resources with embedded objects, list types and a scale.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -117,7 +117,7 @@ async fn finalizer_without_a_path_causes_a_warning() {
     assert!(warnings[1].contains("c\\\": prefer a domain-qualified finalizer name to"), "{warnings:?}");
 }
 
-/// Changes the schema in the CustomResourceDefinition for gadgets.
+/// Changes the schema of the CustomResourceDefinition for gadgets.
 async fn redefine(server: &ApiServer, members: Json) {
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
     let mut found = get(server, definition).await.body;

@@ -25,12 +25,11 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(server.url().trim_start_matches("http://")).await.expect("the server listens")
 }
 
-/// Reads from the connection until the server closes it. The function gives up after a quarter of an hour.
+/// Reads until the server closes the connection, for at most 15 minutes.
 async fn to_end(socket: &mut TcpStream) -> (String, Duration) {
     let (began, mut text) = (Instant::now(), Vec::new());
     let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut text)).await;
-    // The read may fail with a connection reset, because the server closes the connection without reading all bytes of
-    // the request.
+    // The read may fail with a connection reset, because the server closes the connection before it has read the whole request.
     assert!(read.is_ok(), "the connection is open after {:?}: {}", began.elapsed(), String::from_utf8_lossy(&text));
     (String::from_utf8_lossy(&text).into_owned(), began.elapsed())
 }
@@ -75,7 +74,7 @@ async fn idle_connection_times_out_between_requests() {
         while !answer.ends_with(b"}\n") && !answer.ends_with(b"}") {
             socket.read_buf(&mut answer).await.expect("an answer");
         }
-        // The wait is longer than the timeout for a request head, and shorter than the timeout between requests.
+        // Longer than the timeout for a request head, and shorter than the timeout between requests.
         tokio::time::sleep(Duration::from_secs(80)).await;
     }
     let (text, took) = to_end(&mut socket).await;
@@ -104,7 +103,7 @@ async fn incomplete_body_times_out_with_the_request() {
             answer.contains(r#""message":"Timeout: request did not complete within the allotted timeout""#),
             "{answer}"
         );
-        // After the response, the server closes the connection.
+        // The server closes the connection after the response.
         let ended = tokio::time::timeout(Duration::from_secs(100), sending).await;
         assert!(ended.is_ok(), "{query}: the connection is open after {:?}", began.elapsed());
     }
@@ -150,13 +149,13 @@ async fn idle_http2_connection_is_closed_gracefully() {
     assert!(seconds(89..95).contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// The runtime has only one blocking thread. Together, the bodies that the idle connections announce are more than a hundred times as large
-/// as the body budget.
+/// The runtime has only one blocking thread. The bodies that the idle connections
+/// announce are more than a hundred times as large as the body budget.
 #[test]
 fn idle_connections_do_not_block_other_requests() {
     const IDLE: usize = 300;
     const LARGE: usize = 1_000_000;
-    // A body of this size is processed on another thread. The server treats the body as a large body.
+    // The size of a body that is processed on another thread and counts as a large body.
     const SENT: usize = 100_000;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     runtime.expect("a runtime").block_on(async {
@@ -183,7 +182,7 @@ fn idle_connections_do_not_block_other_requests() {
     });
 }
 
-/// While another thread does offloaded work, the paused clock advances only if this test advances it.
+/// While another thread runs offloaded work, the paused clock advances only if this test advances it.
 #[tokio::test(start_paused = true)]
 async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let server = std::sync::Arc::new(server().await);
@@ -194,8 +193,7 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
     let request = request.body(http_body_util::Full::new(Bytes::from(object))).expect("a request");
     let (begun, others) = (Instant::now(), cpu_time_of_other_threads());
     let work = tokio::spawn(server.in_process().call(request));
-    // Waits until threads other than the current thread have used CPU time. When other threads have used CPU time, the
-    // offloaded work has begun.
+    // Wait until other threads have used CPU time, because the offloaded work has then begun.
     while cpu_time_of_other_threads().saturating_sub(others) < Duration::from_millis(20) {
         assert!(!work.is_finished());
         tokio::task::yield_now().await;
@@ -217,10 +215,10 @@ async fn slow_work_times_out_and_writes_nothing_afterwards() {
 #[tokio::test]
 async fn memory_of_unfinished_request_heads_is_bounded() {
     const LONG: usize = 1_000_000;
-    // The limit is 64 MiB. The first 16 KiB of each head do not count towards the budget.
+    // The limit is 64 MiB. The first 16 KiB of each head do not count.
     const KEPT: usize = (64 << 20) / (LONG - (16 << 10));
     const MORE: usize = 12;
-    // The test must finish within 32 seconds, because the server then closes all connections with incomplete heads.
+    // After 32 seconds, the server closes all connections with incomplete heads.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let long = format!("GET /readyz HTTP/1.1\r\nHost: a\r\nX-A: {}", "b".repeat(LONG));
@@ -258,8 +256,7 @@ async fn memory_of_unfinished_request_heads_is_bounded() {
     tokio::time::timeout(crate::support::PATIENCE, again).await.expect("closed connections release their budget");
 }
 
-/// Opens an HTTP/2 connection with small stream windows. Small windows ensure that an unread response does not block
-/// other streams.
+/// Opens an HTTP/2 connection with small stream windows, so that an unread response does not block other streams.
 async fn with_small_windows(server: &ApiServer) -> SendRequest<Empty<Bytes>> {
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16_384)
@@ -326,8 +323,7 @@ async fn unread_http2_response_is_reset_and_other_streams_continue() {
     assert_eq!(other.status(), 200);
 }
 
-/// Starts a server that contains a large amount of data. The response to a list request for this data is larger than all buffers between
-/// the server and a client.
+/// Starts a server whose list responses are larger than all buffers between the server and a client.
 async fn full_server() -> ApiServer {
     let server = server().await;
     for number in 0..OBJECTS {
@@ -398,13 +394,12 @@ async fn http2_client_that_reads_nothing_fails_the_ping() {
     };
     let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
     let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
-    // The header block encodes the method GET, the scheme http, the path and the authority. The header block uses the
-    // static table of HPACK.
+    // The header block encodes the method GET, the scheme http, the path and the authority with HPACK's static table.
     let head = [vec![0x82, 0x86], text(0x04, &path), text(0x01, "a")].concat();
     let bytes = [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-        // The flow control windows are large enough for the whole response. Therefore, only the buffer of the socket
-        // limits how much the server can send.
+        // The flow control windows are large enough for the whole response,
+        // so only the socket's buffer limits how much the server can send.
         frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]),
         frame(8, 0, 0, &[0x7f, 0, 0, 0]),
         frame(1, 5, 1, &head),

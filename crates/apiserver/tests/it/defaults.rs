@@ -1,4 +1,4 @@
-//! Tests of the defaults, the rounding and the generated fields of built-in kinds.
+//! Tests of the defaults, rounding and generated fields of built-in kinds.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -10,7 +10,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Creates an object in this collection and returns it.
+/// Creates an object in `collection` and returns it.
 async fn create(server: &ApiServer, collection: &str, object: Json) -> Json {
     let made = call(server, Method::POST, collection, object).await;
     assert_eq!(made.code, 201, "{collection}: {:?}", made.body);
@@ -67,7 +67,7 @@ async fn resource_lists_are_rounded_up_to_milli_units() {
     }
     let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1500u"}}});
     assert_eq!(create(&server, "/api/v1/nodes", node).await.text("/status/capacity/cpu"), "2m");
-    // The server rounds quantities only in resource lists.
+    // Quantities are rounded only in resource lists.
     let class = json!({"metadata": {"name": "r"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1500u"}}});
     let made = create(&server, "/apis/node.k8s.io/v1/runtimeclasses", class).await;
     assert_eq!(made.text("/overhead/podFixed/cpu"), "1500u");

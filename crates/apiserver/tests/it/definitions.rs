@@ -1,5 +1,4 @@
-//! Tests of custom resource definitions. The tests check name conflicts with built-in kinds, size limits, and the deletion of custom
-//! resources.
+//! Tests of CustomResourceDefinitions: name conflicts with built-in kinds, size limits, and the deletion of custom resources.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -37,7 +36,7 @@ async fn settle(server: &ApiServer) {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
 }
 
-/// Returns the names of the items in a list.
+/// Returns the names of a list's items.
 async fn names(server: &ApiServer, path: &str) -> Vec<String> {
     let list = get(server, path).await.body;
     let items = list["items"].as_array().into_iter().flatten();
@@ -54,8 +53,8 @@ async fn definitions_do_not_affect_built_in_kinds() {
     let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
     let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
 
-    // The first definition has the name of a built-in kind. The first definition contains the built-in version and another
-    // version. The second definition adds another kind to the built-in version.
+    // The first definition has the name of a built-in kind, with the built-in version and
+    // another version. The second definition adds another kind to the built-in version.
     for (plural, kind, versions) in
         [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
     {
@@ -75,7 +74,7 @@ async fn definitions_do_not_affect_built_in_kinds() {
     assert_eq!(names(&server, POLICIES).await, ["d"]);
     assert_eq!(names(&server, &custom).await, ["e"]);
 
-    // When the first definition is deleted, only its own objects are deleted. The built-in objects are kept.
+    // Deleting the first definition deletes only its own objects, not the built-in objects.
     assert_eq!(delete(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 200);
     settle(&server).await;
     assert_eq!(get(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 404);
@@ -113,7 +112,7 @@ async fn objects_too_large_for_etcd_are_rejected() {
     )
     .await;
     assert_eq!(patched.code, 500, "{:?}", patched.body["message"]);
-    // The size limit applies to the JSON of a custom resource, because etcd would store this JSON.
+    // The size limit applies to a custom resource's JSON, which etcd would store.
     let made = call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v9"])).await;
     assert_eq!(made.code, 201, "{:?}", made.body);
     settle(&server).await;

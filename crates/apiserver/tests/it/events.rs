@@ -1,4 +1,4 @@
-//! Tests of Events that expire or are deleted.
+//! Tests of expired and deleted Events.
 
 use std::time::Duration;
 

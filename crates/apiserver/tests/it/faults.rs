@@ -1,5 +1,4 @@
-//! Tests of fault rules. The tests check which requests the rules match, and how far a stale view lags behind the
-//! store.
+//! Tests of fault rules: which requests they match, and how far a stale view lags behind the store.
 
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ fn refusal() -> Rule {
     Rule { times: None, ..Rule::new(Fault::Answer(Answer::new(503))) }
 }
 
-/// Sends a request in process. For an in-process request, a paused clock advances only while the server itself waits.
+/// Sends an in-process request, during which a paused clock advances only while the server itself waits.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str, body: Json) -> (u16, InProcessBody) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -42,7 +41,7 @@ async fn value(body: InProcessBody) -> Json {
     serde_json::from_slice(&body.collect().await.expect("a body").to_bytes()).expect("JSON")
 }
 
-/// Returns the names of the items in a list, or the status code if the list fails.
+/// Returns the names of a list's items, or the status code if the list fails.
 async fn names(server: &ApiServer, query: &str) -> String {
     let (code, body) = send_in_process(server, Method::GET, &format!("{CONFIG_MAPS}?{query}"), Json::Null).await;
     let list = value(body).await;
@@ -58,8 +57,7 @@ async fn watch(server: &ApiServer, query: &str) -> Watch<InProcessBody> {
     Watch::of(Response::new(body))
 }
 
-/// Returns the name of the object in the next event that is not a bookmark. The second value of the result is the resourceVersion of the
-/// last bookmark before that event.
+/// Returns the object name in the next event other than a bookmark, and the resourceVersion of the last bookmark before it.
 async fn next_name(watch: &mut Watch<InProcessBody>) -> (String, u64) {
     let mut mark = 0;
     loop {
@@ -109,7 +107,7 @@ async fn name_of_a_rule_matches_all_kinds_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn delayed_request_does_not_block_others_with_its_body() {
-    // The budget has space for two bodies. The server processes only one large body at a time.
+    // The budget has space for two bodies, but only one large body is processed at a time.
     let config = ApiServerConfig { body_bytes: 5_500_000, ..ApiServerConfig::default() };
     let server = ApiServer::start(config).await.expect("a server");
     let delay = Duration::from_secs(30);
@@ -193,7 +191,7 @@ async fn view_lags_by_a_number_of_versions() {
     assert_eq!(names(&server, "resourceVersion=0").await, "a b");
 }
 
-/// The documentation of `Fault::Lag` guarantees this behavior.
+/// The documentation of `Fault::Lag` guarantees this.
 #[tokio::test(start_paused = true)]
 async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let server = server().await;
@@ -201,8 +199,7 @@ async fn lagging_watch_is_cut_when_its_events_are_dropped() {
     let rule = server.faults().add(Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(lag) });
     let mut watch = watch(&server, "resourceVersion=0").await;
     create(&server, "a").await;
-    // The watch has read the first change from the log, but has not sent it yet. The watch has not read any later
-    // change from the log.
+    // The watch has read the first change from the log, but has not sent it yet. It has not read any later change.
     let held = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(held.is_err(), "the event is delayed");
     create(&server, "b").await;

@@ -1,4 +1,4 @@
-//! Tests of requests that a `Plan` forwards to the cluster. In these tests, the cluster responds late, incompletely, or never.
+//! Tests of requests that a `Plan` forwards to a cluster that responds late, incompletely, or never.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,19 +16,18 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
-/// The path of a resource in an API that only the cluster serves.
+/// A resource that only the cluster serves.
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/watch/pods";
 const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that delays its response to a forwarded request, and then sends one line. The cluster responds to all
-/// other requests like an ordinary server.
+/// A cluster that delays its response to a forwarded request and then sends
+/// one line. It responds to all other requests like an ordinary server.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,
-    /// The cluster waits for the first duration before the head of the response, and for the second duration before the
-    /// line in the body. The body never ends.
+    /// The delays before the response head, and before the line in the body. The body never ends.
     head: Duration,
     line: Duration,
 }

@@ -98,7 +98,7 @@ async fn response_headers_name_flow_schema_and_priority_level() {
         let level = uid(format!("{FLOW}/prioritylevelconfigurations/{level}")).await;
         assert_eq!(flow(&server, token, path).await, [schema, level], "{token} {path}");
     }
-    // A custom flow schema with a lower `matchingPrecedence` is evaluated before the built-in flow schemas.
+    // A custom flow schema with a lower `matchingPrecedence` is evaluated before the built-in ones.
     let rule = json!({
         "subjects": [{"kind": "User", "user": {"name": "bob"}}],
         "resourceRules": [{"verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}],
@@ -128,7 +128,7 @@ async fn cluster_roles_are_aggregated() {
     assert_eq!(made.code, 201, "{}", made.body);
     server.settle().await;
     let has = |role: &Json| role["rules"].as_array().expect("rules").contains(&rule);
-    // The role `edit` includes the rules of `view`, and the role `admin` includes the rules of `edit`.
+    // The role `edit` includes the rules of `view`, and `admin` includes the rules of `edit`.
     for name in ["view", "edit", "admin"] {
         assert!(has(&get(&server, &format!("{RBAC}/clusterroles/{name}")).await.body), "{name}");
     }

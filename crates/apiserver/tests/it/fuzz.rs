@@ -1,5 +1,5 @@
 //! Sends requests with random bodies, patches, schemas, selectors and headers. The server must respond to each request and continue to run.
-//! The threads of the server have the default stack of 2 MiB. Therefore, unbounded recursion aborts the test.
+//! Its threads have the default stack of 2 MiB, so unbounded recursion aborts the test.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use pintle_json::{Json, json};
 use crate::support::definition_of;
 use crate::support::*;
 
-/// Each of these texts has a special meaning in a field of the API.
+/// Strings with a special meaning in some field of the API.
 const WORDS: &[&str] = &[
     "metadata",
     "name",
@@ -79,7 +79,7 @@ impl Generator {
         }
     }
 
-    /// Returns JSON as a text. Sometimes, the JSON is nested so deeply that a recursive parser would overflow the stack.
+    /// Returns JSON text. Sometimes, it is nested so deeply that a recursive parser would overflow the stack.
     fn json(&mut self, depth: usize) -> String {
         match self.0.u8(..14) {
             0 => "null".into(),
@@ -107,8 +107,7 @@ impl Generator {
         }
     }
 
-    /// Returns the JSON text of an object in which one value is replaced by random text. Sometimes, the function returns the
-    /// text of the unchanged object.
+    /// Returns an object's JSON text, usually with one value replaced by random text.
     fn mutated(&mut self, object: &Json) -> String {
         if self.0.u8(..6) == 0 {
             return object.to_string();
@@ -122,7 +121,7 @@ impl Generator {
             };
             pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
         }
-        // The random text replaces a placeholder in the text of the object, because the random text may not be valid JSON.
+        // Replace a placeholder in the object's text, because the random text may not be valid JSON.
         const MARK: &str = "\"<here>\"";
         *object.at_mut(&pointer).expect("the pointer was built from the object") = "<here>".into();
         object.to_string().replace(MARK, &self.json(0))
@@ -154,7 +153,7 @@ impl Oracle<'_> {
                 "{context}"
             );
             assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{context}");
-            // The code 500 is allowed only if kube-apiserver would also respond with 500.
+            // Status 500 is allowed only if kube-apiserver would also respond with 500.
             let message = body["message"].as_str().unwrap_or_default();
             assert!(*code != 500 || FAILS_INSIDE.iter().any(|known| message.contains(known)), "{message}: {context}");
             return;
@@ -169,19 +168,18 @@ impl Oracle<'_> {
         let stored = get(self.server, &format!("{collection}/{name}")).await;
         assert_eq!(stored.code, 200, "{name}: {context}");
         match path.contains("customresourcedefinitions") {
-            // For a CustomResourceDefinition, only the spec is compared, because the server writes the status later.
+            // Compare only the spec of a CustomResourceDefinition, because the server writes the status later.
             true => assert_eq!(stored.body["spec"], body["spec"], "{context}"),
             false => assert_eq!(stored.body, *body, "{context}"),
         }
     }
 }
 
-/// kube-apiserver responds with 500 to the invalid requests that cause these messages.
+/// The messages of invalid requests to which kube-apiserver responds with 500.
 const FAILS_INSIDE: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set on objects to be created",
-    // kube-apiserver sends the following messages if the type of a value in an apply patch or a strategic patch differs from the type in
-    // the object.
+    // The errors if a value in an apply patch or a strategic patch has another type than in the object.
     "failed to create typed",
     "failed to convert new object",
     "failed to decode managed fields",
@@ -203,7 +201,7 @@ async fn random_requests_get_consistent_responses() {
     const REQUESTS: usize = 400;
     let seed =
         std::env::var("PINTLE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("PINTLE_SEED"));
-    // The seed is printed first, because nothing more can be printed after a stack overflow.
+    // Print the seed first, because a stack overflow prevents any later output.
     let _ = writeln!(std::io::stderr(), "seed {seed}");
     let mut generator = Generator(fastrand::Rng::with_seed(seed));
     let server = ApiServer::start(ApiServerConfig { audit: 1, ..ApiServerConfig::default() }).await.expect("a server");
@@ -237,7 +235,7 @@ async fn random_requests_get_consistent_responses() {
     let patches =
         ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
     for number in 0..REQUESTS {
-        // The text is truncated, because clients reject URLs that are longer than 64 KiB.
+        // Truncate the text, because clients reject URLs that are longer than 64 KiB.
         let encode = |text: &str| -> String {
             let text: String = text.chars().take(5_000).collect();
             percent_encoding::utf8_percent_encode(&text, percent_encoding::NON_ALPHANUMERIC).to_string()
@@ -283,7 +281,7 @@ async fn random_requests_get_consistent_responses() {
             tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no response in time: {context}"));
         oracle.check(&method, path.split('?').next().unwrap_or_default(), &answer, &context).await;
     }
-    // Both valid and invalid requests must have been generated.
+    // The generator must have produced both valid and invalid requests.
     let Oracle { accepted, refused, .. } = oracle;
     assert!(accepted > REQUESTS / 40 && refused > REQUESTS / 4, "seed {seed}: {accepted} accepted, {refused} refused");
     assert_eq!(get(&server, "/readyz").await.code, 200);

@@ -37,8 +37,7 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
         assert_eq!(call(&server, Method::POST, WIDGETS, widget(name)).await.code, 201);
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent(name)).await.code, 201);
     }
-    // The new schema requires a field, and the existing widgets do not have this field. Therefore, each write of a
-    // widget fails.
+    // The new schema requires a field that existing widgets lack. Therefore, each write of a widget fails.
     let path = format!("{DEFINITIONS}/widgets.example.com");
     assert_eq!(call(&server, Method::PATCH, &path, json!({"spec": {"versions": schema(true)}})).await.code, 200);
     server.settle().await;
@@ -59,7 +58,7 @@ async fn unwritable_dependents_do_not_block_others_and_are_retried() {
     }
 }
 
-/// Returns a ConfigMap that has a finalizer and this owner.
+/// Returns a ConfigMap with a finalizer and this owner.
 fn dependent(name: &str, owner: &Json, blocks: bool) -> Json {
     let mut reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": blocks});
     reference.set("name", owner["metadata"]["name"].clone());

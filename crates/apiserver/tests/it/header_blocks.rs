@@ -1,5 +1,5 @@
-//! Tests of HTTP/2 header blocks that clients never complete. The connections in these tests also have an open watch. The tests write raw
-//! frames, because client libraries cannot send incomplete blocks.
+//! Tests of HTTP/2 header blocks that clients never complete, on connections with an open
+//! watch. The tests write raw frames, because client libraries cannot send incomplete blocks.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// Returns a header block for a GET request. The header block is encoded with the static table of HPACK.
+/// Returns the header block of a GET request, encoded with HPACK's static table.
 fn get(path: &str) -> Vec<u8> {
     let text = |name: u8, value: &str| [&[name, u8::try_from(value.len()).expect("short")], value.as_bytes()].concat();
     [vec![0x82, 0x86], text(0x04, path), text(0x01, "a")].concat()
@@ -51,8 +51,8 @@ async fn watching(server: &ApiServer) -> TcpStream {
     }
 }
 
-/// Makes the paused clock advance by at most one second per step. Without this limit, the clock could advance further while the server and
-/// its client wait for each other.
+/// Lets the paused clock advance by at most one second per step. Without this limit,
+/// it could advance further while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {
@@ -61,7 +61,7 @@ fn tick() {
     });
 }
 
-/// Returns an incomplete header block for the next stream. The block contains `frames` continuation frames.
+/// Returns an incomplete header block for the next stream, with `frames` continuation frames.
 fn unfinished(frames: usize) -> Vec<u8> {
     const LENGTH: usize = 16_000;
     // The block begins with a header `x` that announces a length of 900,000 bytes.
@@ -80,11 +80,10 @@ async fn unfinished_header_block_times_out_despite_an_open_watch() {
         let began = Instant::now();
         socket.write_all(&unfinished(frames)).await.expect("a block");
         let mut rest = Vec::new();
-        // The read may fail with a connection reset, because the server closes the connection without reading all bytes of the request.
+        // The read may fail with a connection reset, because the server closes the connection before it has read the whole request.
         let read = tokio::time::timeout(Duration::from_secs(900), socket.read_to_end(&mut rest)).await;
         let took = began.elapsed();
-        // The server closes the connection because of the incomplete block. The ping timeout would close the connection only after 45
-        // seconds.
+        // The incomplete block causes the server to close the connection. The ping timeout would take 45 seconds.
         assert!(
             read.is_ok() && (Duration::from_secs(32)..Duration::from_secs(40)).contains(&took),
             "{frames}: {took:?}"
@@ -107,7 +106,7 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         socket.write_all(last).await.expect("it is open");
         let mut received = vec![0; 1 << 16];
-        // The client acknowledges the ping, because the server closes connections whose clients do not acknowledge it.
+        // Acknowledge the ping. Otherwise, the server closes the connection.
         socket.write_all(&frame(6, 1, 0, &[0x3b, 0x7c, 0xdb, 0x7a, 0x0b, 0x87, 0x16, 0xb4])).await.expect("it is open");
         assert!(socket.read(&mut received).await.expect("it is open") > 0, "{stream}");
     }
@@ -115,10 +114,10 @@ async fn slow_but_finished_header_blocks_keep_the_connection() {
 
 #[tokio::test]
 async fn memory_of_unfinished_header_blocks_is_bounded() {
-    // The limit is 64 MiB. After 32 KiB of a block have arrived, the server counts 2 MiB for the block.
+    // The limit is 64 MiB. A block counts as 2 MiB once 32 KiB of it have arrived.
     const KEPT: usize = 32;
     const MORE: usize = 8;
-    // The test must finish within 32 seconds, because the server then closes all connections with incomplete blocks.
+    // After 32 seconds, the server closes all connections with incomplete blocks.
     const PATIENCE: Duration = Duration::from_secs(31);
     let server = server().await;
     let (begun, mut open) = (Instant::now(), Vec::new());

@@ -1,4 +1,4 @@
-//! Tests that expensive request bodies and responses do not delay other requests. The server runs on a single thread.
+//! Tests that expensive request bodies and responses do not delay other requests of a server with a single thread.
 
 mod answers;
 
@@ -40,17 +40,16 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
     }
 }
 
-/// Asserts that the server processes a request on other threads. The server itself runs on this thread. The assertion compares the CPU time
-/// that this thread uses between two responses with the CPU time of the other threads. Therefore, the result does not depend on the load or
-/// the speed of the machine.
+/// Asserts that the server, which runs on this thread, processes a request on other threads. Compares this thread's CPU time between two
+/// responses with the CPU time of the other threads, so that the result does not depend on the machine's load or speed.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,
 {
-    // With this limit of CPU time, a response takes at most a second, even if ten other threads compete for the processor.
+    // With this CPU time, a response takes at most a second, even if ten other threads compete for the processor.
     const LONGEST: Duration = Duration::from_millis(100);
-    // This thread uses about 4 ms, and the other threads use 13 to 700 ms. Without offloading, the other threads would use almost no CPU
-    // time. One successful attempt is sufficient.
+    // This thread uses about 4 ms, and the other threads use 13 to 700 ms. Without offloading,
+    // the other threads would use almost no CPU time. One successful attempt is sufficient.
     const TRIES: usize = 4;
     let mut tries: Vec<(Duration, Duration)> = Vec::new();
     while tries.last().is_none_or(|(longest, others)| *longest >= LONGEST.min(*others / 2)) {
@@ -62,7 +61,7 @@ where
     }
 }
 
-/// Returns the maximum CPU time that this thread uses between two responses while the server processes the expensive request.
+/// Returns the maximum CPU time that this thread uses between two responses while the server processes `work`.
 async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = ()> + Send + 'static) -> Duration {
     assert_ready(server).await;
     let mut longest = Duration::ZERO;
@@ -81,8 +80,8 @@ async fn longest_between_answers(server: &ApiServer, work: impl Future<Output = 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_bodies_do_not_hold_locks_that_readiness_needs() {
     const LIMIT: Duration = Duration::from_millis(300);
-    // One fast attempt is sufficient, because other processes can delay a measurement. If the server held a lock while it processed such a
-    // body, all attempts would be slow.
+    // One fast attempt is sufficient, because other processes can delay a measurement.
+    // If the server held a lock while it processed a body, all attempts would be slow.
     const TRIES: usize = 5;
     let is_long = |(wait, whole): &(Duration, Duration)| *wait > LIMIT && *wait > *whole / 4;
     for heavy in bodies(400) {

@@ -1,4 +1,4 @@
-//! Request bodies of maximum size. Each body is expensive to process in a different way.
+//! Request bodies of maximum size, which are expensive to process in different ways.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// An expensive request, and the objects that must exist before the request is sent.
+/// An expensive request, and the objects that must exist before it is sent.
 #[derive(Clone)]
 pub(crate) struct Heavy {
     pub(crate) name: &'static str,
@@ -30,8 +30,7 @@ pub(crate) struct Heavy {
 
 impl Heavy {
     fn post(name: &'static str, path: &str, body: impl ToString) -> Self {
-        // Use strict validation. Without strict validation, the warnings about all unknown fields would need more headers than the test
-        // client accepts.
+        // Use strict validation. Otherwise, the warnings about all unknown fields would need more headers than the test client accepts.
         let path = format!("{path}?fieldValidation=Strict");
         Self { name, before: Vec::new(), method: Method::POST, path, media: JSON, body: body.to_string() }
     }
@@ -103,7 +102,7 @@ pub(crate) fn widget(spec: Json) -> Json {
     json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "heavy"}, "spec": spec})
 }
 
-/// Returns all cases. The argument `parts` is the size of each case in thousandths of the full size.
+/// Returns all cases. `parts` is their size in thousandths of the full size.
 pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     let scaled = |full: usize| full * parts / 1000;
     let texts = |count: usize| -> Json { (0..count).map(|at| Json::from(format!("e.com/f{at}"))).collect() };
@@ -132,7 +131,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEFINITIONS, limited)],
             ..Heavy::post("values that are not allowed", WIDGETS, widget(json!({"l": vec!["other"; scaled(7_000)]})))
         },
-        // The body is small, but the schema is expensive to process.
+        // A small body with an expensive schema.
         Heavy {
             before: vec![(DEFINITIONS, branched)],
             ..Heavy::post("a small body", WIDGETS, widget(json!({"l": vec![0; scaled(7_000)]})))
@@ -167,7 +166,7 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
             before: vec![(DEPLOYMENTS, deployment(1))],
             ..Heavy::patch("an order of a strategic patch", STRATEGIC, ordered)
         },
-        // The patch is small, but the stored object is expensive to process.
+        // A small patch for an expensive stored object.
         Heavy {
             before: vec![(CONFIG_MAPS, config_map(json!({"data": keys(scaled(30_000))})))],
             ..Heavy::patch("a small patch", MERGE, json!({"data": {"k": "v"}}))
@@ -175,8 +174,8 @@ pub(crate) fn bodies(parts: usize) -> Vec<Heavy> {
     ]
 }
 
-/// Starts a server and creates the prepared objects in it. Returns the server, and a future that sends the expensive request and waits
-/// until the server has settled.
+/// Starts a server and creates the objects in `before`. Also returns a future
+/// that sends the expensive request and waits until the server has settled.
 pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, impl Future<Output = ()> + use<>) {
     let config = ApiServerConfig { own_thread, ..ApiServerConfig::default() };
     let server = Arc::new(ApiServer::start(config).await.expect("a server"));
@@ -189,9 +188,9 @@ pub(crate) async fn begin(heavy: &Heavy, own_thread: bool) -> (Arc<ApiServer>, i
     let work = async move {
         let Heavy { name, method, path, media, body, .. } = heavy;
         let (head, body) = send(&target, method, &path, &[("content-type", media)], &body).await.into_parts();
-        // Do not parse the response. If the server runs on this thread, parsing the response would block the server.
+        // Do not parse the response, because this would block a server that runs on this thread.
         body.collect().await.expect("a whole body");
-        // Some of the requests fail validation. If an object is too large for etcd, the server responds with the code 500.
+        // Some requests fail validation. An object that is too large for etcd causes a response with status 500.
         assert!(matches!(head.status.as_u16(), 200 | 201 | 400 | 422 | 500), "{name}: {}", head.status);
         target.settle().await;
     };

@@ -13,8 +13,8 @@ use crate::support::*;
 const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Starts a server with two users. The token `root` belongs to an administrator, and the token `weak` belongs to the
-/// user bob. The user bob has no permissions.
+/// Starts a server with an administrator, whose token is `root`, and
+/// the user bob, whose token is `weak` and who has no permissions.
 pub(crate) async fn server() -> ApiServer {
     server_with(ApiServerConfig::default()).await
 }
@@ -52,8 +52,7 @@ pub(crate) async fn who_am_i(server: &ApiServer, token: &str, headers: Headers<'
     send_as(server, token, Method::POST, WHO_AM_I, headers, json!({})).await
 }
 
-/// Grants the user bob a role with these rules. The role applies in the namespace `namespace`. If `namespace` is empty,
-/// the role applies in the whole cluster.
+/// Grants bob a role with these rules, in `namespace`, or in the whole cluster if `namespace` is empty.
 pub(crate) async fn grant(server: &ApiServer, namespace: &str, name: &str, rules: Json) {
     let (place, role, binding) = match namespace {
         "" => (RBAC.to_owned(), "ClusterRole", "clusterrolebindings"),
@@ -98,7 +97,7 @@ async fn websocket_subprotocol_carries_a_bearer_token() {
     let [root, weak, wrong] = &["root", "weak", "nobody"].map(token);
     let [root, weak, wrong] = [root, weak, wrong].map(String::as_str);
     let (a, lone) = (Some("a".to_owned()), None);
-    // A client can send the subprotocols in one header as a list, or in separate headers.
+    // A client can send the subprotocols as a list in one header, or in separate headers.
     assert_eq!(offered(&watch, &[&format!("a, {root}")], &[]).await, (101, a.clone()));
     assert_eq!(offered(&watch, &[root, "a"], &[]).await, (101, a.clone()));
     assert_eq!(offered(&watch, &[weak, "a"], &[]).await, (403, lone.clone()));
@@ -108,7 +107,7 @@ async fn websocket_subprotocol_carries_a_bearer_token() {
     for refused in [&[wrong, "a"][..], &[root], &[root, root, "a"], &[bad, "a"]] {
         assert_eq!(offered(&watch, refused, &[]).await, (401, lone.clone()), "{refused:?}");
     }
-    // A token in the subprotocols is valid for all WebSocket requests, but not for other requests.
+    // A token in the subprotocols is valid only for WebSocket requests.
     let exec = "/api/v1/namespaces/default/pods/none/exec?command=ls";
     assert_eq!(offered(exec, &[root, "v5.channel.k8s.io"], &[]).await.0, 404);
     assert_eq!(offered(exec, &[weak, "v5.channel.k8s.io"], &[]).await.0, 403);
@@ -172,7 +171,7 @@ async fn each_impersonated_attribute_needs_its_own_right() {
         grant(&server, "", case, rule(api_group, resource, name)).await;
         let allowed = who_am_i(&server, "weak", &[user, part]).await;
         assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
-        // A permission to impersonate one value, such as a user name, does not include any other value.
+        // A permission to impersonate one value, such as a user name, does not include other values.
         let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
         let takes_one = part.0 == "impersonate-uid";
         assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);
@@ -191,10 +190,10 @@ async fn impersonated_service_account_is_namespaced_and_has_its_groups() {
     let answer = who_am_i(&server, "weak", &[account]).await;
     let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
     assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
-    // The groups of the service account apply only if the request contains no groups.
+    // The service account's groups apply only if the request contains no groups.
     let explicit = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
     assert_eq!((explicit.code, &explicit.body["details"]["kind"]), (403, &json!("groups")), "{:?}", explicit.body);
-    // If the name of a service account is malformed, it is treated as an ordinary user name.
+    // A malformed service account name is treated as an ordinary user name.
     for name in
         ["system:serviceaccount:default:a:b", "system:serviceaccount:default:", "system:serviceaccount:Default:a"]
     {
@@ -223,7 +222,7 @@ async fn impersonation_headers_need_a_user_in_any_order() {
     assert_eq!(who_am_i(&server, "root", &[empty]).await.body["status"]["userInfo"]["username"], "root");
 }
 
-/// Sends a raw request for the ConfigMaps and returns the status code of the response.
+/// Sends a raw request for the ConfigMaps and returns the status code.
 async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut socket = TcpStream::connect(address).await.expect("the server listens");
@@ -242,11 +241,11 @@ async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
 
 #[tokio::test]
 async fn non_ascii_impersonation_headers_are_not_ignored() {
-    // All users of this server are administrators. The only exception is an impersonated user.
+    // All users of this server are administrators, except for impersonated users.
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
-    // As in kube-apiserver, the invalid bytes become a part of the user name. No user has this name.
+    // As in kube-apiserver, invalid bytes become a part of the user name, which no user has.
     for (headers, code) in [
         (&[&b"Impersonate-User: \xff"[..]][..], 403),
         (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
@@ -287,7 +286,7 @@ async fn authenticated_group_is_not_duplicated() {
 
 #[tokio::test]
 async fn front_proxy_headers_are_ignored() {
-    // The server ignores these headers, because no front proxy is configured. kube-apiserver does the same.
+    // As in kube-apiserver, these headers are ignored if no front proxy is configured.
     let server = server().await;
     let headers = [("x-remote-user", "root"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
     let answer = who_am_i(&server, "weak", &headers).await;

@@ -1,4 +1,4 @@
-//! Tests of the kubeconfig file of the server.
+//! Tests of the server's kubeconfig file.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::support::*;
 
-/// Sends a request with a token to the server in the kubeconfig. Returns the status code.
+/// Sends a request with a token to the kubeconfig's server. Returns the status code.
 async fn status_with_token(file: &Json, token: &str) -> String {
     let cluster = &file["clusters"][0]["cluster"];
     let ca = STANDARD.decode(cluster["certificate-authority-data"].as_str().expect("a CA")).expect("base64");
@@ -36,7 +36,7 @@ async fn kubeconfig_token_has_administrator_rights_over_tls() {
         let current = &file["current-context"];
         assert_eq!((current, &file["contexts"][0]["name"]), (&file["clusters"][0]["name"], current));
         assert_eq!(file["contexts"][0]["context"]["user"], file["users"][0]["name"]);
-        // The file contains a token. Without a token, kubectl would prompt for a user name and a password.
+        // Without a token in the file, kubectl would prompt for a user name and a password.
         let token = file["users"][0]["user"]["token"].as_str().expect("a token").to_owned();
         assert_eq!(status_with_token(&file, &token).await, "200", "{token}");
         assert_eq!(status_with_token(&file, &format!("{token}-")).await, wrong);

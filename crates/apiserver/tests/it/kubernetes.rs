@@ -138,8 +138,7 @@ async fn allocated_cluster_ip_is_rejected_for_another_service() {
     ] {
         assert_taken(call(&server, Method::POST, SERVICES, service(name, spec)).await, name);
     }
-    // The server allocates addresses before it validates an object. Therefore, the error in the response is about the
-    // address.
+    // Addresses are allocated before an object is validated, so the response's error is about the address.
     let faulty = service("a", json!({"clusterIP": "10.0.0.1", "type": "Other"}));
     assert_taken(call(&server, Method::POST, SERVICES, faulty).await, "a");
 
@@ -173,7 +172,7 @@ fn managed(object: &Json) -> Json {
     json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
 }
 
-/// Returns the object. The metadata of the returned object contains only the labels.
+/// Returns the object with only the labels as its metadata.
 fn parts(object: &Json) -> Json {
     let mut object = object.clone();
     object["metadata"] = object["metadata"]["labels"].take();

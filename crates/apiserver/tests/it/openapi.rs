@@ -1,4 +1,4 @@
-//! Tests of the OpenAPI documents of built-in kinds and of custom resources.
+//! Tests of the OpenAPI documents of built-in kinds and custom resources.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,7 @@ use pintle_json::{Json, json};
 
 use crate::support::*;
 
-/// Starts a server that serves a custom kind in the version `v1` of this group. The kind has the subresources `/status`
-/// and `/scale`.
+/// Starts a server with a custom kind in the version `v1` of `group`, with the subresources `/status` and `/scale`.
 async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let plural = format!("{}s", kind.to_lowercase());
@@ -34,14 +33,13 @@ async fn server_with(scope: &str, kind: &str, group: &str) -> ApiServer {
     server
 }
 
-/// Returns the OpenAPI 3 document of this group.
+/// Returns the OpenAPI 3 document of `group`.
 async fn document(scope: &str, kind: &str, group: &str) -> Json {
     let server = server_with(scope, kind, group).await;
     get(&server, &format!("/openapi/v3/apis/{group}/v1")).await.body
 }
 
-/// Returns the documents of all groups and versions. The first element of each pair is the path of the document, without the prefix
-/// `/openapi/v3`.
+/// Returns the documents of all groups and versions, with their paths without the prefix `/openapi/v3`.
 async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     let index = get(server, "/openapi/v3").await.body;
     let mut documents = Vec::new();
@@ -53,7 +51,7 @@ async fn documents(server: &ApiServer) -> Vec<(String, Json)> {
     documents
 }
 
-/// Returns the sorted operations. Each operation has the form `path method operationId action`.
+/// Returns the sorted operations in the form `path method operationId action`.
 fn operations(document: &Json) -> Vec<String> {
     let paths = document["paths"].as_object().expect("paths");
     let mut lines: Vec<_> = paths
@@ -136,7 +134,7 @@ async fn operations_have_parameters_bodies_and_responses() {
     assert_eq!(names(&paths[&one]["parameters"]), ["name", "namespace", "pretty"]);
     assert_eq!(names(&paths[&one]["patch"]["parameters"]), ["dryRun", "fieldManager", "fieldValidation", "force"]);
     assert_eq!(names(&paths[&one]["get"]["parameters"]), ["resourceVersion"]);
-    // If a path has only one operation, the parameters of this operation are parameters of the path.
+    // The parameters of a path's only operation belong to the path.
     let everywhere = &paths["/apis/example.com/v1/widgets"];
     assert!(names(&everywhere["parameters"]).contains(&"labelSelector".to_owned()));
     assert_eq!(everywhere["get"].get("parameters"), None);
@@ -197,7 +195,7 @@ async fn all_references_resolve_within_their_document() {
     check_references("version 2", &get(&server, "/openapi/v2").await.body);
 }
 
-/// Returns the names of all schemas that have this group, version and kind.
+/// Returns the names of all schemas with this group, version and kind.
 fn named(schemas: &Json, group: &str, version: &str, kind: &str) -> Vec<String> {
     let wanted = json!({"group": group, "version": version, "kind": kind});
     let known = |schema: &Json| {
@@ -310,8 +308,7 @@ async fn document_hash_changes_only_with_the_schema() {
     assert_eq!(all["definitions"]["com.example.v1.Apple"]["properties"]["z"], json!({"type": "string"}));
 }
 
-/// Searches a value for empty lists and empty objects that are members with one of these names. Adds the JSON pointer of each such member
-/// to `found`.
+/// Adds to `found` the JSON pointer of each empty list or object that is a member with one of these names.
 fn empty_members(value: &Json, names: &[&str], at: &str, found: &mut Vec<String>) {
     for (name, member) in value.as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");

@@ -1,4 +1,4 @@
-//! Tests that the OpenAPI documents in protobuf have the same content as the documents in JSON.
+//! Tests that the OpenAPI documents in protobuf have the same content as in JSON.
 
 use http::Method;
 use http_body_util::BodyExt;
@@ -11,7 +11,7 @@ use crate::support::*;
 const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Returns the fields of a message in their order. Omits the values of varints.
+/// Returns a message's fields in order, without the values of varints.
 fn fields(mut message: &[u8]) -> Vec<(u32, &[u8])> {
     let mut fields = Vec::new();
     while !message.is_empty() {
@@ -55,7 +55,7 @@ fn keys(object: &Json) -> Vec<String> {
     object.as_object().expect("an object").keys().map(ToString::to_string).collect()
 }
 
-/// Reads a list of entries, each with a name and a message. Returns all names, and the message of the entry whose name is `name`.
+/// Reads a list of entries with a name and a message. Returns all names, and the message of the entry `name`.
 fn named<'a>(list: &[&'a [u8]], name: &str) -> (Vec<String>, &'a [u8]) {
     let names: Vec<_> = list.iter().map(|entry| texts(entry, &[1]).concat()).collect();
     let found = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
@@ -72,8 +72,8 @@ fn json_property_count(schema: &Json) -> usize {
         + named("properties").chain(listed).chain(single).map(json_property_count).sum::<usize>()
 }
 
-/// Returns the number of properties in an encoded schema. The properties are counted as in `json_property_count`. Each path consists of
-/// field numbers, and leads from a schema to nested schemas. The first path leads from a schema to the schemas of its properties.
+/// Returns the number of properties in an encoded schema, like `json_property_count`. Each path consists
+/// of field numbers and leads to nested schemas. The first path leads to the schemas of the properties.
 fn proto_property_count(schema: &[u8], paths: &[&[u32]]) -> usize {
     let parts = paths.iter().flat_map(|path| at(schema, path));
     at(schema, paths[0]).len() + parts.map(|part| proto_property_count(part, paths)).sum::<usize>()
@@ -86,7 +86,7 @@ async fn bytes(server: &ApiServer, path: &str, accept: &str) -> (http::HeaderMap
     (head.headers, body.collect().await.expect("a whole body").to_bytes().to_vec())
 }
 
-/// Returns the same document as JSON and as protobuf.
+/// Returns a document as JSON and as protobuf.
 async fn both(server: &ApiServer, path: &str, accept: &str) -> (Json, Vec<u8>) {
     let json = get(server, path).await;
     let (headers, proto) = bytes(server, path, accept).await;
@@ -145,7 +145,7 @@ async fn openapi_v3_protobuf_has_all_paths_and_schemas() {
         assert_eq!(texts(&proto, &[2, 1]), [json["info"]["title"].as_str().expect("a title")]);
         let (paths, item) = named(&at(&proto, &[4, 1]), collection);
         assert_eq!(paths, keys(&json["paths"]));
-        // For the POST operation, the document contains an operation ID, a request body, responses, an action and a kind.
+        // The POST operation has an operation ID, a request body, responses, an action and a kind.
         let post = &json["paths"][collection]["post"];
         assert_eq!(texts(item, &[6, 5]), [post["operationId"].as_str().expect("an id")]);
         let contents = at(item, &[6, 7, 1, 2, 1]);

@@ -1,5 +1,5 @@
-//! Tests of a `Plan`, the dry run of a controller against a live cluster. The tests use a second embedded server as the
-//! cluster. The audit of the second server proves that the second server does not receive writes.
+//! Tests of a `Plan`, the dry run of a controller against a live cluster. A second
+//! embedded server is the cluster, and its audit proves that it receives no writes.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ async fn start_plan(manifests: &str) -> (ApiServer, Plan) {
     (live, plan)
 }
 
-/// Asserts that the cluster has not received any writes, and returns the text form of the plan as lines, without the summary.
+/// Asserts that the cluster has not received any writes. Returns the lines of the plan's text form, without the summary.
 async fn planned(live: &ApiServer, plan: &Plan) -> Vec<String> {
     assert!(live.audit().writes().is_empty(), "{:?}", live.audit().writes());
     let text = plan.changes().await.to_string();
@@ -48,7 +48,7 @@ fn map(name: &str, data: Json) -> Json {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
 }
 
-/// Writes directly to the live cluster, like another client of the cluster.
+/// Writes directly to the live cluster, like another client.
 fn write_live(live: &ApiServer, object: &Json) {
     live.load(&object.to_string()).expect("it is valid");
 }
@@ -96,7 +96,7 @@ async fn writes_stay_in_the_plan_in_order() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     assert_eq!(call(server, Method::POST, "/api/v1/namespaces/default/pods", pod).await.code, 201);
     assert_eq!(get(server, &format!("{CONFIG_MAPS}/b")).await.code, 404);
-    // If writes cancel each other out, the changes of a plan do not include them.
+    // Writes that cancel each other out are not changes of the plan.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": {"k": "v"}})).await;
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/c"), json!({"data": null})).await;
 
@@ -131,7 +131,7 @@ async fn watch_merges_events_of_the_cluster_and_the_plan() {
     let others =
         Plan::start(live.in_process(), ApiServerConfig::default()).await.expect("cannot start the second plan");
     assert_eq!(get(others.server(), &format!("{CONFIG_MAPS}/here")).await.code, 404);
-    // After an object was first written in the plan, changes in the cluster no longer affect the object in the plan.
+    // After an object's first write in the plan, changes in the cluster no longer affect it.
     call(server, Method::PATCH, &format!("{CONFIG_MAPS}/a"), json!({"data": {"k": "here"}})).await;
     assert_eq!(without_version(watch.next_event().await), "MODIFIED a");
     delete(server, &format!("{CONFIG_MAPS}/there")).await;
@@ -159,7 +159,7 @@ async fn definitions_of_cluster_and_plan_both_apply() {
     assert_eq!(applied.status(), 201);
     let status = json!({"status": {"ready": true}});
     assert_eq!(call(server, Method::PATCH, &format!("{WIDGETS}/w/status"), status).await.code, 200);
-    // The changes of a plan omit Events, but include a custom resource whose kind is also called `Event`.
+    // A plan's changes omit Events, but include a custom resource whose kind is also called `Event`.
     let own_definition = DEFINITION.replace("widgets", "gadgets").replace("Widget", "Event").replace("\n", " ");
     let posted = support::send(
         server,
@@ -296,12 +296,12 @@ async fn refusals_are_returned_and_an_expired_watch_re_lists() {
     assert_eq!(get(server, CONFIG_MAPS).await.code, 200, "a loaded collection is served without the cluster");
 }
 
-/// A connection to a cluster. It records all requests.
+/// A connection to a cluster that records all requests.
 #[derive(Clone)]
 struct Recorder {
     to: InProcess,
     lines: Arc<Mutex<Vec<String>>>,
-    /// A text. A request whose request line contains this text does not get a response.
+    /// Requests whose request line contains this string get no response.
     lost: &'static str,
 }
 
@@ -339,7 +339,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
     let live = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     live.load(&manifests).expect("they are valid");
     let sent = Recorder::to(&live);
-    // With a server that has its own thread, both this thread and the server's thread send requests to the cluster.
+    // With an own thread, both this thread and the server's thread send requests to the cluster.
     let config = ApiServerConfig { own_thread: true, ..ApiServerConfig::default() };
     let plan = Plan::start(sent.clone(), config).await.expect("a plan");
     let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT-TO-ALL"];
@@ -393,7 +393,7 @@ async fn plan_sends_only_reads_and_reviews_to_the_cluster() {
             let method = Method::from_bytes(method.as_bytes()).expect("a method");
             let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
             let headers = [&upgrade[..], &[("content-type", media)]].concat();
-            // The responses are ignored, because other tests check them.
+            // Ignore the responses, which other tests check.
             drop(support::send(plan.server(), method, path, &headers, "{\"metadata\":{\"name\":\"p\"}}").await);
         }
     }
@@ -440,7 +440,7 @@ async fn requests_of_other_users_do_not_reach_the_cluster() {
     assert!(request_count() > before);
 }
 
-/// Sends a request in process. The request does not use a socket, because a paused clock does not wait for sockets.
+/// Sends an in-process request, because a paused clock does not wait for sockets.
 async fn send_in_process(server: &ApiServer, method: Method, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("a request");
     let (head, body) = server.in_process().call(request).await.expect("an answer").into_parts();
@@ -456,7 +456,7 @@ async fn failing_watches_back_off_and_stop_without_a_definition() {
     let watches =
         || live.audit().of("example.com", "widgets").only(|record| record.verb == Some(RequestVerb::Watch)).len();
     let (verb, resource) = (Some(RequestVerb::Watch), Some("widgets".into()));
-    // In these cases, the cluster rejects each watch, ends it immediately, or always reports an expired version.
+    // The cluster rejects each watch, ends it immediately, or always reports an expired version.
     for code in [500, 200, 410] {
         let before = watches();
         let answer = Fault::Answer(Answer::new(code));

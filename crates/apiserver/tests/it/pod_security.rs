@@ -1,4 +1,4 @@
-//! Tests of Pod Security admission. The labels of a namespace configure Pod Security admission.
+//! Tests of Pod Security admission, which a namespace's labels configure.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -9,14 +9,14 @@ use crate::support::*;
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Starts a server whose namespace `default` has these labels.
+/// Starts a server with these labels on the namespace `default`.
 async fn server(labels: Json) -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     label(&server, labels).await;
     server
 }
 
-/// Sets labels on the namespace `default` and returns the warnings.
+/// Sets labels on the namespace `default`, and returns the warnings.
 async fn label(server: &ApiServer, labels: Json) -> Vec<String> {
     let labels = labels.as_object().into_iter().flatten();
     let labels: pintle_json::Map =

@@ -28,7 +28,7 @@ pub(crate) fn rules(resources: &[&str], operations: &[&str]) -> Json {
     }]})
 }
 
-/// Creates a validating policy for requests that create or update ConfigMaps. The function also creates a binding for this policy.
+/// Creates a validating policy for creates and updates of ConfigMaps, and its binding.
 pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     spec.set_default("matchConstraints", rules(&["configmaps"], &["CREATE", "UPDATE"]));
     let path = |resource: &str| format!("{ADMISSION}/validatingadmission{resource}");
@@ -37,7 +37,7 @@ pub(crate) async fn validating(server: &ApiServer, name: &str, mut spec: Json) {
     post(server, &path("policybindings"), json!({"metadata": {"name": name}, "spec": binding})).await;
 }
 
-/// Creates a mutating policy for requests that create ConfigMaps, and a binding for this policy.
+/// Creates a mutating policy for creates of ConfigMaps, and its binding.
 pub(crate) async fn mutating(server: &ApiServer, name: &str, reinvocation: &str, mutation: Json, more: Json) {
     let mut spec = json!({"reinvocationPolicy": reinvocation, "mutations": [mutation]});
     for (name, value) in more.members("") {
@@ -57,7 +57,7 @@ pub(crate) fn patch(expression: &str) -> Json {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-/// Creates a config map. Returns the status code, and the data or the message in the response.
+/// Creates a ConfigMap. Returns the status code, and the response's data or message.
 pub(crate) async fn create(server: &ApiServer, name: &str, data: Json) -> (u16, Json) {
     let object = json!({"metadata": {"name": name}, "data": data});
     let Answer { code, body, .. } = call(server, Method::POST, CONFIG_MAPS, object).await;
@@ -245,8 +245,7 @@ async fn changed_policy_and_parameters_take_effect_at_once() {
     assert_eq!(secret("c").await, 422);
 }
 
-/// Without a cost budget, the policies would run for minutes. The server stops each policy when the policy reaches the
-/// cost budget.
+/// Without a cost budget, the policies would run for minutes. Each policy stops at its cost budget.
 #[tokio::test]
 async fn expensive_policies_are_bounded() {
     let server = server().await;
@@ -285,7 +284,7 @@ async fn expensive_policies_are_bounded() {
     }
 }
 
-/// Compiling the largest policies takes the server at most a few seconds.
+/// The server compiles the largest policies within a few seconds.
 #[tokio::test]
 async fn large_policies_are_compiled_in_bounded_time() {
     let server = server().await;
@@ -550,7 +549,7 @@ async fn policies_ignore_deletes_of_terminating_pods() {
     for (options, code) in [
         (json!({}), 200),
         (json!({"gracePeriodSeconds": 30}), 200),
-        // If an object already waits for the end of its grace period, another delete request does not change the finalizers.
+        // Another delete request during the grace period does not change the finalizers.
         (json!({"propagationPolicy": "Foreground"}), 200),
         (json!({"gracePeriodSeconds": 5}), 422),
         (json!({"preconditions": {"uid": "other"}}), 409),

@@ -1,4 +1,4 @@
-//! Tests of the status of validating admission policies.
+//! Tests of the status of ValidatingAdmissionPolicies.
 
 use std::time::{Duration, Instant};
 
@@ -26,13 +26,13 @@ async fn create(server: &ApiServer, name: &str, rules: &[Json], mut spec: Json) 
     assert_eq!(made.body["status"], json!({}));
 }
 
-/// Returns the status of a policy after the controllers have finished.
+/// Returns a policy's status after the controllers have settled.
 async fn status(server: &ApiServer, name: &str) -> Json {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     get(server, &format!("{POLICIES}/{name}")).await.body["status"].clone()
 }
 
-/// Creates a policy with these rules and this spec, and returns its warnings as pairs of a field and a text.
+/// Creates a policy with these rules and this spec. Returns its warnings as pairs of a field and a message.
 async fn warnings(server: &ApiServer, name: &str, rules: &[Json], spec: Json) -> Vec<(String, String)> {
     create(server, name, rules, spec).await;
     let status = status(server, name).await;
@@ -201,7 +201,7 @@ async fn policy_is_checked_again_when_a_definition_changes() {
     assert_eq!(call(&server, Method::PATCH, &path, patch).await.code, 200);
     assert_eq!(status(&server, "a").await, correct);
 
-    // If a check has the same result as before, the status is not written.
+    // The status is not written if a check has the same result as before.
     let of = async |name: &str| version(&get(&server, &format!("{POLICIES}/{name}")).await.body);
     let before = (of("a").await, of("other").await);
     let label = json!({"metadata": {"labels": {"a": "b"}}});

@@ -5,23 +5,23 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// A running program. Dropping this value kills the process.
+/// A running program. Dropping the `Program` kills the process.
 struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // An error is ignored here, because the program may have already exited.
+        // The program may have already exited.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
 impl Program {
-    /// Starts the program and waits until the program has printed the line with its URL.
+    /// Starts the program and waits until it has printed its URL.
     fn start(arguments: &[&str]) -> (Self, String) {
         Self::run(Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).args(arguments))
     }
 
-    /// Starts the program with this command. Apart from the command, this function does the same as [`Self::start`].
+    /// Like [`Self::start`], but with this command.
     fn run(command: &mut Command) -> (Self, String) {
         command.env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = Self(command.spawn().expect("the program starts"));
@@ -31,7 +31,7 @@ impl Program {
         (program, url.trim_end().to_owned())
     }
 
-    /// Kills the program. Returns the text that the program has written to standard error.
+    /// Kills the program. Returns its standard error.
     fn kill(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         drop(self);
@@ -48,7 +48,7 @@ impl Program {
         answer
     }
 
-    /// Sends SIGTERM. Waits until the program has exited.
+    /// Sends SIGTERM and waits until the program has exited.
     fn terminate(mut self) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").arg(id).status().expect("kill runs").success());
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// Runs the program until the program has printed its URL. Returns its standard error.
+/// Runs the program until it has printed its URL. Returns its standard error.
 fn stderr_at_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
@@ -120,8 +120,7 @@ fn loaded_manifests_and_definitions_survive_in_the_snapshot() {
     );
     let map = file("map.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}");
     let snapshot = folder.join("state.snapshot").display().to_string();
-    // The last argument on the command line names the file with the CustomResourceDefinition. Nevertheless, the program
-    // must load this file before the objects.
+    // The definition is loaded before the objects, although `--crd` is the last argument.
     let (program, url) =
         Program::start(&["--load", &widget, "--load", &map, "--crd", &definition, "--snapshot", &snapshot]);
     let paths = ["/apis/example.com/v1/namespaces/default/widgets/w", "/api/v1/namespaces/default/configmaps/m"];
@@ -208,7 +207,7 @@ fn kubeconfig_depends_only_on_the_seed() {
     std::fs::create_dir(&folder).expect("a folder");
     let [tokens, kubeconfig] = ["tokens.csv", "kubeconfig"].map(|name| folder.join(name).display().to_string());
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");
-    // The kubeconfig contains the CA certificate and the token of the administrator.
+    // The kubeconfig contains the CA certificate and the administrator's token.
     let kubeconfig_for = |seed: &str| {
         let arguments = ["--tls", "--token-auth-file", &tokens, "--kubeconfig", &kubeconfig, "--seed", seed];
         let (program, url) = Program::start(&arguments);
@@ -250,7 +249,7 @@ fn connections_do_not_exhaust_the_open_file_limit() {
     drop(waiting);
 }
 
-/// Runs `check-crd`. Returns whether the command succeeded, and the text on its standard output.
+/// Runs `check-crd`. Returns whether the command succeeded, and its standard output.
 fn check_crd(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_pintle-apiserver")).arg("check-crd").args(arguments).output();
     let output = output.expect("the program runs");
@@ -280,7 +279,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     let (definition, good, bad) =
         (write("crd.yaml", &definition), write("a.yaml", &site(3)), write("b.yaml", &(site(7) + &site(21))));
 
-    // The program finds the CustomResourceDefinition although its file comes after the file with the objects.
+    // The definition is found although its file comes after the file with the objects.
     let (ok, text) = check_crd(&[&good, &definition, "--invalid", &bad]);
     assert!(ok, "{text}");
     assert!(text.contains("rule: 0.0 % of the cost limit"), "{text}");
@@ -293,7 +292,7 @@ fn check_crd_fails_if_a_result_is_unexpected() {
     assert!(!ok && text.contains("Site s3: accepted\n  expected: rejected by the server\n"), "{text}");
     let (ok, text) = check_crd(&[&write("c.yaml", "a: [")]);
     assert!(!ok && text.contains("document 1, not YAML: rejected: cannot read the document: "), "{text}");
-    // These manifests do not violate the schema of the CustomResourceDefinition.
+    // These manifests do not violate the definition's schema.
     let unknown = write("d.yaml", &site(21).replace("Site", "Sitte"));
     for invalid in [unknown, write("e.yaml", "a: ["), write("f.yaml", "# nothing")] {
         let (ok, text) = check_crd(&[&definition, "--invalid", &invalid]);

@@ -31,7 +31,7 @@ async fn body(response: Response<Incoming>) -> Bytes {
     body
 }
 
-/// Returns the encoded ConfigMap. The function removes the envelope around the message.
+/// Returns the encoded ConfigMap without its envelope.
 fn message(body: &[u8]) -> &[u8] {
     let head = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12";
     let rest = body.strip_prefix(head).expect("a config map").strip_suffix(b"\x1a\0\x22\0").expect("an end");
@@ -39,8 +39,8 @@ fn message(body: &[u8]) -> &[u8] {
     &rest[digits..]
 }
 
-/// Returns the next frame of the watch, without the length prefix. `rest` contains the received bytes that follow the
-/// previous frame.
+/// Returns the watch's next frame without its length prefix.
+/// `rest` contains the received bytes after the previous frame.
 async fn next_frame(watch: &mut Incoming, rest: &mut Vec<u8>) -> Vec<u8> {
     loop {
         if let Some((length, frame)) = rest.split_first_chunk::<4>() {
@@ -73,7 +73,7 @@ async fn get_list_and_watch_use_the_same_message() {
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x05ADDED"), "{frame:?}");
     assert!(frame.ends_with(&one), "it contains the body of the GET");
-    // A DELETED event contains the last state of the object, with the resourceVersion of the deletion.
+    // A DELETED event contains the object's last state, with the resourceVersion of the deletion.
     delete(&server, &path).await;
     let frame = next_frame(&mut watch, &mut rest).await;
     assert!(frame.starts_with(b"\x0a\x07DELETED") && !frame.ends_with(&one), "{frame:?}");
@@ -136,7 +136,7 @@ async fn partial_metadata_has_protobuf_but_tables_do_not() {
 #[tokio::test]
 async fn long_list_begins_with_its_exact_length() {
     let server = server().await;
-    // The list is so large that its body consists of several segments.
+    // The list's body is large enough for several segments.
     for number in 0..9 {
         let object = json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "x".repeat(100_000)}});
         assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);

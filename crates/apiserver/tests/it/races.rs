@@ -1,5 +1,5 @@
-//! Tests that concurrent writes do not violate invariants about several objects. The invariants are about allocations,
-//! quotas, namespaces and CustomResourceDefinitions.
+//! Tests that concurrent writes do not violate invariants across several objects,
+//! such as allocations, quotas, namespaces and CustomResourceDefinitions.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -125,8 +125,8 @@ async fn quota_is_exact_under_concurrent_creates() {
     assert_eq!(call(&server, Method::POST, quotas, quota).await.code, 201);
     let status = json!({"status": {"hard": hard, "used": {"count/configmaps": "0"}}});
     assert_eq!(call(&server, Method::PATCH, &format!("{quotas}/q/status"), status).await.code, 200);
-    // Two requests try to create each object. Therefore, many requests fail with a conflict although they would not
-    // exceed the quota.
+    // Two requests try to create each object, so many requests fail
+    // with a conflict although they would not exceed the quota.
     let make = |number| post(server.clone(), CONFIG_MAPS, json!({"metadata": {"name": format!("m{}", number / 2)}}));
     let answers = concurrently(40, make).await;
     assert_eq!(created(&answers), 7);
@@ -184,8 +184,8 @@ async fn requests_begun_under_a_deleted_definition_get_404() {
             body.len()
         );
         socket.write_all(head.as_bytes()).await.expect("a head");
-        // After the server has found the kind for the request, it sends 100 Continue. The test waits for 100 Continue,
-        // and then deletes the CustomResourceDefinition.
+        // The server sends 100 Continue after it has found the request's
+        // kind. Only then, the test deletes the CustomResourceDefinition.
         let mut response = [0; 25];
         socket.read_exact(&mut response).await.expect("an answer");
         assert_eq!(&response, b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Tests of the server's Rust API. The tests check faults, garbage collection, tokens, manifests, seeds and shutdown.
+//! Tests of the server's Rust API: faults, garbage collection, tokens, manifests, seeds and shutdown.
 
 use std::time::Duration;
 
@@ -333,7 +333,7 @@ async fn watching_unwatchable_resources_is_rejected() {
     assert_eq!(delete(&server, "/api/v1/watch/namespaces/default/pods/a").await.code, 405);
 }
 
-/// The server converts the annotation to a number in the same way as kube-apiserver.
+/// The server converts the annotation to a number like kube-apiserver.
 #[tokio::test]
 async fn daemon_set_template_generation_is_counted_as_in_go() {
     const ANNOTATION: &str = "deprecated.daemonset.template.generation";
@@ -359,8 +359,8 @@ async fn daemon_set_template_generation_is_counted_as_in_go() {
         let refused = made("refused", sent).await;
         assert_eq!((refused.code, &refused.body["message"]), (400, &json!(why)));
     }
-    // For most bodies, the server converts the annotation when it decodes the body. The result of a strategic patch or an apply
-    // request is converted after it has been computed.
+    // The annotation is usually converted when the body is decoded. The result
+    // of a strategic patch or an apply request is converted afterwards.
     let why = "strconv.ParseInt: parsing \"x\": invalid syntax";
     let whole = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": generation("x")}).to_string();
     let added = json!([{"op": "add", "path": format!("/metadata/annotations/{ANNOTATION}"), "value": "x"}]).to_string();

@@ -1,4 +1,4 @@
-//! Tests of Services. The tests check the ports, addresses and policies of a Service after creates and updates.
+//! Tests of a Service's ports, addresses and policies after creates and updates.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -12,7 +12,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Creates a Service with this spec. If the spec contains no ports, the function adds one port.
+/// Creates a Service with this spec. A port is added if there is none.
 async fn create(server: &ApiServer, name: &str, mut spec: Json) -> Json {
     spec.set_default("ports", json!([{"port": 80}]));
     let made = call(server, Method::POST, SERVICES, json!({"metadata": {"name": name}, "spec": spec})).await;
@@ -46,8 +46,8 @@ async fn node_ports_follow_the_port_name_on_update() {
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81}]);
     let mut service = create(&server, "a", json!({"type": "NodePort", "ports": ports})).await;
     let before = node_ports(&service);
-    // The first update changes the order and the numbers of the ports, but not their names. The second update sets the
-    // node port of a port to a number that another port had before.
+    // The first update changes the order and the numbers of the ports, but not their
+    // names. The second update gives a port the former node port of another port.
     service["spec"]["ports"] = json!([{"name": "b", "port": 91}, {"name": "a", "port": 90}]);
     let after = put(&server, &service).await.body;
     assert_eq!(node_ports(&after), [before[1].clone(), before[0].clone()]);
@@ -124,7 +124,7 @@ async fn local_load_balancers_keep_their_health_check_port() {
     let port = service.integer("/spec/healthCheckNodePort").expect("a port");
     assert!((30000..=32767).contains(&port) && !node_ports(&service).contains(&port.into()), "{port}");
 
-    // No other Service can use the health check port of this Service.
+    // No other Service can use this Service's health check port.
     let mut taken = local.clone();
     taken.set("healthCheckNodePort", port);
     taken.set("ports", json!([{"port": 80}]));
@@ -133,8 +133,7 @@ async fn local_load_balancers_keep_their_health_check_port() {
     assert_eq!(refused.code, 500);
     assert!(refused.body.text("/message").contains(&why), "{:?}", refused.body);
 
-    // If an update omits the health check port, the Service keeps the port. If an update changes the health check port,
-    // the server rejects the update.
+    // An update that omits the health check port keeps it. An update that changes it is rejected.
     let mut same = service.clone();
     same["spec"].unset("healthCheckNodePort");
     assert_eq!(put(&server, &same).await.body.integer("/spec/healthCheckNodePort"), Some(port));
@@ -166,7 +165,7 @@ async fn ip_families_and_addresses_must_match_an_ipv4_cluster() {
             json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6", "IPv4"]}),
             vec!["spec.ipFamilyPolicy", "spec.ipFamilies[0]"],
         ),
-        // If the families or the addresses are invalid, the response contains no other errors.
+        // Errors in the families or the addresses suppress all other errors.
         (json!({"ipFamilyPolicy": "RequireDualStack", "sessionAffinity": "x"}), vec!["spec.ipFamilyPolicy"]),
         (json!({"clusterIP": "1.2.3.4", "ports": []}), vec!["spec.clusterIPs"]),
         (json!({"clusterIP": "10.0.0.0"}), vec!["spec.clusterIPs"]),
@@ -180,7 +179,7 @@ async fn ip_families_and_addresses_must_match_an_ipv4_cluster() {
         let causes = answer.body.list("/details/causes").map(|cause| cause.text("/field"));
         assert_eq!((answer.code, causes.collect()), (422, fields), "{spec}: {:?}", answer.body);
     }
-    // A headless Service that has no selector may have any IP family.
+    // A headless Service without a selector may have any IP family.
     for (spec, families, policy) in [
         (json!({}), json!(["IPv4", "IPv6"]), "RequireDualStack"),
         (json!({"ipFamilies": ["IPv6"]}), json!(["IPv6", "IPv4"]), "RequireDualStack"),
@@ -220,8 +219,7 @@ async fn external_name_service_may_repeat_a_node_port() {
     let external = json!({"type": "ExternalName", "externalName": "a.example", "ports": ports});
     let repeated = create(&server, "b", external).await;
     assert_eq!(node_ports(&repeated), [31000]);
-    // An ExternalName Service does not own a port. Therefore, deleting the ExternalName Service does not free the port that the other
-    // Service owns.
+    // An ExternalName Service does not own its ports, so deleting it does not free the other Service's port.
     assert_eq!(call(&server, Method::DELETE, &format!("{SERVICES}/b"), Json::Null).await.code, 200);
     let service = json!({"metadata": {"name": "c"}, "spec": {"type": "NodePort", "ports": ports}});
     assert_eq!(call(&server, Method::POST, SERVICES, service).await.code, 422);

@@ -1,5 +1,5 @@
-//! Contains a small HTTP client for tests. Unlike a client library, the client does not keep state that could affect
-//! the tests. The client opens a new connection for each request.
+//! A small HTTP client for tests. Unlike a client library, it keeps no state
+//! that could affect tests, and opens a new connection for each request.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The timeout of tests. A test fails if an operation takes longer than this duration.
+/// The timeout for operations in tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the time of a CPU clock.
@@ -28,12 +28,12 @@ pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).expect("less than a second"))
 }
 
-/// Returns the CPU time of all threads of this process except the current thread.
+/// Returns the CPU time of all threads of this process except the current one.
 pub(crate) fn cpu_time_of_other_threads() -> Duration {
     cpu_time(ClockId::ProcessCPUTime).saturating_sub(cpu_time(ClockId::ThreadCPUTime))
 }
 
-/// A response whose body has been read completely.
+/// A response whose body has been read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -41,7 +41,7 @@ pub(crate) struct Answer {
     pub(crate) body: Json,
 }
 
-/// Sends a request and returns the response. The caller reads the body.
+/// Sends a request and returns the response, whose body the caller must read.
 pub(crate) async fn send(
     server: &ApiServer,
     method: Method,
@@ -69,7 +69,7 @@ pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: J
     read(response).await
 }
 
-/// Establishes TLS on a connection. The certificate authority `ca` must have signed the server's certificate.
+/// Establishes TLS on a connection. `ca` is the certificate authority of the server's certificate.
 pub(crate) async fn over_tls(ca: &[u8], socket: TcpStream) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca).expect("PEM")).expect("a certificate");
@@ -129,7 +129,7 @@ pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Json) -> u6
     version(&answer.body)
 }
 
-/// Returns the resourceVersion of an object.
+/// Returns an object's resourceVersion.
 pub(crate) fn version(object: &Json) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
@@ -146,7 +146,7 @@ pub(crate) enum Next {
     Event(Json),
     /// The stream ended normally.
     End,
-    /// The stream of the watch ended with an error.
+    /// The stream ended with an error.
     Broken,
 }
 
@@ -155,7 +155,7 @@ impl Watch {
         Self::start_as(server, "", query).await
     }
 
-    /// Starts a watch like [`Self::start`], but with this `User-Agent`.
+    /// Like [`Self::start`], but with this `User-Agent`.
     pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;

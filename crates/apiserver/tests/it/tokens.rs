@@ -1,5 +1,4 @@
-//! Tests of service account tokens. The tests check claims, audiences, expiry, and the objects to which tokens are
-//! bound.
+//! Tests of service account tokens: claims, audiences, expiry, and the objects to which tokens are bound.
 
 use std::time::Duration;
 
@@ -33,15 +32,14 @@ async fn token(server: &ApiServer, spec: Json) -> String {
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// Sends a token review for these audiences and returns the status of the review.
+/// Sends a token review for these audiences, and returns the review's status.
 async fn review(server: &ApiServer, token: &str, audiences: &[&str]) -> Json {
     let body = json!({"spec": {"token": token, "audiences": audiences}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     send_as(server, "root", Method::POST, reviews, &[], body).await.body["status"].clone()
 }
 
-/// Returns whether the server accepts a token. Asserts that a token review and a request with the token have the same
-/// result.
+/// Returns `true` if the server accepts a token. Asserts that a token review and a request with the token agree.
 async fn is_valid(server: &ApiServer, token: &str) -> bool {
     let reviewed = review(server, token, &[]).await;
     let answer = who_am_i(server, token, &[]).await;
@@ -83,7 +81,7 @@ async fn token_is_valid_only_for_its_audiences() {
     let own = token(&server, json!({})).await;
     assert!(is_valid(&server, &own).await);
     assert_eq!(review(&server, &own, &["vault"]).await["authenticated"], Json::Null);
-    // The audience of each token in the token file is the server.
+    // The server is the audience of the tokens in the token file.
     assert_eq!(review(&server, "weak", &[OWN]).await["user"]["username"], "bob");
     assert_eq!(review(&server, "weak", &["vault"]).await["error"], "invalid bearer token");
 }
@@ -93,7 +91,7 @@ async fn token_expires_with_a_minute_of_clock_skew() {
     let server = server().await;
     account(&server).await;
     let token = token(&server, json!({"expirationSeconds": 600})).await;
-    // A token stays valid for one minute after its expiry, because clocks may differ.
+    // A token stays valid for one minute after it expires, because clocks may differ.
     server.set_clock_ahead(Duration::from_secs(630));
     assert!(is_valid(&server, &token).await);
     server.set_clock_ahead(Duration::from_secs(662));
@@ -212,7 +210,7 @@ async fn seeded_tokens_are_reproducible_and_snapshots_keep_the_key() {
     let seeded = |seed| server_with(ApiServerConfig { seed, start_time, ..ApiServerConfig::default() });
     let made = async |seed| {
         let server = seeded(seed).await;
-        // The requests are sent in process, because a paused clock does not wait for sockets.
+        // Send the requests in process, because a paused clock does not wait for sockets.
         let post = async |path: &str, body: Json| {
             let request = Request::post(path).header("content-type", "application/json");
             let request = request.body(Full::new(Bytes::from(body.to_string()))).expect("a request");

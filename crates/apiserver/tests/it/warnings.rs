@@ -1,4 +1,4 @@
-//! Tests that the server warns about objects that have no effect, and does not warn about other objects.
+//! Tests that the server warns about objects that have no effect, and only about these objects.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,12 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-// Features that have no effect in the server, with their names on the conformance page.
+// Features without effect, with their names in `docs/CONFORMANCE.md`.
 const BUILT_IN_VERSIONS: &str = "a CustomResourceDefinition's version that is built in";
 const FLOW_CONTROL: &str = "FlowSchema, PriorityLevelConfiguration";
 const IMPERSONATION: &str = "the verbs of a Role or ClusterRole that begin with impersonate: or impersonate-on:";
 
-/// Creates an object. Returns the features that the warnings in the response mention. The result contains the names that the conformance
-/// page uses for these features.
+/// Creates an object. Returns the features in the response's warnings, with their names in `docs/CONFORMANCE.md`.
 async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static str> {
     let made = call(server, Method::POST, path, object).await;
     assert!(matches!(made.code, 200 | 201), "{path}: {:?}", made.body);
@@ -33,8 +32,7 @@ async fn warned(server: &ApiServer, path: &str, object: Json) -> Vec<&'static st
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Returns a CustomResourceDefinition for gadgets. The CustomResourceDefinition has a conversion webhook and a CEL rule
-/// for `spec`.
+/// Returns a CustomResourceDefinition for gadgets with a conversion webhook and a CEL rule for `spec`.
 fn definition(group: &str, versions: &[&str]) -> Json {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": "self.n > 3"}]});
     let schema = json!({"type": "object", "properties": {"spec": spec, "other": {"type": "string"}}});

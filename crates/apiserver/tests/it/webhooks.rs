@@ -1,5 +1,5 @@
-//! Tests of admission webhooks and conversion webhooks. `crates/conformance` replays the recorded cases. The tests in this file cover
-//! subjects that the recorded cases cannot cover: Services, clocks, cancelled requests and concurrent writes.
+//! Tests of admission webhooks and conversion webhooks, in addition to the recorded cases in
+//! `crates/conformance`. They cover Services, clocks, cancelled requests and concurrent writes.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,10 +24,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::{self, CONFIG_MAPS, PATIENCE};
 
-/// Computes the member `response` of a review from its member `request`. A response without a uid gets the uid of the request.
+/// Computes a review's `response` from its `request`. A response without a uid gets the request's uid.
 type Respond = Arc<dyn Fn(&Json) -> Json + Send + Sync>;
 
-/// A webhook on a free port. Dropping it closes the port.
+/// A webhook on a free port. Dropping the `Webhook` closes the port.
 struct Webhook {
     address: SocketAddr,
     ca_bundle: String,
@@ -36,12 +36,12 @@ struct Webhook {
 }
 
 impl Webhook {
-    /// Starts a webhook whose certificate is valid for these names.
+    /// Starts a webhook with a certificate for these names.
     async fn start(names: &[&str], respond: impl Fn(&Json) -> Json + Send + Sync + 'static) -> Self {
         Self::start_with_gate(names, Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)), respond).await
     }
 
-    /// Starts a webhook that takes a permit of `gate` before each response.
+    /// Starts a webhook that takes a permit from `gate` before each response.
     async fn start_with_gate(
         names: &[&str],
         gate: Arc<Semaphore>,
@@ -159,7 +159,7 @@ async fn service_without_an_address_is_not_called() {
 #[tokio::test(start_paused = true)]
 async fn paused_clock_waits_for_webhooks() {
     let webhook = Webhook::start(&["127.0.0.1"], |_| {
-        // The clock of the runtime is paused, but the webhook takes real time.
+        // The runtime's clock is paused, but the webhook takes real time.
         std::thread::sleep(Duration::from_millis(50));
         json!({"allowed": true})
     })
@@ -194,7 +194,7 @@ async fn post_in_process(service: &pintle_apiserver::InProcess, path: &str, obje
     service.clone().call(request).await.expect("an answer").status().as_u16()
 }
 
-/// Another client changes the object while the webhook works. The server must call the webhook again with the new object.
+/// Another client changes the object during the webhook call. The server must call the webhook again with the new object.
 #[tokio::test]
 async fn concurrent_change_is_reviewed_again() {
     let gate = Arc::new(Semaphore::new(0));
@@ -220,8 +220,7 @@ async fn concurrent_change_is_reviewed_again() {
     assert_eq!((&stored["data"]["wanted"], &stored["metadata"]["labels"]["other"]), (&json!("1"), &json!("1")));
 }
 
-/// The uid is the same in both reviews of a create and in the stored object, although the server computes the object again after each
-/// answer.
+/// A create's reviews and its stored object have the same uid, although the server computes the object again after each answer.
 #[tokio::test]
 async fn object_has_one_uid_in_all_reviews() {
     let add = json!([{"op": "add", "path": "/data/by", "value": "webhook"}]);
@@ -243,7 +242,7 @@ async fn object_has_one_uid_in_all_reviews() {
 
 #[tokio::test]
 async fn webhook_that_accepts_no_connection_fails_within_its_timeout() {
-    // The listener never accepts, so the TLS handshake never ends.
+    // The listener never accepts a connection, so the TLS handshake never ends.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let url = format!("https://{}/", listener.local_addr().expect("an address"));
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
@@ -306,7 +305,7 @@ async fn webhook_receives_only_valid_reviews() {
     assert_eq!((denied.code, webhook.requests().len()), (400, 1), "{:?}", denied.body);
 }
 
-/// Creates a definition whose version v1 has `spec.size` and whose version v2 has `spec.count`. A webhook converts them.
+/// Creates a definition with a conversion webhook. The version v1 has `spec.size`, and v2 has `spec.count`.
 async fn define_widgets(server: &ApiServer, webhook: &Webhook) {
     let version = |name: &str, field: &str, storage: bool| {
         let spec = json!({"type": "object", "properties": {field: {"type": "integer"}}});
@@ -340,7 +339,7 @@ fn widgets(version: &str) -> String {
     format!("/apis/example.com/{version}/namespaces/default/widgets")
 }
 
-/// Renames `spec.size` and `spec.count`.
+/// Renames `spec.size` to `spec.count`, or vice versa.
 fn renamed(request: &Json) -> Json {
     let to = request.text("/desiredAPIVersion");
     let [old, new] = if to.ends_with("/v2") { ["size", "count"] } else { ["count", "size"] };
@@ -396,8 +395,8 @@ async fn status_write_keeps_the_spec_of_a_moved_version() {
     }
 }
 
-/// If the conversion of an object fails, the server must not evaluate a policy for the object, because fields of the object would be
-/// missing. Therefore, the deletion fails.
+/// If an object's conversion fails, policies must not be evaluated, because
+/// fields of the object would be missing. Therefore, the deletion fails.
 #[tokio::test]
 async fn failed_conversion_prevents_the_deletion() {
     let webhook =

@@ -1,4 +1,4 @@
-//! Tests of watches over WebSockets. The tests check the handshake, events in text messages, and the end of a watch.
+//! Tests of watches over WebSockets: the handshake, events in text messages, and the end of a watch.
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
@@ -187,7 +187,7 @@ async fn pings_are_answered_and_data_is_ignored() {
 async fn large_or_unmasked_messages_cut_the_connection() {
     let server = server().await;
     let mut large = watch(&server, "").await;
-    // Sending may fail, because the server can close the connection while the client is still sending.
+    // Sending may fail, because the server can close the connection at the same time.
     let _ = large.send(Message::binary(vec![0; 1 << 20])).await;
     assert!(end(&mut large).await.is_none());
     let mut unmasked = watch(&server, "").await;
@@ -262,7 +262,7 @@ async fn connect(server: &ApiServer) -> TcpStream {
     TcpStream::connect(address).await.expect("the server listens")
 }
 
-/// Opens a WebSocket with an `Origin` header. Browsers and fabric8 send this header.
+/// Opens a WebSocket with an `Origin` header, like browsers and fabric8.
 async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(socket: S, path: &str) -> Result<WebSocketStream<S>, Error> {
     let mut request = format!("ws://localhost{path}").into_client_request()?;
     request.headers_mut().insert("origin", HeaderValue::from_static("http://localhost"));
@@ -273,7 +273,7 @@ async fn watch(server: &ApiServer, query: &str) -> WebSocketStream<TcpStream> {
     upgrade(connect(server).await, &format!("{CONFIG_MAPS}?watch=1&{query}")).await.expect("a watch")
 }
 
-/// Returns the next message. Returns `None` if the connection breaks before the message is complete.
+/// Returns the next message, or `None` if the connection breaks before the message is complete.
 async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let next = tokio::time::timeout(PATIENCE, watch.next()).await.expect("a message in time")?;
     match next {
@@ -285,7 +285,7 @@ async fn message<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<
     }
 }
 
-/// Reads the WebSocket until the watch ends, and returns the close frame. Returns `None` if the watch ends without a close frame.
+/// Reads until the watch ends, and returns the close frame, if any.
 async fn end<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStream<S>) -> Option<Message> {
     let last = message(watch).await;
     assert!(matches!(last, None | Some(Message::Close(_))), "{last:?}");
@@ -310,8 +310,7 @@ async fn event_line<S: AsyncRead + AsyncWrite + Unpin>(watch: &mut WebSocketStre
     format!("{} {name} {}", event["type"].as_str().unwrap_or("?"), version(&event["object"]))
 }
 
-/// Sends a raw watch request for ConfigMaps, followed by the bytes in `after`. Returns the head of the response, and
-/// the bytes after the head.
+/// Sends a raw watch request for ConfigMaps, followed by `after`. Returns the response's head and the bytes after it.
 async fn raw(server: &ApiServer, http: &str, headers: &str, after: &[u8]) -> (String, Vec<u8>) {
     let mut socket = connect(server).await;
     let request = format!("GET {CONFIG_MAPS}?watch=1&timeoutSeconds=-1 HTTP/{http}\r\n{headers}\r\n");

@@ -1,7 +1,6 @@
-//! Tests that the time for processing bodies with many items is proportional to the number of items.
+//! Tests that bodies with many items are processed in linear time.
 //!
-//! The tests end long before the timeout. For these bodies, an algorithm with quadratic time in the number of items would take
-//! many minutes.
+//! The tests end long before the timeout. An algorithm with quadratic time would take many minutes for these bodies.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -16,7 +15,7 @@ async fn server() -> ApiServer {
     ApiServer::start(ApiServerConfig::default()).await.expect("a server")
 }
 
-/// Sends a request. Fails if the response does not arrive before `PATIENCE` has elapsed.
+/// Sends a request. Fails after `PATIENCE`.
 async fn send_in_time(server: &ApiServer, method: Method, path: &str, media: &str, body: &Json) -> Answer {
     let text = body.to_string();
     let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
@@ -31,7 +30,7 @@ fn each(count: usize, make: impl Fn(usize) -> Json) -> Json {
     (0..count).map(make).collect()
 }
 
-/// Returns a list of finalizers. The names of the finalizers contain the given numbers.
+/// Returns a list of finalizers with these numbers in their names.
 fn finalizers(numbers: std::ops::Range<usize>) -> Json {
     numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
 }
@@ -145,8 +144,8 @@ async fn long_json_patches_take_linear_work() {
 #[tokio::test]
 async fn warnings_for_unknown_fields_are_truncated() {
     let server = server().await;
-    // If the total length of all warnings exceeds 4096 characters, each warning is truncated to 256 characters. After the truncation, the
-    // server sends as many warnings as the limit allows.
+    // If all warnings together exceed 4096 characters, each warning is first truncated
+    // to 256 characters. The response then contains as many warnings as fit.
     let mut object: pintle_json::Map = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
     object.insert("metadata", json!({"name": "d"}));
     let made = post(&server, CONFIG_MAPS, &object.into()).await;
@@ -236,7 +235,7 @@ async fn validation_of_schema_branches_stops_at_the_step_limit() {
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
     assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
-    // Without the limit on steps, the validation would take 200 million steps.
+    // Without the limit, the validation would take 200 million steps.
     let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
     assert_eq!(refused.code, 422);
     let message = refused.body["message"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests of YAML bodies. Some bodies are expensive to parse, some are deeply nested, and some contain strings that need quotes.
+//! Tests of YAML bodies that are expensive to parse, deeply nested, or contain strings that need quotes.
 
 use http::Method;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
@@ -8,7 +8,7 @@ use crate::support::*;
 
 const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Returns YAML texts of a few hundred kilobytes. Simple parsers take a long time to parse these YAML texts.
+/// Returns YAML texts of a few hundred kilobytes that take simple parsers a long time.
 fn bombs() -> Vec<(&'static str, String)> {
     let laughs: String =
         (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
@@ -33,7 +33,7 @@ fn bombs() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// This test needs no time limit. For these texts, a parser that does not work in linear time would need hours.
+/// No timeout is needed. A parser without linear time would need hours for these texts.
 #[tokio::test]
 async fn yaml_bombs_are_rejected_in_linear_time() {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");

@@ -1,5 +1,4 @@
-//! Requests whose responses are expensive to create. Each request returns an object of maximum size, or an object that
-//! is not served in its stored form.
+//! Requests with expensive responses: objects of maximum size, and objects that are not served in their stored form.
 
 use std::sync::Arc;
 
@@ -19,19 +18,17 @@ const PROTOBUF_STREAM: &[(&str, &str)] = &[("accept", "application/vnd.kubernete
 const TABLE: &[(&str, &str)] = &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
 const GZIP: &[(&str, &str)] = &[("accept-encoding", "gzip")];
 
-/// A request with an expensive response. Before the request, the test sends writes that create the objects in the response.
+/// A request with an expensive response, and the writes that create the objects in the response.
 #[derive(Clone)]
 pub(crate) struct HeavyAnswer {
     pub(crate) name: &'static str,
     before: Vec<(Method, String, Json)>,
     path: String,
     headers: &'static [(&'static str, &'static str)],
-    /// The path of a collection. If the request is a watch, the test changes an object in this collection while it reads the watch. Set
-    /// only for watches.
+    /// The path of the collection in which a test changes an object while it reads a watch. `None` unless the request is a watch.
     changed: Option<&'static str>,
 }
 
-/// Returns all cases.
 pub(crate) fn answers() -> Vec<HeavyAnswer> {
     let post = |path: &str, object: Json| vec![(Method::POST, path.to_owned(), object)];
     let map = || post(CONFIG_MAPS, config_map(json!({"data": members(40_000, "k", &"v".into())})));
@@ -81,7 +78,7 @@ pub(crate) fn answers() -> Vec<HeavyAnswer> {
 }
 
 impl HeavyAnswer {
-    /// Starts a server that contains the prepared objects.
+    /// Starts a server with the prepared objects.
     pub(crate) async fn serve(&self) -> Arc<ApiServer> {
         let server = Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"));
         for (method, path, object) in &self.before {
@@ -92,11 +89,11 @@ impl HeavyAnswer {
         server
     }
 
-    /// Reads the response. If the request is a watch, reads the initial events and one change.
+    /// Reads the response. For a watch, reads the initial events and one change.
     pub(crate) async fn read(self, server: Arc<ApiServer>) {
         let (head, mut body) = send(&server, Method::GET, &self.path, self.headers, "").await.into_parts();
         assert_eq!(head.status, 200, "{}", self.name);
-        // The response is not parsed, because parsing would also block this thread.
+        // Do not parse the response, because parsing would also block this thread.
         let Some(path) = self.changed else {
             body.collect().await.expect("a whole body");
             return;
