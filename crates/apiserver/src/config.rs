@@ -1,3 +1,5 @@
+//! The server's configuration.
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

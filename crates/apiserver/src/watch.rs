@@ -1,8 +1,8 @@
 //! Watches. A watch reads changes from the store's log and sends frames to one client.
 //!
 //! A [`Watcher`] reads the changes of its resource from a log that all watchers share. A write
-//! notifies four groups of watchers: those of the object, the namespace, the old and new field values,
-//! and the whole resource. The cost of a write does not depend on the number of other watchers.
+//! notifies the watchers of the object, of its namespace, of its old and new field values, and
+//! of the whole resource. The cost of a write does not depend on the number of other watchers.
 //!
 //! [`WatchEvent`] computes a watcher's event for a change, without side effects. A watcher has no
 //! queue, and encodes a frame only when it can be sent. If a watcher lags too far behind, the

@@ -1,5 +1,5 @@
-//! Closes the connections of clients that are too slow. The time limits are the same as in kube-apiserver. kube-apiserver has no limit for
-//! some phases of a request. For such a phase, this server uses the limit of another phase.
+//! Closes connections of slow clients, with the same timeouts as kube-apiserver. Where kube-apiserver
+//! has no timeout for a phase of a request, this server uses the timeout of another phase.
 
 use std::io;
 use std::pin::Pin;
@@ -17,21 +17,19 @@ use tokio::time::Instant;
 use super::header_blocks::HeaderBlocks;
 use super::heads::{HeadBudgetExceeded, Heads, RequestHead};
 
-/// The time limit for receiving the head of a request, measured from the first byte of the head. For the first request on a connection, the
-/// time is measured from when the connection is accepted.
+/// The timeout for receiving a request head, measured from its first byte. For a
+/// connection's first request, it is measured from when the connection is accepted.
 const HEAD: Duration = Duration::from_secs(32);
-/// The time limit for a connection without open requests.
+/// The timeout for a connection without open requests.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long the server may still send the response after the deadline of a request. The server needs this time to send the error about the
-/// timeout.
+/// The time after a request's deadline in which the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// Records when a client sends bytes and when responses end on one connection. This record determines when the server closes the
-/// connection.
+/// The activity on one connection: when the client sends bytes and when responses end. It determines when the server closes the connection.
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
-    /// A notification that wakes [`overdue`](Self::overdue) if the deadline moves to an earlier time.
+    /// Wakes [`overdue`](Self::overdue) when the deadline moves to an earlier time.
     earlier_deadline: Notify,
     /// The memory of received bytes that do not belong to an open request yet.
     head: Mutex<RequestHead>,
@@ -41,19 +39,18 @@ pub struct Activity {
 #[derive(Clone, Copy, Debug)]
 struct ConnectionState {
     http2: bool,
-    /// The number of requests whose responses are not complete yet.
+    /// The number of requests with incomplete responses.
     open: usize,
-    /// The deadline of the current response.
     answer_by: Option<Instant>,
-    /// The time at which the last response was completed. The time is `None` before the first request.
+    /// The time at which the last response was completed. `None` before the first request.
     idle_since: Option<Instant>,
     /// The time at which the first byte of the next request head arrived.
     head_started: Option<Instant>,
-    /// The time at which the incomplete HTTP/2 header block began. The time is `None` if all header blocks are complete. Other streams can
-    /// have open requests at the same time.
+    /// The time at which the incomplete HTTP/2 header block began. `None` if all header
+    /// blocks are complete. Other streams can have open requests at the same time.
     block: Option<Instant>,
     connected: Instant,
-    /// The time at which [`Activity::overdue`] wakes up next. A request that moves the deadline to a later time does not wake `overdue`.
+    /// The time at which [`Activity::overdue`] next wakes up. A request that moves the deadline to a later time does not wake `overdue`.
     next_check: Option<Instant>,
 }
 
@@ -70,11 +67,11 @@ impl ConnectionState {
         self.next_check
     }
 
-    /// Returns the deadline of the connection, without the limit for an incomplete header block.
+    /// Returns the connection's deadline, ignoring incomplete header blocks.
     fn deadline_without_block(&self) -> Option<Instant> {
         if self.open > 0 {
-            // An HTTP/2 connection stays open even if a response misses its deadline. Otherwise, a client that does not read one of its
-            // streams would lose all streams of the connection.
+            // An HTTP/2 connection stays open even if a response misses its deadline. Otherwise,
+            // a client that does not read one stream would lose all streams of the connection.
             return self.answer_by.filter(|_| !self.http2).map(|by| by + ANSWER_GRACE);
         }
         Some(match (self.idle_since, self.head_started) {
@@ -86,7 +83,7 @@ impl ConnectionState {
 }
 
 impl Activity {
-    /// Creates the record of a new connection. The heads of its requests count towards `heads`.
+    /// Creates the record of a new connection, whose request heads count towards `heads`.
     pub fn new(heads: Heads) -> Arc<Self> {
         let connected = Instant::now();
         let state = ConnectionState {
@@ -107,8 +104,8 @@ impl Activity {
         })
     }
 
-    /// Marks a request as open until the returned guard is dropped. The memory of the request's head counts towards the budget for
-    /// request heads as long as the guard exists.
+    /// Marks a request as open until the returned guard is dropped. The
+    /// request's head counts towards the budget for request heads until then.
     pub fn open<B>(self: &Arc<Self>, request: &Request<B>) -> Result<OpenRequest, HeadBudgetExceeded> {
         let version = request.version();
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = self.heads.begin();
@@ -122,18 +119,18 @@ impl Activity {
         Ok(OpenRequest { activity: self.clone(), _head: head })
     }
 
-    /// Suspends the time limits for request heads until the returned guard is dropped. This method is used after an upgrade to WebSocket.
+    /// Suspends the timeouts for request heads until the returned guard is dropped. Call this method after an upgrade to WebSocket.
     pub fn hold_open(self: &Arc<Self>) -> OpenRequest {
         self.change(|state| state.open += 1);
         OpenRequest { activity: self.clone(), _head: self.heads.begin() }
     }
 
-    /// Sets the deadline for the response to the latest request.
+    /// Sets the response deadline of the latest request.
     pub fn answer_by(&self, deadline: Instant) {
         self.change(|state| state.answer_by = Some(deadline));
     }
 
-    /// Records the arrival of bytes on a connection whose protocol is not HTTP/2.
+    /// Records the arrival of bytes on a connection other than HTTP/2.
     fn received(&self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let state = self.state();
         if state.open > 0 {
@@ -147,7 +144,7 @@ impl Activity {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
 
-    /// Records that a new HTTP/2 header block has begun, or that the current header block has ended.
+    /// Records that an HTTP/2 header block has begun or ended.
     fn block(&self, has_begun: bool) {
         self.change(|state| state.block = has_begun.then(Instant::now));
     }
@@ -189,7 +186,7 @@ impl Activity {
     }
 }
 
-/// A guard for a request whose response is not complete yet.
+/// A guard for a request with an incomplete response.
 #[derive(Debug)]
 pub struct OpenRequest {
     activity: Arc<Activity>,
@@ -206,10 +203,10 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A response body. A request counts as open until its response body is dropped.
+/// A response body. Its request counts as open until the body is dropped.
 ///
-/// For an HTTP/2 stream, the body passes its data to hyper in chunks of limited size. Data that hyper has received stays in memory, even if
-/// the client never reads it. Therefore, hyper buffers only one chunk of a stream that the client does not read.
+/// On HTTP/2, the body passes its data to hyper in small chunks, because data that hyper has received stays
+/// in memory even if the client never reads it. Therefore, hyper buffers only one chunk of an unread stream.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,
@@ -221,13 +218,13 @@ pub struct TrackedBody {
 const PIECE: usize = 64 << 10;
 
 impl TrackedBody {
-    /// Wraps a response body. The request counts as open until this body is dropped.
+    /// Wraps a response body. The request counts as open until the returned body is dropped.
     pub fn new(body: crate::body::ResponseBody, open: OpenRequest, version: Version) -> Self {
         let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
         Self { body, piece, rest: Bytes::new(), _open: open }
     }
 
-    /// Removes the next chunk from the current frame and returns it.
+    /// Removes and returns the next chunk of the current frame.
     fn next_piece(&mut self) -> Frame<Bytes> {
         Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
     }
@@ -257,12 +254,12 @@ impl Body for TrackedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // The full size is returned, because hyper calls this method only before it reads the body.
+        // hyper calls this method only before it reads the body, so return the full size.
         if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 
-/// A socket that reports the received bytes to an [`Activity`].
+/// A socket that reports received bytes to an [`Activity`].
 #[derive(Debug)]
 pub struct ObservedSocket<T> {
     socket: T,
@@ -270,18 +267,17 @@ pub struct ObservedSocket<T> {
     blocks: HeaderBlocks,
     /// The sequence number of the incomplete header block that was last reported to `activity`.
     block: Option<u64>,
-    /// Records the memory of incomplete header blocks.
+    /// The memory of incomplete header blocks.
     block_memory: RequestHead,
 }
 
 impl<T> ObservedSocket<T> {
-    /// Wraps a socket. Received bytes are recorded in `activity`.
+    /// Wraps a socket, whose received bytes are recorded in `activity`.
     pub fn new(socket: T, activity: Arc<Activity>) -> Self {
         let block_memory = activity.heads.begin();
         Self { socket, activity, blocks: HeaderBlocks::default(), block: None, block_memory }
     }
 
-    /// Records received bytes.
     fn observe(&mut self, bytes: &[u8]) -> Result<(), HeadBudgetExceeded> {
         let Some(frames) = self.blocks.read(bytes) else { return self.activity.received(bytes.len()) };
         if self.block != frames.open() {

@@ -1,4 +1,4 @@
-//! Implements the memory budget for request bodies.
+//! The memory budget for request bodies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,24 +8,24 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// The maximum size in bytes of a request body.
+/// The maximum size of a request body, in bytes.
 pub const LARGEST_BODY: usize = 3 << 20;
-/// If a body exceeds the maximum size, the server reads at most this number of bytes from it. If the server read fewer bytes of such a
-/// body, the client might not receive the error response.
+/// The maximum number of bytes to read from a body that exceeds the maximum size.
+/// If the server stopped earlier, the client might not receive the error response.
 const DRAIN_LIMIT: usize = 16 << 20;
 /// The maximum size of a small body, in bytes. Most bodies are small.
 const SMALL: usize = 64 << 10;
-/// The maximum total size in bytes of the large bodies that are processed at the same time. Processing can take
-/// hundreds of times the memory of a body.
+/// The maximum total size of large bodies that are processed at the same
+/// time, in bytes. Processing a body can take hundreds of times its memory.
 const PROCESSING_LIMIT: usize = 4 << 20;
 
-/// The memory budget for incomplete bodies and for bodies that are being processed. Only the bytes that have been received count, even if
-/// the request announces a longer body.
+/// The memory budget for incomplete bodies and for bodies that are being processed.
+/// Only received bytes count, even if the request announces a longer body.
 ///
-/// An upload never waits until the budget has free space. Otherwise, incomplete uploads could wait for each other.
-/// Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among the large bodies, the
-/// oldest body is evicted first, because the client has had the most time to complete the oldest body. Therefore, slow clients do not block
-/// other clients, and many large bodies do not block small bodies.
+/// An upload never waits for free space in the budget, because incomplete uploads could then wait for each
+/// other. Instead, incomplete bodies are evicted. Large bodies are evicted before small bodies. Among
+/// large bodies, the oldest is evicted first, because its client has had the most time to complete it.
+/// Therefore, slow clients do not block other clients, and many large bodies do not block small bodies.
 #[derive(Debug)]
 pub struct BodyBudget {
     state: Mutex<BudgetState>,
@@ -39,33 +39,32 @@ pub enum Unread {
     Broken(String),
     /// The body is longer than [`LARGEST_BODY`].
     TooLarge,
-    /// The body was evicted, or the budget had no space for the body.
+    /// The body was evicted, or it did not fit into the budget.
     OutOfBudget,
 }
 
 #[derive(Debug)]
 struct BudgetState {
     left: usize,
-    /// The number of bytes in `left` that are reserved for small bodies.
+    /// The part of `left` that is reserved for small bodies.
     small_reserve: usize,
-    /// The incomplete bodies, in the order of eviction. Large bodies come before small bodies, and older bodies come
-    /// before newer bodies.
+    /// The incomplete bodies in eviction order: large bodies before small bodies, and older bodies before newer bodies.
     uploads: BTreeMap<EvictionKey, Upload>,
     next: u64,
 }
 
-/// The boolean is true if the body is small. The number is the sequence number of the upload.
+/// Whether the body is small, and the upload's sequence number.
 type EvictionKey = (bool, u64);
 
 #[derive(Debug)]
 struct Upload {
     bytes: Vec<u8>,
-    /// The sender is dropped when the body is evicted. When the sender is dropped, the task that reads the body ends.
+    /// Dropped when the body is evicted, which ends the task that reads the body.
     _evicted: oneshot::Sender<()>,
 }
 
 impl BodyBudget {
-    /// Creates a budget of `bytes`. An additional eighth of `bytes` is reserved for small bodies.
+    /// Creates a budget of `bytes` bytes, plus an eighth of `bytes` that is reserved for small bodies.
     pub fn new(bytes: usize) -> Self {
         let small_reserve = bytes / 8;
         let state =
@@ -73,12 +72,11 @@ impl BodyBudget {
         Self { state: Mutex::new(state), processing: Arc::new(Semaphore::new(PROCESSING_LIMIT)) }
     }
 
-    /// Reads a body to its end. The body counts towards the budget until its last clone is dropped.
+    /// Reads a body to its end. The body counts towards the budget until the last clone of the returned bytes is dropped.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the body no longer counts towards the budget. The bytes that were already read are
-    /// lost.
+    /// If the future is dropped, the bytes read so far are lost, and the body no longer counts towards the budget.
     pub async fn read<B>(self: &Arc<Self>, mut body: B) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -114,8 +112,8 @@ impl BodyBudget {
         }
     }
 
-    /// Waits for a permit to process a body. The permit is released when the last clone of the returned body is
-    /// dropped. Small bodies do not wait. For large bodies, permits are granted in the order in which this method was called.
+    /// Waits for a permit to process a body. The permit is released when the last clone of the returned
+    /// bytes is dropped. Small bodies do not wait. Large bodies receive permits in the order of the calls.
     pub async fn turn(&self, bytes: Bytes) -> Bytes {
         if bytes.len() <= SMALL {
             return bytes;
@@ -141,7 +139,7 @@ impl BodyBudget {
 }
 
 impl BudgetState {
-    /// Adds data to an upload and returns the new key of the upload. Returns `None` if the upload is evicted.
+    /// Adds data to an upload and returns its new key. Returns `None` if the upload is evicted.
     fn add(&mut self, key: EvictionKey, data: &[u8]) -> Option<EvictionKey> {
         let mut upload = self.uploads.remove(&key)?;
         let is_small = upload.bytes.len() + data.len() <= SMALL;
@@ -162,8 +160,7 @@ impl BudgetState {
     }
 }
 
-/// A guard for a body that is still incomplete. When the guard is dropped, the body no longer counts towards the
-/// budget.
+/// A guard for an incomplete body. Dropping the guard releases the body's part of the budget.
 struct UploadGuard {
     budget: Arc<BodyBudget>,
     key: EvictionKey,
@@ -171,7 +168,7 @@ struct UploadGuard {
 }
 
 impl UploadGuard {
-    /// Adds data to the upload. If the upload has been evicted, this method returns false.
+    /// Adds data to the upload. Returns `false` if the upload has been evicted.
     fn add(&mut self, data: &[u8]) -> bool {
         let key = self.budget.lock().add(self.key, data);
         self.key = key.unwrap_or(self.key);
@@ -193,7 +190,7 @@ impl Drop for UploadGuard {
     }
 }
 
-/// A complete body. A complete body counts towards the budget until it is dropped.
+/// A complete body, which counts towards the budget until it is dropped.
 struct CompleteBody {
     bytes: Vec<u8>,
     budget: Arc<BodyBudget>,
@@ -211,7 +208,7 @@ impl AsRef<[u8]> for CompleteBody {
     }
 }
 
-/// A body and the permit to process it.
+/// A body with its processing permit.
 struct BodyInProcess {
     bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
@@ -236,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// In the tests, an incomplete upload and the task that reads it.
+    /// An incomplete upload and the task that reads it.
     struct Sent {
         parts: mpsc::UnboundedSender<Bytes>,
         read: JoinHandle<Result<Bytes, Unread>>,
@@ -256,7 +253,7 @@ mod tests {
             sent
         }
 
-        /// Sends data of this length, and yields so that the reader can run.
+        /// Sends `bytes` bytes, and yields so that the reader can run.
         async fn send(&self, bytes: usize) {
             // Sending fails if the reader has already ended.
             let _ = self.parts.send(vec![0; bytes].into());
@@ -291,7 +288,7 @@ mod tests {
         let served = Sent::begin(&budget, LARGE - 20).await.end().await.expect("budget");
         let newest = Sent::begin(&budget, LARGE).await;
         assert!(oldest.is_evicted() && !second.is_evicted() && !newest.is_evicted() && !small.is_evicted());
-        // Receiving more data does not change the order in which uploads are evicted.
+        // Receiving more data does not change the eviction order.
         second.send(LARGE).await;
         assert!(matches!(second.end().await, Err(Unread::OutOfBudget)));
         drop(served);

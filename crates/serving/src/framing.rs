@@ -1,12 +1,12 @@
-//! Rejects HTTP/1.1 requests with a framing that hyper accepts but kube-apiserver rejects. If two HTTP implementations interpreted the
-//! framing differently, request smuggling would be possible.
+//! Rejects HTTP/1.1 requests whose framing hyper accepts but kube-apiserver rejects.
+//! Different interpretations of the framing would enable request smuggling.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use crate::body::{ResponseBody, full};
 
-/// Returns the response to a request whose framing is invalid. Returns `None` if the framing is valid. The response closes the connection.
+/// Returns the response to a request with invalid framing. It closes the connection. Returns `None` if the framing is valid.
 pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;
@@ -25,7 +25,7 @@ pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     Some(answer(StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
 }
 
-/// Returns true if the request has no transfer encoding, or only `chunked`.
+/// Returns `true` if the request has no transfer encoding, or only `chunked`.
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = encodings.next();

@@ -1,4 +1,4 @@
-//! Compresses responses. A segment of a list can be compressed before the response is created.
+//! Compresses responses. List segments can be compressed in advance.
 
 use std::io::{self, Write};
 
@@ -7,16 +7,16 @@ use crc32fast::Hasher;
 use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, FlushCompress};
 
-/// Responses that are longer than this number of bytes are compressed.
+/// The response length, in bytes, above which responses are compressed.
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Returns the cost of compressing or copying a segment of an encoded list. The cost of an ordinary segment is 0, so the work is not
-/// offloaded to another thread. A longer segment contains at least one large object.
+/// Returns the cost of compressing or copying an encoded list segment. An ordinary segment
+/// costs 0, so the work is not offloaded. A longer segment contains at least one large object.
 pub fn weight(part: &[u8]) -> usize {
     if part.len() <= 2 * GZIP_THRESHOLD { 0 } else { part.len() }
 }
 
-/// Returns whether the header `Accept-Encoding` of a request accepts gzip. Only the exact spelling `gzip` is recognized.
+/// Returns `true` if the `Accept-Encoding` header accepts gzip. Only the exact spelling `gzip` is recognized.
 pub fn accepts_gzip(accept_encoding: &str) -> bool {
     accept_encoding.split(',').any(|coding| coding.trim() == "gzip")
 }
@@ -28,24 +28,23 @@ pub fn gzip(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
-/// A gzip stream whose segments are compressed independently. No segment refers to data of an earlier segment, so a compressed segment can
-/// be used in several streams. The stream consists of one gzip member, because some clients ignore further members.
+/// A gzip stream of independently compressed segments. No segment refers to data of an earlier one, so a compressed segment can be used in
+/// several streams. The stream is a single gzip member, because some clients ignore further members.
 #[derive(Debug)]
 pub struct Gzip {
     compress: Compress,
-    /// The checksum of all uncompressed data that was added so far.
+    /// The checksum of all uncompressed data so far.
     sum: Hasher,
     length: u32,
     out: Vec<u8>,
 }
 
-/// A header of this size in bytes precedes each precompressed segment. This header contains the checksum and the length of the uncompressed
-/// data.
+/// The size of a precompressed segment's header, in bytes. It contains the checksum and the length of the uncompressed data.
 const SUMS: usize = 8;
 
 impl Default for Gzip {
     fn default() -> Self {
-        // The gzip header declares the fastest compression and an unknown operating system. The header contains no time and no file name.
+        // The gzip header: fastest compression, an unknown operating system, no time and no file name.
         let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
         let compress = Compress::new(Compression::fast(), false);
         Self { compress, sum: Hasher::new(), length: 0, out: header.into() }
@@ -60,7 +59,7 @@ impl Gzip {
         deflate(&mut self.compress, part, &mut self.out)
     }
 
-    /// Compresses a segment for [`add_precompressed`](Self::add_precompressed). The returned segment can be added to several streams.
+    /// Compresses a segment that [`add_precompressed`](Self::add_precompressed) can append to several streams.
     pub fn precompress(&mut self, part: &[u8]) -> io::Result<Vec<u8>> {
         let mut sum = Hasher::new();
         sum.update(part);
@@ -79,19 +78,19 @@ impl Gzip {
         self.out.extend_from_slice(part);
     }
 
-    /// Returns the number of compressed bytes that are ready to be sent.
+    /// Returns the number of compressed bytes that are ready to send.
     pub fn ready(&self) -> usize {
         self.out.len()
     }
 
-    /// Removes the compressed bytes that are ready to be sent, and returns them.
+    /// Removes and returns the compressed bytes that are ready to send.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
     /// Ends the stream and returns the remaining bytes.
     pub fn finish(mut self) -> Vec<u8> {
-        // The final block of the stream contains no data.
+        // The final block contains no data.
         self.out.extend([3, 0]);
         self.out.extend(self.sum.finalize().to_le_bytes());
         self.out.extend(self.length.to_le_bytes());
@@ -99,12 +98,12 @@ impl Gzip {
     }
 }
 
-/// Returns the length modulo 2^32, because gzip stores the length as 32 bits.
+/// Returns the length modulo 2^32, which is the form in which gzip stores it.
 fn length(part: &[u8]) -> u32 {
     part.len() as u32
 }
 
-/// Compresses a segment, pads the compressed data to a byte boundary, and appends it to `to`.
+/// Compresses a segment, pads it to a byte boundary, and appends it to `to`.
 fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     compress.reset();
     let mut rest = part;
@@ -113,7 +112,7 @@ fn deflate(compress: &mut Compress, part: &[u8], to: &mut Vec<u8>) -> io::Result
         let before = compress.total_in();
         compress.compress_vec(rest, to, FlushCompress::Sync)?;
         rest = &rest[(compress.total_in() - before) as usize..];
-        // If the output buffer is not full, the compressor has written all of its output.
+        // The compressor has written all of its output if the output buffer is not full.
         if rest.is_empty() && to.len() < to.capacity() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Tracks the memory of incomplete HTTP/2 header blocks. hyper stores these blocks but does not report their size. Therefore, this module
-//! computes the size of header blocks from the frames.
+//! Tracks the memory of incomplete HTTP/2 header blocks. hyper stores these blocks
+//! without reporting their size, so this module computes it from the frames.
 
 use super::heads::HEADER;
 
@@ -8,19 +8,19 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;
-/// A frame type that clients must not send. hyper rejects such frames only after the end of the header block.
+/// A frame type that clients must not send. hyper rejects it only after the end of the header block.
 const PUSH_PROMISE: u8 = 5;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// The maximum of the estimated memory of one header block, in bytes. A block reaches this estimate if all its headers have the minimum
-/// length, and if it contains as many headers as the size limit for headers allows.
+/// The maximum estimate of one header block's memory, in bytes. A block reaches
+/// it with as many headers of minimum length as the header size limit allows.
 const LARGEST_BLOCK: usize = 2 << 20;
 
-/// A parser for the HTTP/2 frames of a connection.
+/// A parser for a connection's HTTP/2 frames.
 #[derive(Debug)]
 pub enum HeaderBlocks {
-    /// The preface is incomplete. This variant contains the number of bytes of the HTTP/2 preface that have arrived.
+    /// The HTTP/2 preface is incomplete. Contains the number of bytes that have arrived.
     Preface(usize),
     /// The connection is not HTTP/2.
     Other,
@@ -28,7 +28,7 @@ pub enum HeaderBlocks {
     Http2(Frames),
 }
 
-/// The state of the parser for HTTP/2 frames. The parser stores only data about header blocks.
+/// The parser's state, which covers only header blocks.
 #[derive(Debug, Default)]
 pub struct Frames {
     head: [u8; FRAME_HEAD],
@@ -38,13 +38,13 @@ pub struct Frames {
     left: usize,
     /// The number of header blocks that have begun.
     begun: u64,
-    /// The total size in bytes of the complete frames of the latest header block. The size is `None` if this block has ended.
+    /// The total size of the complete frames in the latest header block, in bytes. `None` if the block has ended.
     open: Option<usize>,
-    /// The highest stream ID that the client has used. If the stream ID of a header block is not higher, the block contains trailers.
+    /// The highest stream ID that the client has used. A header block without a higher stream ID contains trailers.
     last_stream: u32,
     is_trailers: bool,
-    /// The memory of trailers in bytes. The count is reset when the connection has no open request. If the handler never reads trailers,
-    /// they stay in memory, so they are counted.
+    /// The memory of trailers in bytes, reset when the connection has no open request.
+    /// Trailers count because they stay in memory if the handler never reads them.
     trailers: usize,
 }
 
@@ -55,7 +55,7 @@ impl Default for HeaderBlocks {
 }
 
 impl HeaderBlocks {
-    /// Parses received bytes. If the connection is HTTP/2, returns the frame parser.
+    /// Parses received bytes. Returns the frame parser if the connection is HTTP/2.
     pub fn read(&mut self, mut bytes: &[u8]) -> Option<&mut Frames> {
         if let Self::Preface(received) = self {
             let rest = &PREFACE[*received..];
@@ -132,25 +132,25 @@ impl Frames {
         self.open.map(|_| self.begun)
     }
 
-    /// Returns the estimated memory of the header blocks that hyper has not yet reported as requests. The result does not include a partial
-    /// frame, which has at most 16 KiB.
+    /// Returns the estimated memory of header blocks that hyper has not yet reported
+    /// as requests. A partial frame, which has at most 16 KiB, is not included.
     pub fn memory(&self) -> usize {
         self.open.map_or(0, memory).saturating_add(self.trailers)
     }
 
-    /// Resets the memory of trailers. The connection calls this method when it has no open request.
+    /// Resets the memory of trailers, when the connection has no open request.
     pub fn forget_trailers(&mut self) {
         self.trailers = 0;
     }
 }
 
-/// Returns the estimated memory of a header block that has this size. The estimate is high, because one byte of the block can refer to a
-/// whole header in the HPACK table.
+/// Returns the estimated memory of a header block of this size. The estimate
+/// is high, because one byte can refer to a whole header in the HPACK table.
 fn memory(bytes: usize) -> usize {
     bytes.saturating_mul(HEADER).min(LARGEST_BLOCK)
 }
 
-/// Checks that the result of the parser does not depend on how the bytes are split. This function is a fuzz target.
+/// Asserts that the parser's result does not depend on how the bytes are split. Used as a fuzz target.
 pub fn fuzz(bytes: &[u8]) {
     let state_after = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut blocks = HeaderBlocks::default();
@@ -173,7 +173,7 @@ mod tests {
         [vec![a, b, c, kind, flags, 0, 0, 0, stream], vec![1; length]].concat()
     }
 
-    /// Returns the incomplete block and the memory after the parser has read these frames.
+    /// Returns the incomplete block and the memory after these frames.
     fn state_after(frames: &[Vec<u8>]) -> Option<(Option<u64>, usize)> {
         let bytes = [PREFACE.to_vec(), frames.concat()].concat();
         fuzz(&bytes);
@@ -201,7 +201,7 @@ mod tests {
             (vec![frame(PUSH_PROMISE, 0, 3, 30)], (Some(1), of(&[30]))),
             (vec![opened(30), frame(CONTINUATION, END_HEADERS, 3, 30)], (None, 0)),
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(0, 0, 1, 50), opened(10)], (Some(2), of(&[10]))),
-            // The memory of trailers counts until the end of the HTTP/2 stream that contains them.
+            // Trailers count until their HTTP/2 stream ends.
             (vec![frame(HEADERS, END_HEADERS, 1, 30), frame(HEADERS, END_HEADERS | 1, 1, 7)], (None, of(&[7]))),
             (vec![frame(HEADERS, END_HEADERS, 3, 30), frame(HEADERS, 0, 1, 7)], (Some(2), of(&[7]))),
         ] {

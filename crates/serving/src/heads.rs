@@ -1,22 +1,22 @@
-//! The memory budget that the request heads on all connections share.
+//! The memory budget for request heads on all connections.
 
 use std::sync::Arc;
 
 use http::Request;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The maximum size in bytes of a request head that needs no permit. 16,384 connections with such heads take 256 MiB.
+/// The maximum size of a request head that needs no permit, in bytes. 16,384 connections with such heads take 256 MiB.
 const SMALL_HEAD: usize = 16 << 10;
 /// The maximum total size of all heads that need permits, in bytes. Each head has at most 1 MiB.
 const LARGE: usize = 64 << 20;
-/// The approximate memory in bytes that a header needs in addition to its name and its value.
+/// The approximate memory of a header in addition to its name and value, in bytes.
 pub const HEADER: usize = 64;
 
-/// The budget that the request heads of all connections share.
+/// The budget that all connections share.
 #[derive(Clone, Debug)]
 pub struct Heads(Arc<Semaphore>);
 
-/// The memory of one request head. The head may be incomplete. Dropping this value returns the head's permits to the budget.
+/// The memory of one request head, which may be incomplete. Dropping the `RequestHead` returns its permits to the budget.
 #[derive(Debug)]
 pub struct RequestHead {
     heads: Heads,
@@ -24,8 +24,7 @@ pub struct RequestHead {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The error that occurs if the budget is exhausted. After such an error, the server rejects the request or closes the
-/// connection.
+/// The budget is exhausted. The server then rejects the request or closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests: header buffer limit reached")]
 pub struct HeadBudgetExceeded;
@@ -42,7 +41,7 @@ impl Heads {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Takes permits for the head of a parsed request, and returns the [`RequestHead`] that owns them.
+    /// Acquires permits for the head of a parsed request. Returns the [`RequestHead`] that owns them.
     pub fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();
@@ -54,7 +53,7 @@ impl Heads {
 }
 
 impl RequestHead {
-    /// Sets the size of the head.
+    /// Sets the head's size, in bytes.
     pub fn set(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         if bytes < self.bytes {
             *self = self.heads.begin();
@@ -62,7 +61,7 @@ impl RequestHead {
         self.grow(bytes - self.bytes)
     }
 
-    /// Adds `bytes` to the size of the head.
+    /// Adds `bytes` to the head's size.
     pub fn grow(&mut self, bytes: usize) -> Result<(), HeadBudgetExceeded> {
         let before = self.bytes.saturating_sub(SMALL_HEAD);
         self.bytes += bytes;

@@ -1,18 +1,17 @@
 //! Pretty-prints JSON.
 
-/// Indents compact JSON incrementally, with two spaces for each level. This type stores only the current position in
-/// the JSON, and no text.
+/// Indents compact JSON incrementally, with two spaces per level. Stores only the current position, and no text.
 #[derive(Debug, Default)]
 pub struct Indent {
     depth: usize,
-    /// The field is `Some` while the position is inside a JSON string. The boolean is true if a backslash escapes the next character.
+    /// `Some` inside a JSON string. The value is `true` if a backslash escapes the next character.
     text: Option<bool>,
-    /// Whether the position is directly after the bracket that opens a list or object.
+    /// Whether the position is directly after the opening bracket of a list or object.
     after_open: bool,
 }
 
 impl Indent {
-    /// Indents the next segment of the text. The JSON may be split at any byte.
+    /// Indents the next segment. The JSON may be split at any byte.
     pub fn part(&mut self, json: &[u8]) -> Vec<u8> {
         let mut indented = Vec::with_capacity(json.len() * 2);
         for &byte in json {

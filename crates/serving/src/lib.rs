@@ -1,15 +1,15 @@
-//! The connections of an API server: limits, time limits, TLS, compression, and work on other threads.
+//! The connections of an API server: limits, timeouts, TLS, compression, and offloading to other threads.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`activity`], [`heads`], [`header_blocks`] and [`streams`] limit the memory, the tasks and the time of a connection.
+//! - [`activity`], [`heads`], [`header_blocks`] and [`streams`] limit the memory, tasks and time of a connection.
 //! - [`framing`] rejects ambiguous HTTP/1.1 requests. [`tls`] creates certificates.
 //! - [`body_budget`] limits the memory of request bodies ([`BodyBudget`](body_budget::BodyBudget)).
-//! - [`offload`] moves long work to another thread ([`Offload`](offload::Offload)).
+//! - [`offload`] moves long computations to other threads ([`Offload`](offload::Offload)).
 //! - [`webhook_client`] sends reviews to webhooks.
 //! - [`body`], [`gzip`] and [`indent`] produce response bodies.
 //!
-//! The crate contains no code for particular resources or verbs. Start with `activity.rs`.
+//! The crate has no code for particular resources or verbs. Start with `activity.rs`.
 //!
 //! ```
 //! use pintle_serving::indent::Indent;

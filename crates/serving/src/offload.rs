@@ -1,5 +1,4 @@
-//! Moves long pieces of synchronous code to other threads. While these threads work, even a single-threaded runtime continues to serve
-//! requests.
+//! Offloads long computations to other threads, so that even a single-threaded runtime continues to serve requests.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,17 +12,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes that a step may process on the current thread. Processing this number of bytes takes at most a few
-/// milliseconds. Offloading costs about 20 µs.
+/// The maximum number of bytes to process on the current thread. This takes at most a few milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
-/// An argument for [`work_on`] that always moves the processing to another thread. `ALWAYS` is for processing that can take long even if
-/// the input is small.
+/// An argument for [`work_on`] that always offloads, for processing that can be slow even with small input.
 pub const ALWAYS: usize = usize::MAX;
 
-/// The permits that a server needs to run offloaded steps. A step is the code between two awaits. There is one permit for each processor.
-/// The number of permits also bounds memory, because processing an input can take hundreds of times as much memory as the input itself. An
-/// offloaded step never waits for another offloaded step.
+/// A server's permits for running offloaded steps. A step is the code between two awaits. There
+/// is one permit per processor. The number of permits also bounds memory, because processing an
+/// input can take hundreds of times its size. An offloaded step never waits for another one.
 #[derive(Clone, Debug)]
 pub struct OffloadPermits {
     permits: Arc<Semaphore>,
@@ -37,7 +34,7 @@ impl Default for OffloadPermits {
 }
 
 impl OffloadPermits {
-    /// Creates an `OffloadPermits` that disables offloading. All steps then run on the thread that polls the future.
+    /// Creates an `OffloadPermits` that disables offloading: all steps run on the thread that polls the future.
     pub fn inline() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), is_inline: true }
     }
@@ -47,9 +44,8 @@ fn max_permits() -> usize {
     std::thread::available_parallelism().map_or(2, NonZero::get).max(2)
 }
 
-/// Declares that the code up to the next await processes this many bytes. If the number is large, code inside an
-/// [`Offload`] moves to another thread as soon as a permit is free. If the number is small, the code runs on the
-/// current thread.
+/// Declares that the code up to the next await processes `bytes` bytes. If the number is large and the code runs in an [`Offload`], the
+/// code moves to another thread as soon as a permit is free. If the number is small, the code stays on the current thread.
 ///
 /// # Cancel safety
 ///
@@ -68,15 +64,15 @@ pub async fn work_on(bytes: usize) {
     .await;
 }
 
-/// Returns whether code that processes this many bytes should move to another thread.
+/// Returns `true` if code that processes `bytes` bytes should move to another thread.
 pub fn is_long(bytes: usize) -> bool {
     bytes > OFFLOAD_BYTES
 }
 
 thread_local! {
-    /// The type of thread on which the current step runs.
+    /// The kind of thread on which the current step runs.
     static EXECUTION: Cell<Execution> = const { Cell::new(Execution::Unmanaged) };
-    /// Whether the current step has requested to offload the next step.
+    /// Whether the current step has requested to offload the next one.
     static WANTS_OFFLOAD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -84,27 +80,25 @@ thread_local! {
 enum Execution {
     /// The step does not run in an [`Offload`].
     Unmanaged,
-    /// The step runs on a thread of the runtime.
+    /// The step runs on a runtime thread.
     Inline,
-    /// The step runs on a thread for blocking code.
+    /// The step runs on a blocking thread.
     Offloaded,
 }
 
 /// A future that moves its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks the next step as long.
-/// All other steps run on the thread that polls the future. Therefore, the future does not occupy another thread while it waits. The inner
-/// future is polled as usual until a long step begins. Therefore, a deadline inside the future takes effect even if no permit or thread
-/// becomes free.
+/// All other steps run on the thread that polls the future, so the future occupies no other thread while it waits. The inner future is
+/// polled as usual until a long step begins, so a deadline inside it takes effect even if no permit or thread becomes free.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, an offloaded step that is already running continues. The inner future is dropped when the
-/// offloaded step has ended. An offloaded step that has not started yet never runs.
+/// If the future is dropped, an offloaded step that is already running continues, and the
+/// inner future is dropped after it. An offloaded step that has not started never runs.
 pub struct Offload<T> {
     state: OffloadState<T>,
     permits: PollSemaphore,
-    /// Whether all steps run on the thread that polls the future.
+    /// Whether offloading is disabled.
     is_inline: bool,
-    /// Whether the future is waiting for a permit.
     is_queued: bool,
 }
 
@@ -118,7 +112,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum OffloadState<T> {
     Inline(Work<T>),
-    /// A step of the inner future is offloaded. `work` contains the inner future until the blocking task starts and takes the future out.
+    /// A step of the inner future is offloaded. `work` contains the inner future until the blocking task takes it out.
     Offloaded {
         work: Arc<Mutex<Option<Work<T>>>>,
         step: JoinHandle<Option<(Work<T>, Poll<T>)>>,
@@ -137,8 +131,7 @@ impl<T> Offload<T> {
         }
     }
 
-    /// Returns a permit if the future needs a permit and one is free. If the future no longer needs a permit, it stops
-    /// waiting for a permit.
+    /// Returns a permit if `wanted` is `true` and a permit is free. If `wanted` is `false`, stops waiting for a permit.
     fn permit(&mut self, wanted: bool, context: &mut Context<'_>) -> Option<OwnedSemaphorePermit> {
         if wanted {
             let permit = self.permits.poll_acquire(context);
@@ -195,8 +188,8 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again. The waker of the current poll must be registered, because it can
-                        // differ from the waker that the offloaded step used.
+                        // Poll the future again to register the waker of the current poll.
+                        // It can differ from the waker that the offloaded step used.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
                         // The blocking task is cancelled only if the runtime is shutting down.
@@ -209,7 +202,7 @@ impl<T: Send + 'static> Future for Offload<T> {
     }
 }
 
-/// Offloads the next step of the future `work`. If the [`Offload`] is dropped before the step begins, the step does not run.
+/// Offloads the next step of `work`. The step does not run if the [`Offload`] is dropped first.
 fn offload_step<T: Send + 'static>(
     work: Work<T>,
     permit: OwnedSemaphorePermit,
@@ -226,9 +219,9 @@ fn offload_step<T: Send + 'static>(
     OffloadState::Offloaded { work, step }
 }
 
-/// Polls the work once. Returns the result of the poll, and whether the next step of the future should be offloaded.
+/// Polls the work once. Also returns whether the next step should be offloaded.
 fn poll_step<T>(work: &mut Work<T>, execution: Execution, context: &mut Context<'_>) -> (Poll<T>, bool) {
-    /// A guard that restores the thread-local state on drop. The guard is necessary because offloads can be nested and a step can panic.
+    /// Restores the thread-local state on drop, because offloads can be nested and a step can panic.
     struct Outer(Execution, bool);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -356,8 +349,8 @@ mod tests {
         assert_eq!(ended.await, Ok("done"));
     }
 
-    /// In these tests, no step can be offloaded, because another task occupies the only blocking thread or holds all permits. In this test,
-    /// the deadline is part of the offloaded future.
+    /// No step can be offloaded, because another task occupies the only blocking
+    /// thread or holds all permits. The deadline is part of the offloaded future.
     #[test]
     fn deadline_fires_while_a_step_waits_for_a_thread() {
         let runtime = || tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_time().build();

@@ -1,4 +1,4 @@
-//! Resets HTTP/2 streams whose responses are overdue. The other streams of the connection are not affected.
+//! Resets HTTP/2 streams with overdue responses. Other streams of the connection are not affected.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,15 +13,15 @@ use tokio::time::{Instant, sleep_until};
 use super::activity::ANSWER_GRACE;
 
 tokio::task_local! {
-    /// The deadline for the response of the stream that is being polled.
+    /// The response deadline of the stream that is being polled.
     static DEADLINE: Cell<Option<Instant>>;
 }
 
-/// Runs the futures that hyper creates for the streams of one connection.
+/// Runs the futures that hyper spawns for one connection's streams.
 ///
-/// If a request has no body, the connection's task polls it once. Most requests complete during this poll. Therefore, no other thread is
-/// woken, and several responses can be sent together. A request that is still pending after this poll gets a separate task. The task of the
-/// request ends when the connection ends, or when the response misses its deadline. If a stream is dropped before its end, hyper resets it.
+/// A request without a body is first polled once on the connection's task. Most requests complete during this poll, which wakes no other
+/// thread and lets several responses be sent together. A request that is still pending gets a separate task, which ends with the connection
+/// or when the response misses its deadline. hyper resets a stream that is dropped before its end.
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     /// Whether the latest request has been received completely.
@@ -29,7 +29,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Sets whether the request of the next stream has been received completely.
+    /// Sets whether the next stream's request has been received completely.
     pub fn set_next(&self, is_whole: bool) {
         self.is_whole.store(is_whole, Ordering::Relaxed);
     }
@@ -42,7 +42,7 @@ where
 {
     fn execute(&self, stream: F) {
         let mut overdue = None;
-        // The deadline is read on each poll. The stream is polled before the deadline is read, because the stream sets the deadline.
+        // The deadline is read on each poll, after the stream, which sets the deadline, has been polled.
         let overdue = poll_fn(move |context| {
             let Some(end) = DEADLINE.with(Cell::get) else { return Poll::Pending };
             overdue.get_or_insert_with(|| Box::pin(sleep_until(end + ANSWER_GRACE))).as_mut().poll(context)
@@ -56,7 +56,7 @@ where
                 () = overdue => tracing::debug!("reset a stream that the client does not read"),
             }
         }));
-        // The waker does nothing. If the stream is still pending, the new task polls the stream again and registers a real waker.
+        // The waker does nothing, because a pending stream is polled again on its new task with a real waker.
         let is_served = self.is_whole.load(Ordering::Relaxed)
             && serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if !is_served {
@@ -65,8 +65,8 @@ where
     }
 }
 
-/// Sets the deadline of the current response if the response belongs to an HTTP/2 stream.
+/// Sets the deadline of the current response if it belongs to an HTTP/2 stream.
 pub fn answer_by(deadline: Instant) {
-    // The task-local variable `DEADLINE` is not set for HTTP/1 requests. `Activity` enforces its deadline.
+    // `DEADLINE` is not set for HTTP/1 requests, whose deadline `Activity` enforces.
     let _ = DEADLINE.try_with(|end| end.set(Some(deadline)));
 }

@@ -1,4 +1,4 @@
-//! Sends reviews to webhooks over HTTPS. The error texts are the same as in kube-apiserver.
+//! Sends reviews to webhooks over HTTPS. Error messages are the same as in kube-apiserver.
 
 mod http_status;
 mod tls;
@@ -21,30 +21,29 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
-/// The longest response that the server reads, in bytes.
+/// The maximum response length, in bytes.
 const LONGEST_RESPONSE: usize = 64 << 20;
 
-/// The maximum number of redirects that the server follows, as in Go.
+/// The maximum number of redirects, as in Go.
 const MAX_REDIRECTS: usize = 10;
 
-/// The address of a webhook.
+/// The URL and trusted authorities of a webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookTarget {
     /// The URL without a query.
     pub url: String,
-    /// The certificates of the trusted authorities, in PEM. If there are none, the authorities of the system are trusted.
+    /// The trusted certificate authorities in PEM. If empty, the system's authorities are trusted.
     pub ca_bundle: Vec<u8>,
 }
 
-/// Sends a review to a webhook, and returns the body of the response. `address` replaces the address in the URL. `timeout` limits the whole
-/// call.
+/// Sends a review to a webhook, and returns the response body. `address` replaces the address in the URL. `timeout` limits the whole call.
 ///
-/// The call runs in a separate tokio runtime on a blocking thread. This runtime has its own clock. Therefore, the paused clock of a test
-/// does not advance while the call waits for the response.
+/// The call runs in a separate tokio runtime with its own clock, on a blocking thread.
+/// Therefore, a test's paused clock does not advance while the call waits for the response.
 ///
 /// # Errors
 ///
-/// Returns the error text if the call failed.
+/// Returns the error message if the call failed.
 ///
 /// # Cancel safety
 ///
@@ -65,11 +64,11 @@ pub async fn send(
                     () = sender.closed() => Err("the request was cancelled".into()),
                 }
             });
-            // A look-up of a name can still block a thread of this runtime.
+            // A name lookup can still block a thread of this runtime.
             runtime.shutdown_background();
             answer
         });
-        // The receiver is dropped if the request was cancelled. The answer is then unused.
+        // Sending fails if the request was cancelled. The answer is then unused.
         drop(sender.send(answer));
     });
     receiver.await.unwrap_or_else(|_| Err("the runtime of the server has stopped".into()))
@@ -95,7 +94,7 @@ async fn exchange(
     }
 }
 
-/// Sends a POST request and follows redirects in the same way as Go.
+/// Sends a POST request and follows redirects like Go.
 async fn follow(
     target: &WebhookTarget,
     url: &str,
@@ -144,7 +143,7 @@ fn redirected(from: &Uri, location: &str) -> Result<Uri, String> {
     parse(&format!("https://{authority}{slash}{location}"))
 }
 
-/// A connection to a webhook. Dropping the value closes the connection.
+/// A connection to a webhook. Dropping the `Connection` closes it.
 struct Connection(AbortHandle);
 
 impl Drop for Connection {
@@ -188,7 +187,7 @@ async fn request(
     Ok((connection, response))
 }
 
-/// Returns Go's text for a failed connection attempt.
+/// Returns Go's message for a failed connection attempt.
 fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAddr>) -> String {
     let to = address.map_or_else(|| format!("{host}:{port}"), |address| address.to_string());
     match error.kind() {
@@ -200,7 +199,7 @@ fn dial_error(error: &io::Error, host: &str, port: u16, address: Option<SocketAd
     }
 }
 
-/// Returns the text of the innermost cause. If the connection ended too early, returns Go's text for this error.
+/// Returns the message of the innermost cause, or Go's message if the connection ended too early.
 fn words(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     loop {

@@ -28,7 +28,7 @@ impl Cluster for Db {
     }
 }
 
-/// Decodes an object. If `often` is true, the store keeps the decoded object in a cache.
+/// Decodes an object. If `often` is `true`, the store keeps the decoded object.
 fn tree(stored: &Stored, often: bool) -> Arc<Json> {
     if often { stored.kept_tree() } else { Arc::new(stored.decode()) }
 }

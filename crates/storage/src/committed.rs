@@ -7,19 +7,19 @@ use tokio::time::Instant;
 /// A write to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The time of the write. A write with a later revision never has an earlier time, regardless of how long each request takes.
+    /// The time of the write. A later revision never has an earlier time.
     pub at: Instant,
     /// The `resourceVersion` of the write.
     pub revision: u64,
 }
 
 tokio::task_local! {
-    /// The last write of the request that the current task processes.
+    /// The last write of the current task's request.
     static COMMITTED: Committed;
 }
 
-/// The most recent write of a request. The value is shared with the future of the request. Therefore, the value remains available if the
-/// future is dropped before its completion.
+/// A request's most recent write. It is shared with the request's future,
+/// so it remains available if the future is dropped before completion.
 #[derive(Clone, Debug, Default)]
 pub struct Committed(Arc<Mutex<Option<Commit>>>);
 
@@ -34,11 +34,11 @@ impl Committed {
     }
 }
 
-/// If the current task processes a request, records a write for this request.
+/// Records a write for the current task's request, if any.
 pub fn record_commit(revision: u64) {
     let note = |Committed(committed): &Committed| {
         *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Commit { at: Instant::now(), revision });
     };
-    // A write from a background controller does not belong to a request.
+    // A background controller's write does not belong to a request.
     let _ = COMMITTED.try_with(note);
 }

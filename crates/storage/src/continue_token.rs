@@ -1,4 +1,4 @@
-//! Continue tokens. A continue token contains the position at which the next page of a list starts.
+//! Continue tokens, which contain the position at which the next page of a list starts.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// A position in a list, and the revision of the list.
+/// A position in a list, and the list's revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The revision of the list. The field is `None` if the next page comes from the newest state instead of the state at a fixed revision.
+    /// The list's revision. `None` if the next page comes from the newest state.
     pub revision: Option<u64>,
-    /// The first key of the next page. The key is relative to the collection.
+    /// The first key of the next page, relative to the collection.
     pub start: String,
 }
 
@@ -27,7 +27,7 @@ struct Wire {
 }
 
 impl ContinueToken {
-    /// Creates a token for the page that starts immediately after `key`. `key` is relative to the collection.
+    /// Creates a token for the page that starts immediately after `key`, which is relative to the collection.
     pub fn after(key: &str, revision: u64) -> Self {
         Self { revision: Some(revision), start: format!("{key}\0") }
     }
@@ -64,8 +64,7 @@ impl ContinueToken {
     }
 }
 
-/// Decodes a continue token, encodes the result, and checks that decoding it a second time returns the same token. This
-/// function is a fuzz target.
+/// Asserts that a decoded continue token is the same after encoding and decoding it again. Used as a fuzz target.
 pub fn fuzz(text: &str) {
     if let Ok(token) = ContinueToken::decode(text) {
         assert_eq!(ContinueToken::decode(&token.encode()).ok(), Some(token), "{text}");
@@ -81,7 +80,7 @@ mod tests {
         for token in [ContinueToken::after("a/b", 7), ContinueToken { revision: None, start: "b\0".into() }] {
             assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
         }
-        // The following token was created by a real server.
+        // A token from a real server.
         let real = ContinueToken::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
         assert_eq!(real, ContinueToken { revision: Some(1), start: "b\0".into() });
     }

@@ -1,5 +1,4 @@
-//! The store, protected by a lock. This module adds lock-free reads of the current state, a clock, and notifications
-//! for watchers.
+//! The store behind a lock, with lock-free reads of the current state, a clock, and notifications for watchers.
 
 mod backlog;
 mod feed;
@@ -30,57 +29,54 @@ use crate::{
     Stored,
 };
 
-/// The minimum size limit of a backlog, in bytes. A backlog contains the changes that a follower of several resources has not read yet.
-/// With a smaller limit, the follower might have to list again after every change.
+/// The minimum size limit of a backlog, in bytes. A backlog contains the unread changes of a follower of
+/// several resources. With a smaller limit, the follower might have to list again after every change.
 const MIN_BACKLOG_BYTES: usize = 16 << 20;
 
-/// The new value of an object, such as a quota. The store must commit this value together with the write of another object.
+/// A new value of an object, such as a quota, that must be committed together with the write of another object.
 pub struct Charge {
     pub resource: ResourceKey,
     pub key: String,
-    /// The new value was computed from the object at this revision.
+    /// The revision of the object from which the new value was computed.
     pub at: u64,
     pub value: Json,
 }
 
-/// A function that converts an object of a resource to its stored form. The store is not locked while the function
-/// runs.
+/// A function that converts a resource's object to its stored form. The store is not locked while it runs.
 pub(crate) type Drafting = fn(interner: &Arc<Interner>, resource: &str, object: &Json) -> Draft;
 
-/// The shared store. The lock is held only while one operation of the store runs, and never across an await point.
-/// Reading the current state takes no lock.
+/// The shared store. The lock is held only during one operation of the store,
+/// and never across an await point. Reading the current state takes no lock.
 #[derive(Debug)]
 pub struct Db {
     inner: Mutex<Inner>,
-    /// The state of the store after the latest operation. Each operation replaces the state before the lock is released
-    /// and before followers are notified.
+    /// The state after the latest operation. Each operation replaces it before the lock is released and before followers are notified.
     present: ArcSwap<Present>,
     revision: watch::Sender<u64>,
     clock: Arc<Clock>,
     draft: Drafting,
-    /// Returns whether many requests read the objects of a resource. The store keeps the decoded form of such objects.
+    /// Returns `true` if many requests read a resource's objects. The store keeps these objects decoded.
     pub(crate) is_read_often: fn(resource: &str) -> bool,
     interner: Arc<Interner>,
-    /// The maximum number of changes that a follower of one resource has not read yet.
+    /// The maximum number of unread changes of a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size in bytes of the changes that a follower of several resources has not read yet. This maximum is at least
-    /// the size limit of the log.
+    /// The approximate maximum size of the unread changes of a follower of several resources, in bytes. At least the log's size limit.
     max_backlog_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    /// The followers of each resource. A follower is a reader that receives the changes of a resource.
+    /// The followers of each resource. A follower is a reader that receives a resource's changes.
     followers: HashMap<ResourceKey, Followers>,
     /// The followers of several resources.
     multi: Vec<MultiFollower>,
-    /// The mirrored objects of the upstream cluster. The field is `None` unless the store belongs to a plan, which is a dry run on top of a
-    /// live cluster.
+    /// The mirrored objects of the upstream cluster. `None` unless the store
+    /// belongs to a plan, which is a dry run on top of a live cluster.
     mirror: Option<Mirror>,
 }
 
-/// A reader that receives the changes of several resources. `None` means all resources.
+/// A reader that receives the changes of several resources, or of all resources if `resources` is `None`.
 #[derive(Debug)]
 struct MultiFollower {
     resources: Option<&'static [&'static str]>,
@@ -109,7 +105,7 @@ impl Db {
         }
     }
 
-    /// Sets the function that determines for which resources the store keeps the decoded form of the objects.
+    /// Sets the function that selects the resources whose objects the store keeps decoded.
     pub fn keeping_trees_of(self, is_read_often: fn(resource: &str) -> bool) -> Self {
         Self { is_read_often, ..self }
     }
@@ -124,43 +120,42 @@ impl Db {
         self.present.load().get(resource, key).cloned()
     }
 
-    /// Returns the size of the current object in bytes. Returns 0 if the object does not exist.
+    /// Returns the current object's size in bytes, or 0 if it does not exist.
     pub fn weight(&self, resource: &str, key: &str) -> usize {
         self.present.load().get(resource, key).map_or(0, |stored| stored.weight())
     }
 
-    /// Returns the current objects in a range, in key order. Later writes do not affect the returned objects.
+    /// Returns the current objects in a range, in key order. Later writes do not affect the result.
     pub fn objects_of(&self, resource: &str, range: &Range) -> Run {
         self.present.load().objects(resource).run(range)
     }
 
-    /// Returns a snapshot of the current state. All reads from the snapshot have the same revision.
+    /// Returns a snapshot of the current state, so that several reads have the same revision.
     pub fn now(&self) -> Arc<Present> {
         self.present.load_full()
     }
 
-    /// Returns the objects that a resource had at the revision `revision`. The result is cached for a while, because
-    /// requests for the next pages of a list read these objects, too.
+    /// Returns a resource's objects at `revision`. The result is cached for a
+    /// while, because requests for a list's next pages read the same objects.
     pub fn past(&self, resource: &ResourceKey, revision: u64) -> Result<Objects, Compacted> {
         let (past, revision) = self.read(|store| {
             // A read at a future revision returns the current state, because the log does not contain the revision yet.
             let revision = revision.min(store.revision());
             store.past(resource, revision).map(|past| (past, revision))
         })?;
-        // The past state is computed without the lock, because many changes may have to be undone.
+        // Compute the past state without the lock, because many changes may have to be undone.
         let objects = past.objects();
         self.keep(resource, revision, &objects);
         Ok(objects)
     }
 
-    /// Caches the objects that a resource had at a revision. Requests for the next pages of a list use the cached
-    /// objects.
+    /// Caches a resource's objects at `revision`, for requests that read a list's next pages.
     pub fn keep(&self, resource: &ResourceKey, revision: u64, objects: &Objects) {
         self.lock().store.keep(resource, revision, objects);
     }
 
-    /// Calls the closure `question` with the store while the lock is held. Use this method to read past states, or values that must be
-    /// unique. For all other reads, use [`now`](Self::now) instead.
+    /// Calls `question` with the store while holding the lock. Use this method for
+    /// past states and unique values, and [`now`](Self::now) for all other reads.
     pub fn read<R>(&self, question: impl FnOnce(&Store) -> R) -> R {
         question(&self.lock().store)
     }
@@ -170,7 +165,7 @@ impl Db {
         (self.draft)(&self.interner, resource, object)
     }
 
-    /// Writes an object if the current state of the object satisfies `expect`. Then notifies the watchers.
+    /// Writes an object if its current state satisfies `expect`, and then notifies the watchers.
     pub fn put(&self, resource: &ResourceKey, key: &str, expect: Expect, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -182,8 +177,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object that is being deleted, like [`put`](Self::put). If another object already has one of the
-    /// object's unique values, the object is written without any unique values.
+    /// Writes an object that is being deleted, like [`put`](Self::put). If another object has
+    /// one of the object's unique values, the object is written without its unique values.
     pub fn put_leaving(&self, resource: &ResourceKey, key: &str, at: u64, value: Json) -> Result<Arc<Change>, Refused> {
         let draft = self.draft(resource, &value);
         drop(value);
@@ -196,8 +191,8 @@ impl Db {
         Ok(change)
     }
 
-    /// Writes an object and the resulting quota updates in one step. If any of these objects does not have its expected state, or if
-    /// `precondition` returns false, nothing is written.
+    /// Writes an object and the resulting quota updates in one step. Writes nothing if one of
+    /// these objects does not have its expected state, or if `precondition` returns `false`.
     pub fn commit(
         &self,
         resource: &ResourceKey,
@@ -237,7 +232,7 @@ impl Db {
         change
     }
 
-    /// Removes an object if the revision of the object is `at`. Then notifies the watchers.
+    /// Removes an object if its revision is `at`, and then notifies the watchers.
     pub fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
         let mut inner = self.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
@@ -247,20 +242,19 @@ impl Db {
         Ok(change)
     }
 
-    /// Compacts the log up to this revision.
+    /// Compacts the log up to `revision`.
     pub fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
     }
 
-    /// Ends the watches of a resource and drops its history. After the call, the resource behaves like a new resource.
+    /// Ends a resource's watches and drops its history. Afterwards, the resource behaves like a new one.
     pub fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
         inner.followers.remove(resource);
     }
 
-    /// Calls the closure `question` with the current state of the store. The returned feed contains all later changes of the
-    /// resource.
+    /// Calls `question` with the current state of the store. The returned feed contains all later changes of the resource.
     pub fn follow<R>(
         &self,
         resource: &ResourceKey,
@@ -274,26 +268,26 @@ impl Db {
         (answer, Feed::new(resource.clone(), scope, after, news))
     }
 
-    /// Returns a stream of all later changes to these resources. `None` means all resources.
+    /// Returns a stream of all later changes to these resources, or to all resources if `of` is `None`.
     pub fn follow_all(&self, of: Option<&'static [&'static str]>) -> Changes {
         let changes = Changes::new(self.max_backlog_bytes);
         self.lock().multi.push(MultiFollower { resources: of, sender: changes.sender() });
         changes
     }
 
-    /// Returns the current revision if `changes` contains no unread changes, and otherwise `None`.
+    /// Returns the current revision, or `None` if `changes` contains unread changes.
     pub fn revision_if_all_read(&self, changes: &Changes) -> Option<u64> {
         let inner = self.lock();
         changes.is_empty().then(|| inner.store.revision())
     }
 
-    /// Returns the current revision if `feed` contains no unread changes, and otherwise `None`.
+    /// Returns the current revision, or `None` if `feed` contains unread changes.
     pub fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
         let inner = self.lock();
         feed.is_read(&inner).then(|| inner.store.revision())
     }
 
-    /// Waits until the store has reached a revision. Returns false after `timeout`.
+    /// Waits until the store has reached `revision`. Returns `false` after `timeout`.
     ///
     /// # Cancel safety
     ///
@@ -304,11 +298,10 @@ impl Db {
         tokio::time::timeout(timeout, reached).await.is_ok()
     }
 
-    /// Publishes the state after an operation of the store, and then notifies followers of the changes in this
-    /// operation. Therefore, a notified reader always finds the changes, and never observes a part of an operation.
+    /// Publishes the state after an operation of the store, and then notifies followers of the operation's
+    /// changes. Therefore, a notified reader always finds the changes, and never observes a partial operation.
     ///
-    /// Returns the previous state. The caller should drop the returned state after releasing the lock, because the
-    /// state can own the last references to replaced objects.
+    /// Returns the previous state. Drop it after releasing the lock, because it can own the last references to replaced objects.
     fn notify(&self, inner: &mut Inner, changes: &[Arc<Change>]) -> Arc<Present> {
         let replaced = self.publish(inner);
         for change in changes {
@@ -330,21 +323,18 @@ impl Db {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic in the store cannot leave a partial change, because each operation changes the table as its last
-        // action.
+        // A panic in the store cannot leave a partial change, because each operation changes the table as its last action.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Removes all unique values of a draft if another object already has one of them. The other object keeps its
-    /// unique value.
+    /// Removes all unique values of a draft if another object already has one of them. The other object keeps its value.
     fn with_free_claims(&self, resource: &ResourceKey, key: &str, expect: Expect, draft: Draft) -> Draft {
         let is_taken = matches!(self.store.check(resource, key, expect, &draft), Err(Refused::Taken));
         if is_taken { draft.without_claims() } else { draft }
     }
 
-    /// Notifies the followers that follow several resources.
     fn notify_multi(&mut self, change: &Arc<Change>) {
         let is_unrelated =
             |follower: &MultiFollower| follower.resources.is_some_and(|of| !of.contains(&&**change.resource()));
@@ -379,8 +369,7 @@ mod tests {
         put(2);
         assert!(first.upgrade().is_none(), "the change is dropped");
         assert_eq!(slow.next(&db).await.err(), Some(FeedEnd::TooSlow));
-        // A feed ends if the number of its unread changes exceeds the limit. This limit does not apply to a feed that starts at a past
-        // revision.
+        // A feed ends if it has too many unread changes, unless it is still reading from a past revision.
         let ((), within) = db.follow(&resource, FeedScope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
@@ -414,7 +403,7 @@ mod tests {
             assert_eq!(past.get("3").is_some(), is_there);
             db.put(&resource, if is_there { "4" } else { "3" }, Expect::Absent, object(3)).expect("absent");
         }
-        // A feed can also follow a resource to which nothing was written.
+        // A feed can also follow a resource without any writes.
         let (begun, _feed) = db.follow(&"pods".into(), FeedScope::All, |store| {
             store.keep(&"pods".into(), store.revision(), &Objects::default())
         });
@@ -442,7 +431,7 @@ mod tests {
             assert_eq!(&*feed.next(&db).await.expect("not compacted").key, "a/1");
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips the changes to objects outside of its scope.
+        // A feed that starts at a past revision skips changes outside its scope.
         let before = db.revision() - 2;
         let mut past = follow(FeedScope::Namespace("a".into())).starting_after(before);
         assert_eq!(&*past.next(&db).await.expect("not compacted").key, "a/1");
@@ -479,7 +468,7 @@ mod tests {
             }
             assert_eq!(db.revision_if_read(feed), Some(db.revision()));
         }
-        // A feed that starts at a past revision skips the changes to objects whose selected field has other values.
+        // A feed that starts at a past revision skips objects whose selected field has other values.
         let mut past = follow("y").starting_after(created);
         for revision in [moved, touched, removed] {
             assert_eq!(past.next(&db).await.expect("not compacted").revision(), revision);

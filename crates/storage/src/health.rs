@@ -1,4 +1,4 @@
-//! Implements the checks of the health endpoints. The checks have the same names and the same order as in kube-apiserver.
+//! The checks of the health endpoints, with the same names and order as in kube-apiserver.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,30 +6,28 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::db::Db;
 
-/// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// The endpoints `/healthz` and `/livez`. The endpoints `/healthz` and `/livez` report whether the server process
-    /// works.
+    /// `/healthz` and `/livez`, which report whether the server process works.
     Alive,
-    /// The endpoint `/readyz`. The endpoint `/readyz` reports whether the server accepts requests.
+    /// `/readyz`, which reports whether the server accepts requests.
     Ready,
 }
 
 /// The condition under which a health check passes.
 #[derive(Clone, Copy, Debug)]
 enum CheckKind {
-    /// The check passes if the server responds.
+    /// Passes if the server responds.
     Process,
-    /// The check passes if the store can be read.
+    /// Passes if the store can be read.
     Store,
-    /// The check passes if all background controllers are running. The server sends its first response only after the
-    /// controllers have processed all existing objects.
+    /// Passes if all background controllers are running. The server sends its first
+    /// response only after the controllers have processed all existing objects.
     Controllers,
 }
 
-/// The name and the condition of each health check. If only one endpoint has the check, the entry also contains this endpoint. Some
-/// post-start hooks complete before the server listens, so their checks pass as soon as the server responds.
+/// The name and the condition of each health check. An endpoint is given if only this endpoint has the check. Some post-start hooks
+/// complete before the server listens, so their checks pass as soon as the server responds.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),
@@ -70,23 +68,22 @@ const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("shutdown", Some(Endpoint::Ready), CheckKind::Process),
 ];
 
-/// The state that the health checks test.
 #[derive(Debug, Default)]
 pub struct Health {
     /// The number of controllers that have been started.
     controllers: AtomicUsize,
     /// The number of controllers that are running.
     running: AtomicUsize,
-    /// The names of the checks that tests have made fail.
+    /// The checks that tests have made fail.
     failing: Mutex<BTreeSet<String>>,
 }
 
 impl Health {
-    /// Returns the names and results of all checks that the endpoint has.
+    /// Returns the names and results of an endpoint's checks.
     pub fn check_all(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let controllers = self.controllers.load(Ordering::Relaxed) == self.running.load(Ordering::Relaxed);
-        // If another thread blocks the store's lock forever, this read blocks, and the request times out.
+        // If another thread holds the store's lock forever, this read blocks, and the request times out.
         let store = db.read(|store| store.revision()) > 0;
         let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
         of_endpoint.map(move |(name, _, kind)| {
@@ -99,18 +96,17 @@ impl Health {
         })
     }
 
-    /// Records that a controller is being started.
     pub fn controller_starts(&self) {
         self.controllers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that a controller is running, until the guard is dropped.
+    /// Counts a controller as running until the returned guard is dropped.
     pub fn controller_runs(&self) -> Running<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Running(self)
     }
 
-    /// If `fails` is true, makes the check with the name `check` fail. If `fails` is false, undoes this effect of an earlier call.
+    /// Makes the check `check` fail, or undoes this if `fails` is `false`.
     pub fn fail(&self, check: &str, fails: bool) {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if fails {
@@ -121,7 +117,7 @@ impl Health {
     }
 }
 
-/// A guard. As long as the guard exists, its controller counts as running.
+/// A guard for a running controller.
 #[derive(Debug)]
 pub struct Running<'a>(&'a Health);
 

@@ -1,32 +1,30 @@
-//! Caches the encodings of objects, except for the stored JSON. The cache has a size limit.
+//! Caches object encodings other than the stored JSON, up to a size limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Eviction skips objects whose encodings were used recently. This is the maximum number of objects that one eviction run skips.
+/// The maximum number of recently used objects that one eviction run skips.
 const MAX_SPARED: usize = 64;
 
-/// An encoding of an object or of a group of objects, other than the stored JSON. The store caches such encodings.
+/// An encoding of an object or a group of objects other than the stored JSON. The store caches these encodings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// The whole object as a protobuf message.
     Message,
-    /// The metadata of the object as JSON with this `apiVersion`.
+    /// The metadata as JSON, with this `apiVersion`.
     Metadata(String),
-    /// The metadata of the object as a protobuf message.
+    /// The metadata as a protobuf message.
     MetadataMessage,
-    /// The compressed items of a list response with this `apiVersion`. If the flag is true, the items are in protobuf. Otherwise, they are
-    /// in JSON.
+    /// The compressed items of a list response with this `apiVersion`, in protobuf if the flag is `true`, and otherwise in JSON.
     Zipped(String, bool),
-    /// The cells of the object's row in a table, for this `apiVersion` and this form of the table. The last field is the second during
-    /// which the cells are valid, because cells show the ages of objects.
+    /// The cells of the object's table row, for this `apiVersion` and this form of the table.
+    /// Cells show the ages of objects, so they are valid only during the second in the last field.
     Cells(String, u64, i64),
 }
 
 impl Encoding {
-    /// Returns the second during which the encoding is valid. Returns `None` if the encoding does not depend on the
-    /// time.
+    /// Returns the second during which the encoding is valid. Returns `None` if it does not depend on the time.
     fn second(&self) -> Option<i64> {
         match self {
             Self::Cells(.., second) => Some(*second),
@@ -35,15 +33,15 @@ impl Encoding {
     }
 }
 
-/// The cache for the encodings of all objects of a store, including past versions of these objects. Eviction follows the second-chance
-/// algorithm. An eviction checks the object at the front of the queue. If the cache has returned an encoding of this object since the
-/// object was queued, the object moves to the end of the queue. Otherwise, all encodings of the object are dropped.
+/// The cached encodings of all objects of a store, including their past versions. Eviction follows the
+/// second-chance algorithm and checks the object at the front of the queue. If one of its encodings was used
+/// since the object was queued, the object moves to the end of the queue. Otherwise, its encodings are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EncodingCache {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// The objects that have cached encodings, in the order in which they will be checked for eviction. Each time the length of the queue
-    /// has doubled, the cache removes from the queue all objects that no longer exist.
+    /// The objects with cached encodings, in eviction order. Each time the queue's
+    /// length has doubled, objects that no longer exist are removed from it.
     queue: Mutex<EvictionQueue>,
     /// The current second, and the objects with encodings that are valid only during this second.
     of_second: Mutex<(i64, Vec<Weak<Encodings>>)>,
@@ -55,14 +53,13 @@ struct EvictionQueue {
     swept_at: usize,
 }
 
-/// The encodings of one object.
 #[derive(Debug)]
 pub(super) struct Encodings {
     cache: Arc<EncodingCache>,
     cached: Mutex<Vec<(Encoding, Arc<[u8]>)>>,
-    /// Whether the eviction queue contains the object.
+    /// Whether the object is in the eviction queue.
     is_queued: AtomicBool,
-    /// Whether the cache has returned an encoding of the object since the object was added to the queue.
+    /// Whether a cached encoding of the object was used since the object was queued.
     is_used: AtomicBool,
 }
 
@@ -71,8 +68,7 @@ impl EncodingCache {
         Self { max_bytes: bytes, ..Self::default() }
     }
 
-    /// Adds the object `added`, if there is one, to the eviction queue. Then evicts encodings until the size of the cache is within
-    /// the limit.
+    /// Adds the object `added`, if any, to the eviction queue, and then evicts encodings until the cache is within its size limit.
     fn queue_and_evict(&self, added: Option<Weak<Encodings>>) {
         let mut queue = lock(&self.queue);
         if let Some(added) = added {
@@ -97,8 +93,7 @@ impl EncodingCache {
         }
     }
 
-    /// Records that an object has an encoding that is valid only during this second. Drops all encodings that were valid only during an
-    /// earlier second.
+    /// Records that an object has an encoding that is valid only during `second`, and drops all encodings for earlier seconds.
     fn record_second(&self, second: i64, of: Weak<Encodings>) {
         let mut of_second = lock(&self.of_second);
         let expired = if of_second.0 == second { Vec::new() } else { std::mem::take(&mut of_second.1) };
@@ -115,8 +110,8 @@ impl Encodings {
         Self { cache: cache.clone(), cached: Mutex::default(), is_queued: false.into(), is_used: false.into() }
     }
 
-    /// Returns an encoding of the object. If the encoding is not in the cache, the method creates it with `make`. The new encoding is
-    /// cached, unless it is larger than the size limit of the cache.
+    /// Returns an encoding of the object from the cache, or creates it with `make`.
+    /// A new encoding is cached unless it is larger than the cache's size limit.
     pub(super) fn find_or_make<E>(
         self: &Arc<Self>,
         encoding: Encoding,
@@ -137,8 +132,7 @@ impl Encodings {
     fn keep(self: &Arc<Self>, encoding: Encoding, made: Arc<[u8]>) {
         let second = encoding.second();
         let mut cached = lock(&self.cached);
-        // The new entry replaces table cells that are valid in another second. The new entry also replaces an equal encoding that another
-        // thread has cached in the meantime.
+        // Replace table cells for another second, and an equal encoding that another thread has cached in the meantime.
         self.drop_from(&mut cached, |of| *of == encoding || second.is_some() && of.second().is_some());
         self.cache.used_bytes.fetch_add(used_bytes(&made), Ordering::Relaxed);
         // Most objects have one or two encodings.
@@ -168,7 +162,7 @@ impl Drop for Encodings {
     }
 }
 
-/// Returns the approximate memory size of a cached encoding, in bytes.
+/// Returns a cached encoding's approximate memory size, in bytes.
 fn used_bytes(bytes: &[u8]) -> usize {
     size_of::<(Encoding, Arc<[u8]>)>() + bytes.len()
 }

@@ -1,18 +1,18 @@
-//! Interns byte strings, so that equal byte strings share one copy in memory.
+//! Interns byte strings, so that equal byte strings share memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The number of shards. The table has several shards, each with its own lock.
+/// The number of shards of the table. Each shard has its own lock.
 const SHARDS: usize = 16;
 
-/// Stores equal byte strings only once. The table of the interner contains only weak references. Therefore, a byte string is freed when the
-/// last object that uses it is dropped.
+/// Stores equal byte strings only once. The interner has only weak references,
+/// so a byte string is freed when the last object that uses it is dropped.
 #[derive(Debug, Default)]
 pub struct Interner {
     hasher: RandomState,
-    /// The shards of the table. Each shard maps hashes to byte strings. Some bits of a hash select the shard.
+    /// The shards, which map hashes to byte strings. Some bits of a hash select the shard.
     shards: [Mutex<HashMap<u64, Weak<Interned>>>; SHARDS],
 }
 
@@ -25,8 +25,7 @@ pub(crate) struct Interned {
 }
 
 impl Interner {
-    /// Returns the interned byte string with the content of `bytes`. If the table has no such byte string, the method
-    /// interns a copy of `bytes`.
+    /// Returns the interned byte string that equals `bytes`. Interns a copy of `bytes` if there is none.
     pub(crate) fn intern(self: &Arc<Self>, bytes: &[u8]) -> Arc<Interned> {
         let hash = self.hasher.hash_one(bytes);
         let known = self.shard(hash).get(&hash).and_then(Weak::upgrade);
@@ -34,7 +33,7 @@ impl Interner {
             return same.clone();
         }
         let new = Arc::new(Interned { bytes: bytes.into(), hash, interner: self.clone() });
-        // If the table contains a different byte string with the same hash, the new byte string is not interned.
+        // A byte string is not interned if another one has the same hash.
         if known.is_none() {
             self.shard(hash).insert(hash, Arc::downgrade(&new));
         }
@@ -65,8 +64,7 @@ impl Interned {
 impl Drop for Interned {
     fn drop(&mut self) {
         let mut shard = self.interner.shard(self.hash);
-        // The table entry may already refer to another byte string with the same content. This happens if the same content was interned
-        // again after the last reference to `self` was dropped.
+        // The entry may refer to another byte string with the same content, interned after the last reference to `self` was dropped.
         if shard.get(&self.hash).is_some_and(|known| known.strong_count() == 0) {
             shard.remove(&self.hash);
             if shard.len() < shard.capacity() / 4 {

@@ -1,4 +1,4 @@
-//! An object as bytes. The bytes are JSON. The members of the JSON have the same order as in the responses of the server.
+//! An object as JSON bytes. The members have the same order as in the server's responses.
 
 mod projection;
 mod writer;
@@ -18,9 +18,9 @@ use super::interner::{Interned, Interner};
 /// The order of the members in an object's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// The common members of all kinds come first, in the same order as in Go. All other members follow, sorted by name.
+    /// The common members of all kinds come first, in Go's order. All other members follow, sorted by name.
     Declared,
-    /// All members are sorted by name. Custom resources have this order.
+    /// All members are sorted by name, as in custom resources.
     Sorted,
 }
 
@@ -57,10 +57,10 @@ pub const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// The members that come first in an object's JSON, in Go's order.
+/// The first members of an object's JSON, in Go's order.
 pub const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
-/// The members of the metadata in the order of [`Member`].
+/// The metadata members, in the order of [`Member`].
 const MEMBERS: [&str; 9] = [
     "name",
     "namespace",
@@ -73,55 +73,53 @@ const MEMBERS: [&str; 9] = [
     "finalizers",
 ];
 
-/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. When the object is written to a response,
-/// its revision is inserted into the `resourceVersion`. Therefore, an object can be encoded before its revision is known. For the same
-/// reason, a deletion event shares the bytes of the object's last write, although the event has a different revision.
+/// The JSON of an object without `apiVersion` and `kind`, and with an empty `resourceVersion`. The
+/// revision is inserted when the object is written to a response. Therefore, an object can be encoded
+/// before its revision is known, and a deletion event shares the bytes of the object's last write.
 ///
-/// The interner stores long members, and the managed fields of each manager, so that several objects share them. Most interned values also
-/// occur in the previous version of the object or in other objects of the same template.
+/// Long members, and the managed fields of each manager, are interned, so that several objects share them.
+/// Most interned values also occur in the object's previous version or in other objects of the same template.
 #[derive(Clone, Debug)]
 pub(super) struct JsonBody {
-    /// The JSON of the object without its interned values, followed by the offsets of the metadata members.
+    /// The object's JSON without its interned values, followed by the offsets of the metadata members.
     bytes: Arc<[u8]>,
-    /// The interned values, each with its position in the JSON.
+    /// The interned values and their positions in the JSON.
     interned: Arc<[(u32, Arc<Interned>)]>,
 }
 
-/// The offset that each metadata member has in the JSON. The last two offsets are the start and the end of the metadata. If a member
-/// is absent, its offset is 0.
+/// The offset of each metadata member in the JSON, or 0 if it is absent. The last two offsets are the start and the end of the metadata.
 type MemberOffsets = [u32; OFFSETS];
 const OFFSETS: usize = MEMBERS.len() + 2;
 /// The index of the metadata's start in [`MemberOffsets`].
 const METADATA_AT: usize = MEMBERS.len();
-/// The maximum length of a JSON text whose offsets are stored in two bytes each. For longer texts, each offset is
-/// stored in four bytes.
+/// The maximum length of JSON with two bytes per offset. For longer JSON, offsets take four bytes.
 const MAX_NARROW_LEN: usize = u16::MAX as usize;
 
-/// A string of the JSON text. The string is borrowed from the text, unless it contains escape sequences.
+/// A string in the JSON, borrowed unless it contains escape sequences.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl JsonBody {
-    /// Encodes an object. If several objects contain the same long value, `interner` stores this value only once.
+    /// Encodes an object. `interner` stores long values that several objects contain only once.
     pub(super) fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder) -> Self {
         BodyWriter::new(Some(interner), true).encode(object, order)
     }
 
-    /// Encodes an object without a `resourceVersion`. The encoding has no place into which a revision can be inserted later.
+    /// Encodes an object without a `resourceVersion`, so that no revision can be inserted later.
     pub(super) fn unversioned(object: &Json) -> Self {
         BodyWriter::new(None, false).encode(object, MemberOrder::Declared)
     }
 
-    /// Creates a body. `offsets` are offsets into `json`.
+    /// Creates a body from JSON and offsets into it.
     fn of(mut json: Vec<u8>, offsets: MemberOffsets, interned: Vec<(u32, Arc<Interned>)>) -> Self {
         let width = if json.len() > MAX_NARROW_LEN { 4 } else { 2 };
         json.extend(offsets.iter().flat_map(|offset| offset.to_le_bytes().into_iter().take(width)));
-        // All bodies without interned values share a single empty list.
+        // All bodies without interned values share one empty list.
         let interned = if interned.is_empty() { Arc::default() } else { interned.into() };
         Self { bytes: json.into(), interned }
     }
 
-    /// Returns the JSON without interned values, and the number of bytes in which each offset is stored.
+    /// Returns the JSON without interned values, and the number of bytes per offset.
     fn split(&self) -> (&[u8], usize) {
         let width = if self.bytes.len() - 2 * OFFSETS > MAX_NARROW_LEN { 4 } else { 2 };
         (&self.bytes[..self.bytes.len() - width * OFFSETS], width)
@@ -141,13 +139,13 @@ impl JsonBody {
         self.json().len() + self.interned.iter().map(|(_, interned)| interned.bytes().len()).sum::<usize>()
     }
 
-    /// Appends the JSON of the object with this revision.
+    /// Appends the object's JSON with this revision.
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
         to.reserve(self.len() + 20);
         self.write_part(0..self.json().len(), revision, to);
     }
 
-    /// Appends a part of the JSON, including the interned values in this part.
+    /// Appends a part of the JSON, including its interned values.
     fn write_part(&self, part: Range<usize>, revision: u64, to: &mut Vec<u8>) {
         let revision = revision.to_string();
         let revision = self.revision_at().map(|at| (at, revision.as_bytes()));
@@ -179,14 +177,14 @@ impl JsonBody {
         read(&json).unwrap_or_default()
     }
 
-    /// Returns the value of a metadata member. Returns `None` if the member is absent, null, or not a `T`.
+    /// Returns a metadata member's value. Returns `None` if the member is absent, null, or not a `T`.
     pub(super) fn member<'a, T: Deserialize<'a>>(&'a self, member: Member) -> Option<T> {
         let start = self.offset(member as usize);
-        // These members contain no interned values, so they can be read directly from the bytes. Only the revision is not in the bytes.
+        // Metadata members contain no interned values, so they can be read directly from the bytes, except for the revision.
         read(self.json().get(start..).filter(|_| start > 0)?)
     }
 
-    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. `revision` is the revision of the object.
+    /// Returns an object with only the values at these paths, such as `spec.nodeName`. `revision` is the object's revision.
     pub(super) fn projection(&self, revision: u64, paths: &[&str]) -> Json {
         let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
         let mut json = Vec::new();
@@ -195,8 +193,7 @@ impl JsonBody {
         Projection { paths: paths.iter().map(Vec::as_slice).collect() }.deserialize(&mut json).unwrap_or_default()
     }
 
-    /// Returns the offset at which the revision must be inserted. This offset is directly after the opening quote of
-    /// the `resourceVersion`.
+    /// Returns the offset at which the revision must be inserted: directly after the opening quote of the `resourceVersion`.
     fn revision_at(&self) -> Option<usize> {
         let start = self.offset(Member::ResourceVersion as usize);
         (start > 0).then_some(start + 1)
@@ -205,7 +202,7 @@ impl JsonBody {
 
 impl PartialEq for JsonBody {
     fn eq(&self, other: &Self) -> bool {
-        // If two objects are equal, they have the same interned values, unless one of them was encoded without an interner.
+        // Equal objects have the same interned values, unless one of them was encoded without an interner.
         if self.interned.len() == other.interned.len() {
             let mut interned = self.interned.iter().zip(&*other.interned);
             let is_same = |one: &Arc<Interned>, other| Arc::ptr_eq(one, other) || one.bytes() == other.bytes();
@@ -221,7 +218,7 @@ impl PartialEq for JsonBody {
     }
 }
 
-/// Deserializes the value at the start of the bytes. The bytes after this value are ignored.
+/// Deserializes the value at the start of the bytes, and ignores all bytes after it.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }
@@ -297,7 +294,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Creates an object from a template for the test. All objects from this template have the same long values, except for the status.
+    /// Creates an object from a template. All of these objects have the same long values, except for the status.
     fn replica(number: usize) -> Json {
         let owned = |field: &str| (0..40).map(|at| (format!("f:{field}{at}"), json!({}))).collect::<Json>();
         json!({
@@ -330,8 +327,7 @@ mod tests {
             assert_eq!(body.metadata(12), whole["metadata"]);
             assert_eq!(body.member::<Vec<String>>(Member::Finalizers), Some(vec!["f".into()]));
             assert_eq!(body.projection(7, &["spec.number", "short"]), json!({"spec": {"number": 1}, "short": 3}));
-            // The body must report its correct length. The JSON must equal the JSON of a body with the same content and without interned
-            // values.
+            // The body must report its correct length. The JSON must be the same as without interned values.
             let mut json = Vec::new();
             body.write(12, &mut json);
             assert_eq!(json.len(), body.len() + 2);

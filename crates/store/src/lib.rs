@@ -1,20 +1,17 @@
-//! The storage engine of an API server, which stores Kubernetes objects as bytes and numbers all writes with one sequence of revisions.
+//! The storage engine of an API server, which stores Kubernetes objects as bytes with one sequence of revisions.
 //!
-//! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources share one
-//!   sequence of revisions. Each resource has a separate log, so a watch of one resource never reads changes of other
-//!   resources.
-//! - [`Draft`] is an object that a caller wants to write. A write converts the draft to a [`Stored`], whose immutable bytes are
-//!   sent to clients.
-//! - [`Present`] is a snapshot of all objects. [`Objects`] is a snapshot of the objects of one resource. Cloning a snapshot takes
-//!   constant time and memory.
-//! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, the age and the size of the changes
-//!   in the log.
-//! - [`Interner`] stores a value only once, even if several objects contain it.
+//! - [`VersionedStore`] contains all objects, a log of changes, and the current revision. As in etcd, all resources share one sequence of
+//!   revisions. Each resource has its own log, so a watch of one resource never reads changes of other resources.
+//! - [`Draft`] is an object to write. A write converts it to a [`Stored`], whose immutable bytes are sent to clients.
+//! - [`Present`] is a snapshot of all objects, and [`Objects`] of one
+//!   resource's objects. Cloning a snapshot takes constant time and memory.
+//! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, age and size of the changes in the log.
+//! - [`Interner`] stores values that several objects contain only once.
 //!
-//! The store does not do I/O, read a clock or start tasks. The caller passes the time of each write. The store can return the state at the
-//! current revision, and at every earlier revision that is not compacted yet. The store takes only short locks, which protect data that
-//! several objects share. To share a store between threads, put a lock around it. Readers can use the snapshot from
-//! [`now`](VersionedStore::now) without the lock.
+//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The
+//! store can return the state at the current revision, and at every earlier revision that is not compacted yet.
+//! It takes only short locks, which protect data shared between objects. To share a store between threads, put
+//! a lock around it. Readers can use a snapshot from [`now`](VersionedStore::now) without the lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -73,19 +70,16 @@ pub use present::Present;
 use resource_table::Table;
 pub use stored::{ChangeKind, Draft, Key, Labels, ResourceKey, SAME, StoreChange, Stored};
 
-/// The limits of the change log. When changes are dropped from the log, the states before these changes can no longer be listed. Watches
-/// can no longer start from these states.
+/// The limits of the change log. When changes are dropped, the states before them can no longer be listed or watched from.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
-    /// The maximum number of changes that the log keeps for each resource.
+    /// The maximum number of changes in the log of each resource.
     pub max_changes: usize,
-    /// The maximum age of a change in the log. Each write drops at most a thousand changes that are older than this. These changes can
-    /// belong to any resource.
+    /// The maximum age of a change in the log. Each write drops at most a thousand older changes, of any resource.
     pub max_age: Duration,
-    /// The approximate maximum of the total size of all logs, in bytes. The last change of each resource is always kept.
+    /// The approximate maximum size of all logs together, in bytes. The last change of each resource is always kept.
     pub max_bytes: usize,
-    /// The number of recent changes of each resource that the log keeps for [`followed`](VersionedStore::followed). These changes are kept
-    /// even if they exceed `max_changes`.
+    /// The number of each resource's recent changes to keep for [`followed`](VersionedStore::followed), even if they exceed `max_changes`.
     pub followed: usize,
 }
 
@@ -95,11 +89,10 @@ impl Default for History {
     }
 }
 
-/// The maximum number of changes that one write drops because the changes are too old. This limit bounds the time that a write takes.
+/// The maximum number of expired changes that one write drops, which bounds a write's duration.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The precondition of a write: the state that the object must have before the write. If the object has a different state, the write fails
-/// and changes nothing.
+/// The precondition of a write: the object's state before the write. Otherwise, the write fails and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.
@@ -111,47 +104,45 @@ pub enum Expect {
 /// The reason why a write was refused. A refused write changes nothing.
 #[derive(Clone, Debug)]
 pub enum Refused {
-    /// The object does not have the expected state. The value is the current object, if the object exists.
+    /// The object does not have the expected state. Contains the current object, if it exists.
     Mismatch(Option<Arc<Stored>>),
-    /// Another object already owns one of the claims of the new object. A claim is a value that only one object can own, such as an IP
-    /// address.
+    /// Another object already owns one of the new object's claims. A claim is a value that only one object can own, such as an IP address.
     Taken,
-    /// The write depends on other data, and this data has changed.
+    /// The write depends on other data that has changed.
     Moved,
 }
 
-/// The error for a requested revision that is no longer available.
+/// The error for a revision that is no longer available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
     /// The oldest available revision.
     pub oldest: u64,
 }
 
-/// All objects and their past states. All writes are numbered by one sequence of revisions.
+/// All objects and their past states, with one sequence of revisions.
 #[derive(Debug, Default)]
 pub struct VersionedStore {
     now: Present,
     compacted: u64,
     history: History,
-    /// The cache for encodings other than JSON. The size limit of the cache is half of the size limit of the change log.
+    /// The cache for encodings other than JSON, limited to half of the change log's size limit.
     encoding_cache: Arc<EncodingCache>,
-    /// The interner for data that occurs in several objects or in several versions of an object.
+    /// The interner for data that several objects or object versions contain.
     interner: Arc<Interner>,
     tables: HashMap<ResourceKey, Table>,
-    /// The approximate size of the change logs of all resources together, in bytes.
+    /// The approximate size of all change logs together, in bytes.
     log_bytes: usize,
-    /// Contains each resource that has more than one change in its log. The key is the revision of the oldest change in this log.
+    /// The resources with more than one change in their logs, by the revision of their oldest change.
     by_oldest_change: BTreeMap<u64, ResourceKey>,
-    /// Maps each claim, such as an IP address, to the object that owns it.
+    /// The owner of each claim, such as an IP address.
     holders: HashMap<String, (ResourceKey, Key)>,
     claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
 
 impl VersionedStore {
-    /// Creates an empty store with the current revision `first`. For comparison, a new etcd starts at revision 1. Earlier revisions
-    /// are unavailable.
+    /// Creates an empty store with the current revision `first`. Earlier revisions are unavailable. A new etcd starts at revision 1.
     pub fn new(first: u64, history: History) -> Self {
-        // The revision is limited to this maximum, so that enough revisions remain for any number of writes.
+        // Leave enough revisions for any number of writes.
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         let encoding_cache = Arc::new(EncodingCache::new(history.max_bytes / 2));
@@ -159,7 +150,7 @@ impl VersionedStore {
         Self { now, compacted, history, encoding_cache, ..Self::default() }
     }
 
-    /// Returns the interner of this store. Drafts for this store must be created with this interner.
+    /// Returns the store's interner, with which drafts for this store must be created.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
@@ -174,22 +165,22 @@ impl VersionedStore {
         self.now.revision
     }
 
-    /// Returns the current state of the object with this key.
+    /// Returns the current object with this key.
     pub fn get(&self, resource: &str, key: &str) -> Option<&Arc<Stored>> {
         self.now.get(resource, key)
     }
 
-    /// Returns a snapshot of the current objects of a resource.
+    /// Returns a snapshot of a resource's current objects.
     pub fn objects(&self, resource: &str) -> Objects {
         self.now.objects(resource)
     }
 
-    /// Writes an object if its current state is the expected one.
+    /// Writes an object if its current state matches `expect`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the current state is not the expected one, or if another object owns one of the draft's claims. If the method
-    /// returns an error, nothing was written.
+    /// Returns an error, and writes nothing, if the current state does not
+    /// match `expect`, or if another object owns one of the draft's claims.
     pub fn put(
         &mut self,
         now: Instant,
@@ -212,12 +203,12 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old, new }))
     }
 
-    /// Removes an object if its current revision is `at`. The change in the log contains the last content of the object and the revision
-    /// of the removal.
+    /// Removes an object if its current revision is `at`. The change in the
+    /// log contains the object's last content and the revision of the removal.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object does not exist or has a different revision. If the method returns an error, nothing was removed.
+    /// Returns an error, and removes nothing, if the object does not exist or has a different revision.
     pub fn remove(
         &mut self,
         now: Instant,
@@ -234,7 +225,7 @@ impl VersionedStore {
         Ok(self.record(StoreChange { at: now, kind, key, old: Some(old), new }))
     }
 
-    /// Returns all changes of a resource after `revision`. The oldest change is first.
+    /// Returns all changes of a resource after `revision`, oldest first.
     ///
     /// # Errors
     ///
@@ -251,32 +242,32 @@ impl VersionedStore {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns all changes of a resource after `revision`, for a caller that continuously follows the changes. The caller must already
-    /// have read all changes up to `revision`. Returns `None` if some of the changes are no longer in the log.
+    /// Returns all changes of a resource after `revision`, for a caller that follows the changes and has
+    /// read all changes up to `revision`. Returns `None` if some of the changes are no longer in the log.
     pub fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<StoreChange>>> {
         let table = self.tables.get(resource);
         let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// Returns the change with this revision from the log of the resource. Returns `None` if the log does not contain such a change.
+    /// Returns the change of a resource with this revision, if it is in the log.
     pub fn change(&self, resource: &str, revision: u64) -> Option<&Arc<StoreChange>> {
         let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
         since.next().filter(|change| change.revision() == revision)
     }
 
-    /// Returns a revision that represents the state of the resource at `time`. The method considers only changes that are still in the log.
+    /// Returns a revision that represents the resource's state at `time`, according to the changes in the log.
     pub fn revision_at(&self, resource: &str, time: Instant) -> u64 {
         let later = self.tables.get(resource).and_then(|table| table.first_after(time));
         later.map_or(self.now.revision, |change| change.revision() - 1)
     }
 
-    /// Returns the time of a resource's last change up to and including `revision`. Returns `None` if the log does not contain this change.
+    /// Returns the time of a resource's last change up to and including `revision`. Returns `None` if this change is not in the log.
     pub fn written_at(&self, resource: &str, revision: u64) -> Option<Instant> {
         self.tables.get(resource)?.last_until(revision).map(|change| change.at)
     }
 
-    /// Returns the state that a resource had at `revision`.
+    /// Returns a resource's state at `revision`.
     ///
     /// # Errors
     ///
@@ -294,8 +285,8 @@ impl VersionedStore {
         self.now.revision = self.now.revision.max(revision.min(u64::MAX / 2));
     }
 
-    /// Sets an object with this revision, or removes the object. The change is not logged. Therefore, later reads of a past state cannot
-    /// undo the change and return it as a part of that state. Returns the change. Returns `None` if the object to remove does not exist.
+    /// Sets an object with this revision, or removes it if `draft` is `None`. The change is not logged,
+    /// so it also shows in past states. Returns the change, or `None` if there was nothing to remove.
     pub fn set(
         &mut self,
         now: Instant,
@@ -339,25 +330,24 @@ impl VersionedStore {
         }
     }
 
-    /// Drops the change log of one resource. For example, a server calls this method when the definition of a custom resource is created,
-    /// changed or deleted.
+    /// Drops a resource's change log, for example when the resource's definition is created, changed or deleted.
     pub fn forget_past(&mut self, resource: &ResourceKey) {
         let revision = self.now.revision;
         self.change_table(resource, |table| table.forget(revision));
     }
 
-    /// Keeps a snapshot of a resource at this revision. The store keeps the snapshot until it drops a later change from the log. A
-    /// snapshot needs little memory, because the log already contains all objects that changed after the snapshot.
+    /// Keeps a snapshot of a resource at this revision until a later change is dropped from the log. A
+    /// snapshot needs little memory, because the log already contains all objects that changed after it.
     pub fn keep(&mut self, resource: &ResourceKey, revision: u64, objects: &Objects) -> Weak<Objects> {
-        // Because of an injected fault, a caller may pass a future revision. Such a snapshot is not kept, because the objects can
-        // still change before the store reaches this revision.
+        // An injected fault may cause a read at a future revision. Do not keep this snapshot,
+        // because the objects can still change before the store reaches the revision.
         if revision > self.now.revision {
             return Weak::new();
         }
         self.tables.entry(resource.clone()).or_default().keep(revision, objects)
     }
 
-    /// Returns the oldest revision of a resource that is still available.
+    /// Returns a resource's oldest available revision.
     pub fn oldest(&self, resource: &str) -> u64 {
         self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
     }
@@ -384,7 +374,7 @@ impl VersionedStore {
         self.tables.get(resource).is_some_and(|table| table.is_expired(now, self.history))
     }
 
-    /// Calls `change` with the table of a resource, and then updates `log_bytes` and `by_oldest_change` of the store.
+    /// Calls `change` with a resource's table, and then updates the store's `log_bytes` and `by_oldest_change`.
     fn change_table<R>(&mut self, resource: &ResourceKey, change: impl FnOnce(&mut Table) -> R) -> R {
         let table = self.tables.entry(resource.clone()).or_default();
         self.log_bytes -= table.log_bytes();
@@ -401,7 +391,7 @@ impl VersionedStore {
     ///
     /// # Errors
     ///
-    /// Returns the error that `put` would return, without writing anything.
+    /// Returns the error that `put` would return. Nothing is written.
     pub fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
         let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
@@ -422,7 +412,7 @@ impl VersionedStore {
         self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Replaces all claims that an object owns.
+    /// Replaces all of an object's claims.
     fn claim(&mut self, resource: &ResourceKey, key: &str, claims: Vec<String>) {
         if claims.is_empty() && self.claimed.is_empty() {
             return;

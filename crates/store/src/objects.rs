@@ -1,4 +1,4 @@
-//! Snapshots of the objects of one resource.
+//! Snapshots of one resource's objects.
 
 use std::sync::Arc;
 
@@ -13,17 +13,16 @@ pub struct Objects {
     tree: Tree<Arc<Stored>>,
 }
 
-/// The minimum number of objects in a group. The objects of a group have adjacent keys and are encoded together.
+/// The minimum number of objects in a group. A group's objects have adjacent keys and are encoded together.
 const MIN_NEIGHBOURS: usize = if cfg!(test) { 1 } else { 32 };
 
 impl Objects {
-    /// Returns the object with a key.
+    /// Returns the object with this key.
     pub fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         self.tree.get(key)
     }
 
-    /// Inserts an object. Returns the stored key and the previous version of the object with this key. All versions of an object share
-    /// the same key.
+    /// Inserts an object. Returns the stored key, which all versions of an object share, and the object's previous version.
     pub(super) fn insert(&mut self, key: &str, object: Arc<Stored>) -> (Key, Option<Arc<Stored>>) {
         self.tree.insert(key, object)
     }
@@ -32,14 +31,14 @@ impl Objects {
         self.tree.remove(key)
     }
 
-    /// Returns an iterator over the objects in a range of keys, sorted by key.
+    /// Returns an iterator over the objects in a range, in key order.
     pub fn run(&self, range: &KeyRange) -> Run {
         let end = range.end().map_or(self.tree.len(), |end| self.tree.rank(end));
         Run { at: self.tree.rank(range.start()), end, objects: self.clone() }
     }
 }
 
-/// Creates a snapshot from objects without keys. The snapshot assigns keys to the objects to preserve their order.
+/// Creates a snapshot from objects without keys. Their order is preserved.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -50,11 +49,11 @@ impl FromIterator<Stored> for Objects {
     }
 }
 
-/// An iterator over the objects in one range of keys of a snapshot.
+/// An iterator over a snapshot's objects in a key range.
 #[derive(Clone, Debug)]
 pub struct Run {
     objects: Objects,
-    /// The index of the next object in the snapshot. The iterator ends before the object whose index is `end`.
+    /// The index of the next object. The iterator ends before the index `end`.
     at: usize,
     end: usize,
 }
@@ -70,16 +69,16 @@ impl Run {
         self.at += 1;
     }
 
-    /// Returns the group of objects that starts at the current position, without advancing the iterator. Many requests can share the
-    /// encoding of a group. Returns `None` if no group starts at the current position.
+    /// Returns the group of objects that starts at the current position, without advancing the
+    /// iterator. Many requests can share a group's encoding. Returns `None` if no group starts here.
     pub fn neighbours(&self) -> Option<Neighbours> {
         let (before, neighbours) = self.objects.tree.branch_at(self.at)?;
         let len = neighbours.len();
         (before == self.at && len >= MIN_NEIGHBOURS && before + len <= self.end).then(|| Neighbours(neighbours.clone()))
     }
 
-    /// Skips the objects of the group that [`neighbours`](Self::neighbours) returns. If no group starts at the current position, the method
-    /// skips all objects before the next group.
+    /// Skips the group that [`neighbours`](Self::neighbours) returns. If no group
+    /// starts at the current position, skips all objects before the next group.
     pub fn pass_neighbours(&mut self) {
         let next = self.objects.tree.branch_at(self.at).map(|(before, neighbours)| before + neighbours.len());
         self.at = next.unwrap_or(self.end);
@@ -90,8 +89,7 @@ impl Run {
         self.end.saturating_sub(self.at)
     }
 
-    /// Returns the objects from the position of this iterator up to the position of `other`. `other` must be a clone of this iterator, at
-    /// the same position or a later one.
+    /// Returns the objects from this iterator's position up to the position of `other`, a clone at the same position or a later one.
     pub fn up_to(self, other: &Self) -> Self {
         Self { end: other.at.min(self.end), ..self }
     }
@@ -112,13 +110,13 @@ impl Iterator for Run {
 pub struct Neighbours(Arc<Branch<Arc<Stored>>>);
 
 impl Neighbours {
-    /// Returns an iterator over the objects of the group, sorted by key.
+    /// Returns an iterator over the group's objects, in key order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Stored>> {
         self.0.values()
     }
 
-    /// Returns the encoding of all objects of the group. The first call creates the encoding with `make`. The encoding stays cached until
-    /// an object of the group changes or the cache evicts the encoding.
+    /// Returns the encoding of all objects in the group. The first call creates it with
+    /// `make`. It stays cached until an object in the group changes or the cache evicts it.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
-//! The states that a resource had at earlier revisions.
+//! A resource's states at earlier revisions.
 
 use std::sync::Arc;
 
 use super::objects::Objects;
 use crate::stored::StoreChange;
 
-/// A state of a resource at an earlier revision. This type stores a later state, and the changes between the two states.
+/// A resource's state at an earlier revision, as a later state and the changes in between.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) later: Objects,
@@ -13,7 +13,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the objects. To compute the objects, the method undoes the changes in the later state.
+    /// Returns the objects, by undoing the changes in the later state.
     pub fn objects(self) -> Objects {
         let mut objects = self.later;
         for change in self.since.iter().rev() {

@@ -11,27 +11,26 @@ use super::stored::Origin;
 use crate::past::Past;
 use crate::stored::{ResourceKey, StoreChange};
 
-/// The maximum number of unused snapshots that the table keeps. A snapshot is unused if no reader uses it.
+/// The maximum number of snapshots without readers that a table keeps.
 pub(super) const MAX_UNUSED_SNAPSHOTS: usize = 8;
 
-/// The changes of one resource. The oldest change is first.
+/// The changes of one resource, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     log: VecDeque<Arc<StoreChange>>,
-    /// Snapshots of past revisions. The key of each snapshot consists of its revision and its era. Some snapshots are in use. The other
-    /// snapshots are kept for later readers. For each snapshot, the log contains all later changes.
+    /// Snapshots by revision and era, with or without current readers. The log contains all changes after each snapshot.
     snapshots: BTreeMap<(u64, u64), Arc<Objects>>,
-    /// The current era. A new era begins when a caller changes the content of past revisions. A snapshot of an earlier era remains
-    /// available only to its current readers.
+    /// The current era. A new era begins when a caller changes the content of past
+    /// revisions. Snapshots of earlier eras are available only to their current readers.
     era: u64,
-    /// The [`Origin`] of each API version in which objects were written. All objects that were written in the same API version
-    /// share an origin. There is at most one origin for each API version that the resource has ever had.
+    /// The [`Origin`] of each API version in which objects were written. Objects of the same API version
+    /// share an origin, so there is at most one for each API version that the resource has ever had.
     origins: Vec<Arc<Origin>>,
-    /// The approximate size of this change log, in bytes.
+    /// The approximate size of this log, in bytes.
     log_bytes: usize,
     /// The oldest available revision.
     floor: u64,
-    /// The revision of the last change that was dropped. This revision is at most `floor`.
+    /// The revision of the last dropped change. At most `floor`.
     dropped: u64,
 }
 
@@ -40,7 +39,7 @@ impl Table {
         self.floor
     }
 
-    /// Returns the origin for an API version. All objects that were written in this API version share the same origin.
+    /// Returns the origin that all objects written in this API version share.
     pub(super) fn version(
         &mut self,
         resource: &ResourceKey,
@@ -62,7 +61,7 @@ impl Table {
         change
     }
 
-    /// Starts a new era. The caller must call this method when it changes the content of past revisions.
+    /// Starts a new era. Must be called when the content of past revisions changes.
     pub(super) fn begin_era(&mut self) {
         self.snapshots.retain(|_, snapshot| Arc::weak_count(snapshot) > 0);
         self.era += 1;
@@ -73,18 +72,18 @@ impl Table {
         self.log.range(first..)
     }
 
-    /// Returns the first change that was made after `time`.
+    /// Returns the first change after `time`.
     pub(super) fn first_after(&self, time: Instant) -> Option<&Arc<StoreChange>> {
         self.log.get(self.log.partition_point(|change| change.at <= time))
     }
 
-    /// Returns the last change whose revision is at most `revision`.
+    /// Returns the last change up to and including `revision`.
     pub(super) fn last_until(&self, revision: u64) -> Option<&Arc<StoreChange>> {
         let after = self.log.partition_point(|change| change.revision() <= revision);
         self.log.get(after.checked_sub(1)?)
     }
 
-    /// Returns whether the log contains all changes after this revision.
+    /// Returns `true` if the log contains all changes after `revision`.
     pub(super) fn keeps(&self, revision: u64) -> bool {
         revision >= self.dropped
     }
@@ -93,14 +92,13 @@ impl Table {
         self.log_bytes
     }
 
-    /// Returns the revision of the oldest change in the log. Returns `None` if the log has at most one change.
+    /// Returns the revision of the oldest change in the log, or `None` if the log has at most one change.
     pub(super) fn oldest_past(&self) -> Option<u64> {
         self.log.front().filter(|_| self.log.len() > 1).map(|change| change.revision())
     }
 
-    /// Returns the state that the resource had at a revision. To compute this state, a reader undoes changes in a later state. The later
-    /// state is the oldest snapshot that is not older than the revision. If there is no such snapshot, the later state is `now`, which
-    /// contains the current objects.
+    /// Returns the resource's state at `revision`, which is computed by undoing changes in a later state. The later state is the oldest
+    /// snapshot at or after `revision`, or `now` with the current objects if there is none.
     pub(super) fn past(&self, revision: u64, now: Objects) -> Past {
         let after = self.snapshots.range((revision, 0)..).find(|((_, era), _)| *era == self.era);
         let (at, objects) = after.map_or((u64::MAX, now), |((at, _), snapshot)| (*at, (**snapshot).clone()));
@@ -108,8 +106,8 @@ impl Table {
         Past { later: objects, since: since.cloned().collect() }
     }
 
-    /// Keeps a snapshot at a revision until a later change is dropped from the log. If there are too many unused snapshots, drops the
-    /// oldest ones.
+    /// Keeps a snapshot at `revision` until a later change is dropped from the
+    /// log. If too many snapshots have no readers, drops the oldest of them.
     pub(super) fn keep(&mut self, revision: u64, objects: &Objects) -> Weak<Objects> {
         if !self.keeps(revision) {
             return Weak::new();
@@ -138,7 +136,7 @@ impl Table {
         self.compact(revision);
     }
 
-    /// Drops the oldest changes if there are more changes than `history` allows.
+    /// Drops the oldest changes if there are more than `history` allows.
     pub(super) fn trim(&mut self, history: History) {
         if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
             self.compact(self.log[at].revision());
@@ -149,12 +147,11 @@ impl Table {
         }
     }
 
-    /// Returns whether the oldest change is older than `history` allows.
+    /// Returns `true` if the oldest change is older than `history` allows.
     pub(super) fn is_expired(&self, now: Instant, history: History) -> bool {
         self.log.front().is_some_and(|oldest| now.saturating_duration_since(oldest.at) > history.max_age)
     }
 
-    /// Drops the oldest change.
     pub(super) fn drop_oldest(&mut self) {
         let Some(oldest) = self.log.pop_front() else { return };
         self.log_bytes -= oldest.new.weight();

@@ -1,4 +1,4 @@
-//! Objects that are stored as bytes, and the changes of such objects.
+//! Stored objects and their changes.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -16,21 +16,20 @@ use super::json_body::{BorrowedText, JsonBody, Member, MemberOrder};
 /// The name of a resource in a store, such as `pods` or `deployments.apps`.
 pub type ResourceKey = Arc<str>;
 
-/// The key of an object within its resource. The form of the key is `namespace/name`, or `name` for a cluster-scoped
-/// object.
+/// The key of an object within its resource: `namespace/name`, or `name` for a cluster-scoped object.
 pub type Key = Arc<str>;
 
-/// An object that a caller wants to write to the store.
+/// An object to write to a store.
 pub struct Draft {
     pub(super) body: JsonBody,
     pub(super) version: String,
-    /// Values that at most one object in the store can own, such as an IP address.
+    /// The values that only one object in the store can own, such as an IP address.
     pub(super) claims: Vec<String>,
-    /// The values of the selectable fields, if these values are equal in all API versions of the kind.
+    /// The values of the selectable fields, if they are equal in all API versions of the kind.
     pub(super) fields: Vec<String>,
 }
 
-/// `Debug` does not print the object, because it may be a Secret.
+/// Does not print the object, because it may be a Secret.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").field("version", &self.version).finish_non_exhaustive()
@@ -38,7 +37,7 @@ impl fmt::Debug for Draft {
 }
 
 impl Draft {
-    /// Creates a draft. `interner` must be the interner of the store to which the draft will be written.
+    /// Creates a draft. `interner` must be the interner of the draft's store.
     pub fn new(interner: &Arc<Interner>, object: &Json, order: MemberOrder, claims: Vec<String>) -> Self {
         let version = object.get("apiVersion").and_then(Json::as_str).unwrap_or_default().to_owned();
         Self { body: JsonBody::new(interner, object, order), version, claims, fields: Vec::new() }
@@ -49,13 +48,13 @@ impl Draft {
         Self { claims: Vec::new(), ..self }
     }
 
-    /// Sets the values of the fields that field selectors can use. The kind defines the order of the values.
+    /// Sets the values of the fields that field selectors can use, in the order that the kind defines.
     pub fn selectable(self, fields: Vec<String>) -> Self {
         Self { fields, ..self }
     }
 }
 
-/// Data that all objects of one resource share if they were written with the same `apiVersion`.
+/// Data that a resource's objects with the same `apiVersion` share.
 #[derive(Debug)]
 pub(crate) struct Origin {
     resource: ResourceKey,
@@ -68,7 +67,7 @@ impl Origin {
         Arc::new(Self { resource: resource.clone(), version: version.into(), encoding_cache: encoding_cache.clone() })
     }
 
-    /// Creates the origin for an object that does not belong to a store. The encodings of the object are not cached.
+    /// Creates the origin of an object outside a store. The object's encodings are not cached.
     fn detached(version: &str) -> Arc<Self> {
         Self::new(&ResourceKey::default(), version, &Arc::default())
     }
@@ -80,51 +79,50 @@ impl Origin {
 
 /// A version of an object. Each write stores a new version, and a stored version never changes.
 ///
-/// The object is stored as the bytes that are sent to clients. These bytes do not contain `apiVersion` and `kind`. Both members depend on
-/// the API version that a client requests, and lists of built-in kinds omit them. The `apiVersion` of the write is stored separately,
-/// because the storage version of the kind can change. The bytes are decoded only when a caller needs the object.
+/// The object is stored as the bytes that are sent to clients, and is decoded only when needed. The bytes
+/// contain no `apiVersion` and `kind`, which depend on the requested API version and are omitted in lists of
+/// built-in kinds. The write's `apiVersion` is stored separately, because the kind's storage version can change.
 pub struct Stored {
     revision: u64,
     origin: Arc<Origin>,
     is_first: bool,
     body: JsonBody,
-    /// Data that is computed from the object when it is first needed. Most small objects have no such data, because they are usually
-    /// sent unchanged.
+    /// Data that is computed when first needed. Most small objects have none, because they are usually sent unchanged.
     derived: OnceLock<Box<Derived>>,
 }
 
 /// Data that is computed from an object and then kept.
 #[derive(Debug, Default)]
 struct Derived {
-    /// The number of a form for which the stored bytes need no conversion. A form is the shape of objects in one served API version. 0
-    /// means that no such form is known.
+    /// The number of a form for which the stored bytes need no conversion, or 0 if
+    /// none is known. A form is the shape of objects in one served API version.
     fits: AtomicU64,
-    /// The decoded object. The decoded object is kept only for objects that the server itself reads often.
+    /// The decoded object, kept only for objects that the server itself reads often.
     tree: OnceLock<Arc<Json>>,
     fields: OnceLock<Arc<SelectableFields>>,
-    /// The cached encodings. The cache entry is created when an encoding is first requested.
+    /// The cached encodings, created when an encoding is first requested.
     encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// `Debug` does not print the object, because it may be a Secret.
+/// Does not print the object, because it may be a Secret.
 impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stored").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// The values of an object's selectable fields in one form of the object. The kind defines the order of the values. The values are
-/// concatenated in one text, because most values are short or empty.
+/// The values of an object's selectable fields in one form, in the order that the kind
+/// defines. They are concatenated into one string, because most values are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
     text: Box<str>,
-    /// The end offset of each value in the text.
+    /// The end offset of each value in `text`.
     ends: Box<[usize]>,
 }
 
-/// The form number to pass to [`Stored::field`] if the selectable fields have the same values in all forms of the object. A form is the
-/// shape of objects in one served API version.
+/// The form number for [`Stored::field`] if the selectable fields have the same
+/// values in all forms. A form is the shape of objects in one served API version.
 pub const SAME: u64 = 0;
 
 impl SelectableFields {
@@ -148,7 +146,7 @@ impl Stored {
         Self { revision, origin, is_first, body, derived: OnceLock::new() }
     }
 
-    /// Sets the values of the selectable fields, unless there are none.
+    /// Sets the values of the selectable fields, if there are any.
     pub(super) fn selectable(self, fields: Vec<String>) -> Self {
         if !fields.is_empty() {
             self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(SAME, &fields)));
@@ -160,18 +158,17 @@ impl Stored {
         self.derived.get_or_init(Box::default)
     }
 
-    /// Creates an object that does not belong to a store and has no revision.
+    /// Creates an object outside a store, without a revision.
     pub fn of(draft: Draft) -> Self {
         Self::new(0, Origin::detached(&draft.version), true, draft.body)
     }
 
-    /// Creates an object that does not belong to a store. The JSON that clients get for this object contains no
-    /// resourceVersion.
+    /// Creates an object outside a store. The JSON that clients receive contains no resourceVersion.
     pub fn unversioned(object: &Json) -> Self {
         Self::new(0, Origin::detached(""), true, JsonBody::unversioned(object))
     }
 
-    /// Returns a copy of the object with the given revision.
+    /// Returns a copy of the object with this revision.
     pub fn at(&self, revision: u64) -> Self {
         let other = Self::new(revision, self.origin.clone(), false, self.body.clone());
         if let Some(Derived { fits, fields, .. }) = self.derived.get().map(Box::as_ref) {
@@ -181,38 +178,38 @@ impl Stored {
         other
     }
 
-    /// Returns the revision of the write that stored this version of the object.
+    /// Returns the revision of the write that stored this version.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the `apiVersion` with which the object was written. Returns an empty text if the object was written without an `apiVersion`.
+    /// Returns the `apiVersion` with which the object was written, or an empty string if there was none.
     pub fn version(&self) -> &str {
         self.origin.version()
     }
 
-    /// Returns whether the write that stored this version created the object.
+    /// Returns `true` if the write that stored this version created the object.
     pub fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// Returns the approximate memory size of the object, in bytes.
+    /// Returns the object's approximate memory size, in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns whether both objects have the same content. Their `apiVersion` and revision may differ.
+    /// Returns `true` if both objects have the same content. Their `apiVersion` and revision may differ.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
 
-    /// Appends the JSON of the object, without `apiVersion` and `kind`.
+    /// Appends the object's JSON, without `apiVersion` and `kind`.
     pub fn write(&self, to: &mut Vec<u8>) {
         self.body.write(self.revision, to);
     }
 
-    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`. The encoding is
-    /// cached until the cache evicts it. Table cells are valid for one second, and are cached only during this second.
+    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`. It stays cached until
+    /// the cache evicts it. Table cells are cached only during the second in which they are valid.
     ///
     /// # Errors
     ///
@@ -222,7 +219,7 @@ impl Stored {
         encodings.find_or_make(encoding, make)
     }
 
-    /// Returns the encoding cache of the store to which the object belongs.
+    /// Returns the encoding cache of the object's store.
     pub(super) fn encoding_cache(&self) -> &Arc<EncodingCache> {
         &self.origin.encoding_cache
     }
@@ -232,8 +229,8 @@ impl Stored {
         self.body.decode(self.revision)
     }
 
-    /// Returns the decoded object, and keeps it in memory for later calls. Use this method only for the few small objects that nearly
-    /// every request reads.
+    /// Returns the decoded object, and keeps it in memory for later calls. Use
+    /// this method only for the few small objects that nearly every request reads.
     pub fn kept_tree(&self) -> Arc<Json> {
         self.derived().tree.get_or_init(|| Arc::new(self.decode())).clone()
     }
@@ -243,22 +240,21 @@ impl Stored {
         self.body.metadata(self.revision)
     }
 
-    /// Returns an object that contains only the values at these paths, such as `spec.nodeName`. The method decodes no
-    /// other values.
+    /// Returns an object with only the values at these paths, such as `spec.nodeName`. No other values are decoded.
     pub fn only(&self, paths: &[&str]) -> Json {
         self.body.projection(self.revision, paths)
     }
 
-    /// Returns the value that a selectable field has in one form of the object. A form is the shape of objects in one served API version,
-    /// and `form` is its number. `at` is the index of the field in the order that the kind defines. The first call computes the values of
-    /// all fields with `read`, and stores the values. Returns `None` if the stored values belong to a different form.
+    /// Returns a selectable field's value in the form with the number `form`. A form is the shape of objects
+    /// in one served API version. `at` is the field's index in the order that the kind defines. The first call
+    /// computes and stores all values with `read`. Returns `None` if the stored values belong to another form.
     pub fn field(&self, form: u64, at: usize, read: impl FnOnce() -> Vec<String>) -> Option<&str> {
         let fields = self.derived().fields.get_or_init(|| Arc::new(SelectableFields::new(form, &read())));
         fields.value(at).filter(|_| fields.form == form)
     }
 
-    /// Returns the stored value of a selectable field. Returns `None` if no value is stored, or if the stored values are valid for only one
-    /// form of the object.
+    /// Returns a selectable field's stored value. Returns `None` if no value
+    /// is stored, or if the stored values are valid for only one form.
     pub fn kept_field(&self, at: usize) -> Option<&str> {
         self.derived.get()?.fields.get().filter(|fields| fields.form == SAME)?.value(at)
     }
@@ -268,7 +264,7 @@ impl Stored {
         self.text(Member::Name)
     }
 
-    /// Returns the namespace. The namespace is empty for a cluster-scoped object.
+    /// Returns the namespace. Empty for a cluster-scoped object.
     pub fn namespace(&self) -> Cow<'_, str> {
         self.text(Member::Namespace)
     }
@@ -283,12 +279,12 @@ impl Stored {
         Labels(self.body.member(Member::Labels).unwrap_or_default())
     }
 
-    /// Returns whether the object is being deleted.
+    /// Returns `true` if the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.body.member::<BorrowedText<'_>>(Member::DeletionTimestamp).is_some()
     }
 
-    /// Returns the grace period of the object's deletion, in seconds.
+    /// Returns the deletion grace period, in seconds.
     pub fn grace_seconds(&self) -> Option<i64> {
         self.body.member(Member::DeletionGracePeriodSeconds)
     }
@@ -303,8 +299,8 @@ impl Stored {
         self.body.member(Member::OwnerReferences).unwrap_or_default()
     }
 
-    /// Returns true if [`note_fit`](Self::note_fit) was last called with this number for these bytes. The stored bytes then need no
-    /// conversion to the form with this number. If the result is false, it is unknown whether a conversion is necessary.
+    /// Returns `true` if the stored bytes are known to need no conversion to the form with this number,
+    /// according to the last call of [`note_fit`](Self::note_fit). `false` means that it is unknown.
     pub fn fits(&self, form: u64) -> bool {
         self.derived.get().is_some_and(|derived| derived.fits.load(Ordering::Relaxed) == form)
     }
@@ -324,7 +320,7 @@ impl Stored {
 pub struct Labels<'a>(BTreeMap<BorrowedText<'a>, BorrowedText<'a>>);
 
 impl Labels<'_> {
-    /// Returns the value of the label with this name.
+    /// Returns the value of the label `key`.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(|BorrowedText(value)| &**value)
     }
@@ -347,7 +343,7 @@ pub enum ChangeKind {
     Deleted,
 }
 
-/// An entry of the log.
+/// An entry of the change log.
 #[derive(Debug)]
 pub struct StoreChange {
     /// The time of the change.
@@ -358,8 +354,7 @@ pub struct StoreChange {
     pub key: Key,
     /// The object before the change.
     pub old: Option<Arc<Stored>>,
-    /// The object after the change. If the change is a deletion, the object has its last content and the revision of
-    /// the deletion.
+    /// The object after the change. For a deletion, the object with its last content and the revision of the deletion.
     pub new: Arc<Stored>,
 }
 
@@ -369,7 +364,7 @@ impl StoreChange {
         self.new.revision
     }
 
-    /// Returns the resource to which the object belongs.
+    /// Returns the object's resource.
     pub fn resource(&self) -> &ResourceKey {
         &self.new.origin.resource
     }
@@ -381,7 +376,7 @@ mod tests {
 
     #[test]
     fn stored_objects_and_changes_have_little_overhead() {
-        // With the reference counts of the `Arc` and the overhead of malloc, a `Stored` takes 96 bytes, and a `StoreChange` takes 80 bytes.
+        // With the `Arc`'s reference counts and malloc's overhead, a `Stored` takes 96 bytes, and a `StoreChange` takes 80 bytes.
         assert!(size_of::<Stored>() <= 72 && size_of::<StoreChange>() <= 56);
     }
 }

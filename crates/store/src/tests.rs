@@ -1,4 +1,4 @@
-//! Tests that compare the store with a model. The model stores a full copy of all objects for every revision.
+//! Tests that compare the store with a model, which keeps a full copy of all objects for every revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Returns the keys, revisions and texts of a namespace's objects in a snapshot. After each object, checks how many objects remain in the
-/// iterator.
+/// Returns the keys, revisions and texts of a namespace's objects in a snapshot.
+/// Checks the iterator's number of remaining objects after each object.
 fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let mut run = objects.run(&KeyRange::namespace(namespace));
     let mut read = Vec::new();
@@ -66,7 +66,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
     read
 }
 
-/// Returns the result that [`read`] must have, according to the model.
+/// Returns the result of [`read`] according to the model.
 fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> {
     let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
     let selected = world.iter().filter(|(key, _)| within(key));
@@ -74,8 +74,7 @@ fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Json)> 
 }
 
 proptest! {
-    /// For each available revision, checks that the store returns the objects of this revision. For each such revision, checks that the
-    /// changes after this revision lead to the current objects.
+    /// For each available revision, the store returns the revision's objects, and the changes after it lead to the current objects.
     #[test]
     fn available_revisions_and_changes_match_the_model(steps in steps()) {
         let resources = resources();
@@ -269,7 +268,7 @@ fn only_one_object_can_hold_a_claim() {
     assert_eq!(store.revision(), a.revision(), "a refused write has no revision");
     assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
     store.put(now, &maps, "a", Expect::Absent, object("x")).expect("the object has no claim");
-    // An update keeps the claims that the new version of the object still has, and releases all others.
+    // An update keeps the claims that the new version still has, and releases all others.
     let a = store.put(now, &pods, "a", Expect::At(a.revision()), first()).expect("the object holds the claim");
     let a =
         store.put(now, &pods, "a", Expect::At(a.revision()), claiming("x", &["second"])).expect("the claim is free");
@@ -296,7 +295,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("the revision is available").count();
     assert_eq!(kept, 1, "the oldest changes are dropped first, and the last one of each resource is kept");
-    // The store keeps two values for all change logs together. Both values must agree with the logs of the resources.
+    // The store's totals must agree with the logs of its resources.
     assert_eq!(store.log_bytes, store.tables.values().map(Table::log_bytes).sum::<usize>());
     let by_oldest_change = store.tables.iter().filter_map(|(of, table)| Some((table.oldest_past()?, of.clone())));
     assert_eq!(store.by_oldest_change, by_oldest_change.collect::<BTreeMap<_, _>>());
@@ -359,7 +358,7 @@ fn cached_encodings_are_bounded_including_past_objects() {
         let expect = store.get(&pods, key).map_or(Expect::Absent, |there| Expect::At(there.revision()));
         store.put(now, &pods, key, expect, object("x")).expect("as expected").new.clone()
     };
-    // Requests the encoding twice. Returns the number of times that the encoding was created.
+    // Requests the encoding twice. Returns how often it was created.
     let made = |stored: &Stored| {
         let mut made = 0;
         for _ in 0..2 {
@@ -398,8 +397,7 @@ fn neighbours_are_encoded_once_until_one_changes() {
     for key in ["a", "b", "c", "d", "e"] {
         put(&mut store, key);
     }
-    // Returns the sizes of the groups of adjacent objects. For each group, the result also contains whether this call created the
-    // encoding of the group.
+    // Returns the sizes of the groups of adjacent objects, each with a flag that is `true` if this call created the group's encoding.
     let encoded_groups = |store: &VersionedStore| {
         let mut run = store.objects(&pods).run(&KeyRange::namespace(None));
         let mut encoded_groups = Vec::new();
@@ -421,14 +419,14 @@ fn neighbours_are_encoded_once_until_one_changes() {
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, true)], [(4, false), (1, false)]]);
     put(&mut store, "b");
     assert_eq!([encoded_groups(&store), encoded_groups(&store)], [[(4, true), (1, false)], [(4, false), (1, false)]]);
-    // Repeat the check after all snapshots that share nodes of the tree were dropped.
+    // Repeat the check after all snapshots that share tree nodes were dropped.
     drop(kept);
     let at = put(&mut store, "e");
     store.remove(now, &pods, "e", at).expect("the object exists");
     put(&mut store, "e");
     put(&mut store, "a");
     assert_eq!(encoded_groups(&store), [(4, true), (1, true)]);
-    // If a range starts inside a group of adjacent objects, the iterator is not at the start of a group.
+    // A range that starts inside a group of adjacent objects does not start with a group.
     let part = store.objects(&pods).run(&KeyRange::namespace(None).starting_at("b"));
     assert!(part.neighbours().is_none());
 }

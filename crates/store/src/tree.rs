@@ -5,38 +5,35 @@ use std::sync::{Arc, OnceLock};
 use super::encodings::Encodings;
 use crate::stored::Key;
 
-/// A B-tree that maps keys to values. A clone of the tree is an immutable snapshot. A write copies a node only if the node is on the path
-/// to the written key and is shared with a clone.
+/// A B-tree that maps keys to values. A clone is an immutable snapshot. A write
+/// copies only nodes on the path to its key that are shared with a clone.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<V>(Node<V>);
 
-/// All leaves are at the same depth. The only node without entries is the root of an empty tree.
+/// All leaves are at the same depth. Only the root of an empty tree has no entries.
 #[derive(Clone, Debug)]
 enum Node<V> {
     Leaf(Arc<[(Key, V)]>),
     Branch(Arc<Branch<V>>),
 }
 
-/// An inner node of the tree.
 #[derive(Debug)]
 pub(super) struct Branch<V> {
-    /// The number of values in all leaves below this branch.
+    /// The number of values below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings. Each encoding contains all values below this branch. These encodings are dropped when one of these values
-    /// changes.
+    /// The cached encodings of all values below this branch. They are dropped when one of these values changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 
-/// The maximum number of values in a leaf, and also the maximum number of children of a branch. In tests, the maximum is small, so that
-/// small trees already split and merge nodes.
+/// The maximum number of values in a leaf, and of children of a branch. Small in tests, so that small trees already split and merge nodes.
 const MAX_LEAF_LEN: usize = if cfg!(test) { 2 } else { 8 };
 const MAX_BRANCH_LEN: usize = if cfg!(test) { 2 } else { 16 };
 
 struct Inserted<V> {
     key: Key,
     old: Option<V>,
-    /// If the node had to be split, this is the new node on the right side.
+    /// The new node on the right side, if the node had to be split.
     right: Option<Node<V>>,
 }
 
@@ -51,13 +48,13 @@ impl<V> Tree<V> {
         Some(&entries[at].1)
     }
 
-    /// Returns the number of keys in the tree that are less than this key.
+    /// Returns the number of keys that are less than `key`.
     pub(super) fn rank(&self, key: &str) -> usize {
         let (before, entries) = self.0.leaf(key);
         before + find(entries, key).unwrap_or_else(|at| at)
     }
 
-    /// Returns the entry with this rank. The rank of an entry is the number of entries before it.
+    /// Returns the entry with this rank, which is the number of entries before it.
     pub(super) fn at(&self, rank: usize) -> Option<&(Key, V)> {
         let (mut node, mut rank) = (&self.0, rank);
         loop {
@@ -83,8 +80,7 @@ impl<V> Tree<V> {
 }
 
 impl<V: Clone> Tree<V> {
-    /// Inserts a value. Returns the stored key and the old value. When the value of an entry is replaced, the entry keeps its copy of the
-    /// key.
+    /// Inserts a value. Returns the stored key and the old value. Replacing an entry's value keeps its copy of the key.
     pub(super) fn insert(&mut self, key: &str, value: V) -> (Key, Option<V>) {
         let Inserted { key, old, right } = self.0.insert(key, value, true);
         if let Some(right) = right {
@@ -95,7 +91,7 @@ impl<V: Clone> Tree<V> {
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<(Key, V)> {
-        // If the tree does not contain the key, the method copies no node.
+        // Copy no nodes if the tree does not contain the key.
         self.get(key)?;
         let removed = self.0.remove(key);
         while let Node::Branch(branch) = &self.0
@@ -125,7 +121,7 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the entries of a leaf.
+    /// Returns a leaf's entries.
     fn entries(&self) -> &[(Key, V)] {
         match self {
             Self::Leaf(entries) => entries,
@@ -143,8 +139,7 @@ impl<V> Node<V> {
         }
     }
 
-    /// Returns the leaf that contains the key, and the number of entries before this leaf. If the tree does not contain the key, returns
-    /// the leaf into which the key would be inserted.
+    /// Returns the leaf that contains the key or into which it would be inserted, and the number of entries before the leaf.
     fn leaf(&self, key: &str) -> (usize, &[(Key, V)]) {
         let (mut before, mut node) = (0, self);
         loop {
@@ -161,7 +156,7 @@ impl<V> Node<V> {
 }
 
 impl<V: Clone> Node<V> {
-    /// Inserts a value. `is_last` is true if the tree contains no node to the right of this one.
+    /// Inserts a value. `is_last` is `true` if there is no node to the right of this one.
     fn insert(&mut self, key: &str, value: V, is_last: bool) -> Inserted<V> {
         match self {
             Self::Leaf(entries) => match find(entries, key) {
@@ -251,12 +246,12 @@ impl<V> Branch<V> {
         self.nodes.iter().flat_map(Node::entries).map(|(_, value)| value)
     }
 
-    /// Returns the index of the child node that contains the key, or into which the key would be inserted.
+    /// Returns the index of the child that contains the key or into which it would be inserted.
     fn place(&self, key: &str) -> usize {
         self.nodes.partition_point(|node| node.first().is_some_and(|first| first <= key)).saturating_sub(1)
     }
 
-    /// Returns the child node that contains the entry with this rank, and the rank that the entry has within this child.
+    /// Returns the child that contains the entry with this rank, and the entry's rank within the child.
     fn node_at(&self, mut rank: usize) -> Option<(&Node<V>, usize)> {
         for node in &self.nodes {
             match rank.checked_sub(node.len()) {
@@ -274,8 +269,8 @@ impl<V: Clone> Clone for Branch<V> {
     }
 }
 
-/// Prepares a branch for a write. If a clone of the tree shares the branch, the function copies the branch. Returns the index of the child
-/// node that contains the key, and the branch.
+/// Prepares a branch for a write by copying it if a clone of the tree
+/// shares it. Returns the index of the child for the key, and the branch.
 fn branch_mut<'a, V: Clone>(branch: &'a mut Arc<Branch<V>>, key: &str) -> (usize, &'a mut Branch<V>) {
     let at = branch.place(key);
     let branch = Arc::make_mut(branch);
@@ -287,7 +282,7 @@ fn find<V>(entries: &[(Key, V)], key: &str) -> Result<usize, usize> {
     entries.binary_search_by(|(known, _)| (**known).cmp(key))
 }
 
-/// Splits off the entries that exceed the maximum size of a node. If keys are inserted in ascending order, the left node stays full.
+/// Splits off the entries that exceed a node's maximum size. With keys in ascending order, the left node stays full.
 fn split_overflow<T>(all: &mut Vec<T>, most: usize, in_order: bool) -> Option<Vec<T>> {
     let stay = if in_order { most } else { all.len() / 2 };
     (all.len() > most).then(|| all.split_off(stay))
@@ -301,8 +296,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the memory addresses of all nodes, and the depth of the tree. Checks that all leaves have the same depth, and that no node
-    /// is empty or too large.
+    /// Returns the addresses of all nodes, and the tree's depth. Checks that
+    /// all leaves have the same depth, and that no node is empty or too large.
     fn nodes<V>(tree: &Tree<V>) -> (HashSet<usize>, usize) {
         let (mut found, mut depth, mut level) = (HashSet::new(), 0, vec![&tree.0]);
         while let Some(first) = level.first() {

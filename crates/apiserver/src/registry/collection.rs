@@ -11,7 +11,7 @@ use super::Registry;
 use super::list::{ListReply, Selection};
 
 impl Registry {
-    /// Deletes one page of the selected objects, and returns them as they were listed. Skips
+    /// Deletes one page of the selected objects, and returns their listed states. Skips
     /// objects that other requests have already deleted. Stops if a deletion fails for another
     /// reason, without undoing earlier deletions. Yields to other tasks between two deletions.
     ///

@@ -1,9 +1,9 @@
-//! The error texts for responses that are not successful.
+//! The error messages for unsuccessful responses.
 
 use http::StatusCode;
 use serde_json::Value;
 
-/// Returns the error text for a response with this status, or `None` if the status is a success. The texts are the same as in client-go.
+/// Returns the error message for a response, as in client-go. Returns `None` for a success with a nonempty body.
 pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Option<String> {
     let code = status.as_u16();
     if (200..=206).contains(&code) {
@@ -21,12 +21,12 @@ pub(super) fn error(status: StatusCode, content_type: &str, body: &str) -> Optio
     Some(generic(code, if is_text { shortened(body.trim()) } else { "" }))
 }
 
-/// Returns the start of a body. client-go also shows only the start.
+/// Returns the start of a body, as in client-go.
 fn shortened(body: &str) -> &str {
     &body[..body.floor_char_boundary(2048)]
 }
 
-/// Returns the text for a response without a Status.
+/// Returns the message for a response without a Status.
 fn generic(code: u16, body: &str) -> String {
     const BUSY: &str = "the server has received too many requests and has asked us to try again later";
     let text = match code {

@@ -1,4 +1,4 @@
-//! A queue of unread changes, from which a follower of several resources reads.
+//! The queue of unread changes of a follower of several resources.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,15 +7,14 @@ use tokio::sync::Notify;
 
 use crate::Change;
 
-/// The maximum number of changes that a follower has not read yet. A follower that exceeds this number must list again.
+/// The maximum number of unread changes. A follower that exceeds it must list again.
 const MAX_CHANGES: usize = 16_384;
 
-/// A stream of the changes to several resources, sorted by revision.
+/// A stream of the changes to several resources, in revision order.
 #[derive(Debug)]
 pub struct Changes(Arc<Backlog>);
 
-/// The error that a follower receives if it reads too slowly. The follower has missed changes and must list again.
-/// After the error, the follower continues to receive all later changes.
+/// The follower reads too slowly and has missed changes, so it must list again. It continues to receive all later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagged;
 
@@ -23,8 +22,8 @@ pub struct Lagged;
 struct Backlog {
     unread: Mutex<UnreadChanges>,
     notify: Notify,
-    /// The approximate maximum size in bytes of all unread changes. Without this limit, unread changes could keep too
-    /// many overwritten objects in memory.
+    /// The approximate maximum size of all unread changes, in bytes. Without this
+    /// limit, unread changes could keep too many overwritten objects in memory.
     max_bytes: usize,
 }
 
@@ -32,7 +31,7 @@ struct Backlog {
 struct UnreadChanges {
     changes: VecDeque<Arc<Change>>,
     bytes: usize,
-    /// Whether changes were lost. If changes were lost, the backlog stays empty until the follower has received the error [`Lagged`].
+    /// Whether changes were lost. If so, the backlog stays empty until the follower has received the [`Lagged`] error.
     lagged: bool,
 }
 
@@ -49,7 +48,7 @@ impl Changes {
         ChangeSender(Arc::downgrade(&self.0))
     }
 
-    /// Returns the next change. If the backlog contains no change, returns `None`.
+    /// Returns the next change, or `None` if there is no unread change.
     pub fn try_next(&mut self) -> Option<Result<Arc<Change>, Lagged>> {
         let mut unread = self.0.unread();
         if std::mem::take(&mut unread.lagged) {
@@ -64,7 +63,7 @@ impl Changes {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no changes.
     pub async fn next(&mut self) -> Result<Arc<Change>, Lagged> {
         loop {
             if let Some(next) = self.try_next() {
@@ -74,7 +73,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether the follower has read all changes. A pending [`Lagged`] error counts as unread.
+    /// Returns `true` if the follower has read all changes. A pending [`Lagged`] error counts as unread.
     pub fn is_empty(&self) -> bool {
         let unread = self.0.unread();
         unread.changes.is_empty() && !unread.lagged
@@ -82,7 +81,7 @@ impl Changes {
 }
 
 impl ChangeSender {
-    /// Adds a change. If the follower has been dropped, returns false.
+    /// Adds a change. Returns `false` if the follower has been dropped.
     pub(super) fn send(&self, change: &Arc<Change>) -> bool {
         let Some(backlog) = self.0.upgrade() else { return false };
         let mut unread = backlog.unread();

@@ -1,4 +1,4 @@
-//! The followers of one resource, grouped by scope. This module also contains the feeds from which the followers read.
+//! The followers of one resource, grouped by scope, and the feeds from which they read.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use tokio::sync::watch;
 use super::Db;
 use crate::{Change, ResourceKey};
 
-/// The maximum number of changes that one read from the log returns. The next two constants limit the approximate size of the returned
-/// changes in bytes, and the number of changes that the read examines.
+/// The maximum number of changes that one read from the log returns, the approximate maximum
+/// of their size in bytes, and the maximum number of changes that the read examines.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;
 
-/// The set of objects whose changes a feed returns.
+/// The objects whose changes a feed returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedScope {
     All,
     Namespace(String),
-    /// A single object. The content of the variant is the key of the object.
+    /// The object with this key.
     Object(String),
-    /// All objects whose selectable field with the index `at` has this value before or after a change.
+    /// All objects whose selectable field with the index `at` has this value before or after the change.
     Field {
         at: usize,
         value: String,
@@ -43,35 +43,32 @@ fn namespace_of(key: &str) -> Option<&str> {
     key.split_once('/').map(|(namespace, _)| namespace)
 }
 
-/// Returns the value that a field has after a change. If the field had a different value before the change, the result contains that value,
-/// too.
+/// Returns a field's value after a change and, if it was different, also its value before the change.
 fn values_of(change: &Change, at: usize) -> impl Iterator<Item = &str> {
     let new = change.new.kept_field(at);
     let old = change.old.as_ref().and_then(|old| old.kept_field(at));
     new.into_iter().chain(old.filter(|_| old != new))
 }
 
-/// The followers of one resource, grouped by scope. The cost of notifying one scope does not depend on how many
-/// followers other scopes have.
+/// The followers of one resource, grouped by scope. The cost of notifying one scope does not depend on the followers of other scopes.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     all: Option<RecentChanges>,
     namespaces: HashMap<String, RecentChanges>,
     objects: HashMap<String, RecentChanges>,
-    /// The followers of field values. The first key is the index of the field, and the second key is the value of the
-    /// field.
+    /// The followers of field values, by field index and value.
     fields: HashMap<usize, HashMap<String, RecentChanges>>,
-    /// If there are at least this many scopes, the next insertion first removes all scopes without followers.
+    /// The number of scopes at which the next insertion first removes all scopes without followers.
     sweep_at: usize,
 }
 
-/// The revisions of the most recent changes in one scope.
+/// The revisions of a scope's most recent changes.
 #[derive(Debug)]
 struct RecentChanges {
     revisions: VecDeque<u64>,
     /// The latest revision that is no longer in `revisions`. All later changes of the scope are in `revisions`.
     dropped: u64,
-    /// The sender that publishes the revision of the last change.
+    /// Publishes the revision of the last change.
     last: watch::Sender<u64>,
 }
 
@@ -92,7 +89,7 @@ impl RecentChanges {
         self.last.send_replace(revision);
     }
 
-    /// Returns the changes after a revision. Returns `None` if some of these changes were dropped.
+    /// Returns the changes after `revision`, or `None` if some of them were dropped.
     fn since(&self, revision: u64) -> Option<impl Iterator<Item = u64>> {
         let first = self.revisions.partition_point(|change| *change <= revision);
         (revision >= self.dropped).then(|| self.revisions.range(first..).copied())
@@ -100,8 +97,8 @@ impl RecentChanges {
 }
 
 impl Followers {
-    /// Adds a follower of `scope`. Dropping the returned receiver removes the follower. The receiver gets the revision
-    /// of each change after the revision `now`.
+    /// Adds a follower of `scope`. The returned receiver gets the revision of
+    /// each change after `now`. Dropping the receiver removes the follower.
     pub(super) fn follow(&mut self, scope: &FeedScope, now: u64) -> watch::Receiver<u64> {
         if self.parts() >= self.sweep_at {
             let places = [&mut self.namespaces, &mut self.objects].into_iter().chain(self.fields.values_mut());
@@ -154,16 +151,16 @@ impl Followers {
     }
 }
 
-/// A stream of the changes in one scope of a resource. The changes are read from the log. A feed never buffers more
-/// than one batch of changes, even if it is read slowly.
+/// A stream of a resource's changes in one scope, which are read from the log. A
+/// feed never buffers more than one batch of changes, even if it is read slowly.
 #[derive(Debug)]
 pub struct Feed {
     resource: ResourceKey,
     scope: FeedScope,
     /// The revision of the last change that the feed has read from the log.
     after: u64,
-    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first reads all later changes of the
-    /// resource, up to the end of the log. Until then, the number of unread changes is not limited.
+    /// Whether the feed has reached the end of the log. A feed that starts at a past revision first
+    /// reads all later changes of the resource. Until then, the number of unread changes is not limited.
     live: bool,
     last: watch::Receiver<u64>,
     ready: VecDeque<Arc<Change>>,
@@ -172,9 +169,9 @@ pub struct Feed {
 /// The reason why a feed has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedEnd {
-    /// The feed was read too slowly, so it has missed changes.
+    /// The feed was read too slowly and has missed changes.
     TooSlow,
-    /// The resource was removed, or a new resource has replaced it and its history was dropped.
+    /// The resource was removed, or replaced by a new resource without its history.
     Ended,
 }
 
@@ -194,7 +191,7 @@ impl Feed {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing.
+    /// Dropping the future loses no changes.
     pub async fn next(&mut self, db: &Db) -> Result<Arc<Change>, FeedEnd> {
         loop {
             if let Some(change) = self.ready.pop_front() {
@@ -210,8 +207,7 @@ impl Feed {
                         return Err(FeedEnd::Ended);
                     }
                     self.live = true;
-                    // An error from the receiver means that the sender was dropped. If the sender was dropped, the next
-                    // iteration ends the feed.
+                    // An error means that the sender was dropped. The next iteration then ends the feed.
                     let _ = self.last.changed().await;
                 }
                 Ok(_) => (),
@@ -219,19 +215,17 @@ impl Feed {
         }
     }
 
-    /// Returns whether the history of the resource was dropped, because the resource was removed or replaced by a new resource. If the
-    /// result is true, no more changes follow.
+    /// Returns `true` if the resource's history was dropped, because the resource was removed or replaced. No more changes follow.
     pub fn has_ended(&self) -> bool {
         self.last.has_changed().is_err()
     }
 
-    /// Returns whether the next read may return a change or the end of the feed without waiting.
+    /// Returns `true` if the next read may return a change or the end of the feed without waiting.
     pub fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.last.has_changed().unwrap_or(true)
     }
 
-    /// Reads the next batch of changes from the log, up to the revision `last`. Returns whether the feed has now
-    /// reached the end of the log.
+    /// Reads the next batch of changes from the log, up to the revision `last`. Returns `true` if the feed has reached the end of the log.
     fn read(&mut self, db: &Db, last: u64) -> Result<bool, FeedEnd> {
         let inner = db.lock();
         if self.live {
@@ -267,7 +261,7 @@ impl Feed {
         self.ready.len() >= MAX_BATCH || bytes > MAX_BATCH_BYTES
     }
 
-    /// Returns whether the feed has returned all changes so far.
+    /// Returns `true` if the feed has returned all changes so far.
     pub(super) fn is_read(&self, inner: &super::Inner) -> bool {
         let is_at_end = || {
             if self.live {

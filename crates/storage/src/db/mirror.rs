@@ -1,10 +1,9 @@
-//! Copies the objects of a live cluster for a plan, which is a dry run on top of that cluster. The live cluster is called the upstream
-//! cluster.
+//! Copies the objects of a live cluster for a plan, which is a dry run on
+//! top of this cluster. The live cluster is called the upstream cluster.
 //!
-//! Each known object has a base, which is the state of the object in the upstream cluster. After the first local write of an object, the
-//! base of the object no longer changes. After the first local write, the store ignores the content of upstream changes to the object. The
-//! store only records that the object has changed upstream. Therefore, all differences between the base and the object come from local
-//! writes.
+//! Each known object has a base, which is its state in the upstream cluster. After an object's first local
+//! write, its base no longer changes. The store then ignores upstream changes of the object, and only records
+//! that it has changed. Therefore, all differences between the base and the object come from local writes.
 
 use std::collections::{HashMap, HashSet};
 use std::slice;
@@ -21,21 +20,20 @@ pub(super) struct Mirror {
 
 #[derive(Debug, Default)]
 struct Base {
-    /// The upstream object. The field is `None` if the object does not exist in the upstream cluster.
+    /// The upstream object. `None` if the object does not exist in the upstream cluster.
     object: Option<Arc<Stored>>,
-    /// The last known version of the object in the upstream cluster. If the object was deleted, the version is the
-    /// version of the deletion.
+    /// The last known upstream version of the object, or of its deletion.
     at: u64,
-    /// The revision of the first local write to the object. The field is `None` if the object has no local writes.
+    /// The revision of the object's first local write, if any.
     written: Option<u64>,
-    /// Whether the object has changed in the upstream cluster since its first local write.
+    /// Whether the object has changed upstream since its first local write.
     moved: bool,
 }
 
-/// The state of an object in the upstream cluster. The object may be absent in the upstream cluster.
+/// The upstream state of an object, which may be absent.
 #[derive(Debug)]
 pub struct UpstreamObject {
-    /// The resourceVersion of the object in the upstream cluster, or 0 if it is unknown.
+    /// The object's upstream resourceVersion, or 0 if it is unknown.
     pub at: u64,
     pub object: Option<Draft>,
 }
@@ -44,17 +42,16 @@ pub struct UpstreamObject {
 #[derive(Clone, Debug)]
 pub struct LocalWrite {
     pub resource: ResourceKey,
-    /// The upstream state of the object before its first local write.
+    /// The object's upstream state before its first local write.
     pub base: Option<Arc<Stored>>,
     /// The current local object.
     pub object: Option<Arc<Stored>>,
-    /// Whether the object has changed in the upstream cluster since its first local write.
+    /// Whether the object has changed upstream since its first local write.
     pub moved: bool,
 }
 
 impl Mirror {
-    /// Records a change as a local write. The methods that copy objects from the upstream cluster remove the record of
-    /// the change again.
+    /// Records a change as a local write. The methods that copy upstream objects remove this record again.
     pub(super) fn note(&mut self, change: &Change) {
         let base = self.bases.entry((change.resource().clone(), change.key.clone())).or_default();
         base.written.get_or_insert(change.revision());
@@ -67,12 +64,12 @@ impl Db {
         self.lock().mirror = Some(Mirror::default());
     }
 
-    /// Returns whether this store is a copy of an upstream cluster.
+    /// Returns `true` if this store is a copy of an upstream cluster.
     pub fn is_mirror(&self) -> bool {
         self.lock().mirror.is_some()
     }
 
-    /// Returns true if the object has no local writes. The upstream cluster determines the state of such an object.
+    /// Returns `true` if the object has no local writes, so that the upstream cluster determines its state.
     pub fn is_left_alone(&self, resource: &str, key: &str) -> bool {
         let inner = self.lock();
         inner.mirror.as_ref().is_some_and(|mirror| {
@@ -81,13 +78,13 @@ impl Db {
         })
     }
 
-    /// Returns the upstream state of the object. If the object has local writes, returns the upstream state before the first local write.
+    /// Returns the object's upstream state, as of before its first local write, if any.
     pub fn base(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         let inner = self.lock();
         inner.mirror.as_ref()?.bases.get(&(resource.into(), key.into()))?.object.clone()
     }
 
-    /// Returns all objects that have local writes, in the order of their first local writes.
+    /// Returns all objects with local writes, in the order of their first local writes.
     pub fn local_writes(&self) -> Vec<LocalWrite> {
         let inner = self.lock();
         let bases = inner.mirror.iter().flat_map(|mirror| &mirror.bases);
@@ -102,14 +99,13 @@ impl Db {
         written.into_iter().map(of).collect()
     }
 
-    /// Stores the upstream state of an object. Does nothing if the object has local writes, or if the store already
-    /// contains a newer state. If `followed` is true, the watchers of the collection are notified. If `followed` is
-    /// false, the object becomes visible without an event.
+    /// Stores an object's upstream state, unless the object has local writes or the store already contains a newer state. If `followed` is
+    /// `true`, the collection's watchers are notified. Otherwise, the object becomes visible without an event.
     pub fn show(&self, resource: &ResourceKey, key: &str, shown: UpstreamObject, followed: bool) {
         self.show_in(&mut self.lock(), resource, key, shown, followed);
     }
 
-    /// Records that `present` contains the keys of all objects that the upstream cluster had in this range at the version `at`.
+    /// Records that `present` contains the keys of all upstream objects in this range at the version `at`.
     pub fn show_no_others(&self, resource: &ResourceKey, range: &Range, present: &HashSet<String>, at: u64) {
         let mut inner = self.lock();
         let Some(mirror) = &inner.mirror else { return };
@@ -146,7 +142,7 @@ impl Db {
         let Some(mirror) = &mut inner.mirror else { return };
         let Some(base) = mirror.bases.get_mut(&place) else { return };
         (base.object, base.written) = (object, None);
-        // The mirror needs no entry for an object that does not exist upstream and whose version is unknown.
+        // An object that does not exist upstream and has an unknown version needs no entry.
         if base.at == 0 && base.object.is_none() {
             mirror.bases.remove(&place);
         }
@@ -182,7 +178,7 @@ impl Db {
         let expect = current.as_ref().map_or(Expect::Absent, |current| Expect::At(current.revision()));
         let draft = inner.with_free_claims(resource, key, expect, draft);
         if followed {
-            // The object keeps its upstream version as its revision, unless a local write to the store has already used this revision.
+            // The object keeps its upstream version as its revision, unless a local write has already used this revision.
             inner.store.advance_to(at.saturating_sub(1));
             let change = inner.store.put(now, resource, key, expect, draft).ok()?;
             self.notify(inner, slice::from_ref(&change));
@@ -195,7 +191,7 @@ impl Db {
         Some(new)
     }
 
-    /// This change notifies the controllers, but not the watchers.
+    /// Notifies the controllers of a change, but not the watchers.
     fn notify_background(&self, inner: &mut Inner, change: Change) {
         self.publish(inner);
         inner.notify_multi(&Arc::new(change));

@@ -14,8 +14,7 @@ use crate::{Draft, Key, Order};
 const WRITERS: u64 = 2;
 const WRITES: u64 = 400;
 const PODS: &str = "pods";
-/// The key of the object that contains the number of pods. Each commit that writes a pod also updates the number of
-/// pods.
+/// The object that contains the number of pods. Each commit of a pod also updates this number.
 const COUNT: (&str, &str) = ("counts", "pods");
 
 fn counted(pods: u64) -> Json {
@@ -39,7 +38,7 @@ fn names(pods: Run) -> Vec<(Key, u64)> {
     pods.map(|(key, stored)| (key, stored.revision())).collect()
 }
 
-/// Creates pods. Each commit writes one pod together with the number of pods. Retries after conflicts.
+/// Creates pods. Each commit writes one pod and the number of pods. Conflicts are retried.
 fn write(db: &Db, writer: u64) {
     for number in 0..WRITES {
         let key = format!("{writer}/{number}");
@@ -59,7 +58,7 @@ fn write(db: &Db, writer: u64) {
     }
 }
 
-/// Calls `check` repeatedly while other threads write to the store, and once more after these threads have finished.
+/// Calls `check` repeatedly while other threads write, and once more after they have finished.
 fn while_writing(db: &Db, mut check: impl FnMut()) {
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(db, writer))).collect();
@@ -104,8 +103,7 @@ fn reads_see_whole_steps_and_growing_revisions() {
 
 #[test]
 fn list_and_feed_deliver_each_change_once() {
-    // The difference between the start revisions of two consecutive feeds. The value makes feeds start at many different revisions during
-    // the test.
+    // The number of revisions between the starts of two feeds, so that feeds start at many different revisions.
     const INTERVAL: u64 = 30;
     let (db, _) = empty();
     let (mut begun, mut next) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Replaces the objects of a store with the objects of a snapshot.
+//! Replaces a store's objects with a snapshot's objects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,32 +6,31 @@ use std::sync::Arc;
 use super::{Db, Inner};
 use crate::{Change, Draft, Expect, Key, Present, ResourceKey, Stored};
 
-/// The resource of an object, and the key of the object in the store.
+/// An object's resource and key in the store.
 type StoreKey = (ResourceKey, Key);
 
-/// The maximum number of attempts to compare the store and the snapshot without holding the lock. An attempt fails if another
-/// request writes to the store during the attempt. If all attempts fail, the comparison runs while the lock is held.
+/// The maximum number of attempts to compare the store with the snapshot without the lock. An attempt fails if another request writes to
+/// the store in the meantime. After the last attempt, the comparison holds the lock.
 const OPTIMISTIC_ATTEMPTS: usize = 3;
 
-/// The difference between the current objects and the objects in the snapshot.
+/// The difference between the current objects and a snapshot's objects.
 #[derive(Default)]
 struct Difference<'a> {
-    /// The current objects that have the same content in the snapshot.
+    /// The current objects with the same content as in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects that the restore must remove, and their revisions. Each of these objects is missing in the snapshot, or has a different
-    /// content there.
+    /// The objects to remove, and their revisions. They are missing in the snapshot or have different content there.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,
 }
 
 impl Db {
-    /// Replaces all objects of the store with the objects in `wanted`, in a single commit. Objects that are not in `wanted` are removed.
-    /// Objects that already have the content in `wanted` are kept. All other objects in `wanted` are written. Returns the number of writes.
+    /// Replaces all objects with the objects in `wanted`, in a single commit. Objects with the same content as in `wanted` are kept. All
+    /// other current objects are removed, and all other objects in `wanted` are written. Returns the number of writes.
     ///
-    /// Readers must not observe a partial state, so the replacement is a single commit. For example, in a partial state the garbage
-    /// collector would delete dependents because their owner is not restored yet. The lock is held only while the objects are written. The
-    /// objects are encoded and compared without the lock, unless each attempt conflicts with another write.
+    /// A single commit ensures that readers never observe a partial state. Otherwise, the garbage collector
+    /// could delete dependents whose owner is not restored yet. The lock is held only while objects are written.
+    /// Objects are encoded and compared without the lock, unless each attempt conflicts with another write.
     pub fn restore(&self, wanted: &BTreeMap<StoreKey, Arc<Stored>>) -> usize {
         let mut difference = Difference::default();
         for _ in 0..OPTIMISTIC_ATTEMPTS {
@@ -55,9 +54,8 @@ impl Db {
     fn apply_difference(&self, inner: &mut Inner, mut difference: Difference<'_>) -> Replaced {
         let now = self.clock.instant();
         let mut changes = Vec::new();
-        // If the content of an object differs, the object is removed and then created again. All objects are removed
-        // before the first object is created. Otherwise, a new object could conflict with a unique value of a removed
-        // object.
+        // An object with different content is removed and created again. Remove all objects before creating the
+        // first one, because a new object could otherwise conflict with a unique value of a removed object.
         for ((resource, key), revision) in difference.to_remove {
             changes.extend(inner.store.remove(now, &resource, &key, revision));
         }
@@ -71,16 +69,14 @@ impl Db {
     }
 }
 
-/// The state before the restore. The old state is dropped after the lock is released, because it can own the last
-/// references to many objects.
+/// The state before the restore. Drop it after the lock is released, because it can own the last references to many objects.
 struct Replaced {
     changes: Vec<Arc<Change>>,
     _present: Arc<Present>,
 }
 
 impl<'a> Difference<'a> {
-    /// Compares the objects in the store with `wanted`. Later calls compare only the objects that have changed since
-    /// the previous call.
+    /// Compares the store's objects with `wanted`. Later calls compare only objects that have changed since the previous call.
     fn update(
         &mut self,
         db: &Db,
@@ -160,7 +156,7 @@ mod tests {
         static RESTORED: OnceLock<Db> = OnceLock::new();
         static BUSY: AtomicBool = AtomicBool::new(false);
         static DRAFTS: AtomicUsize = AtomicUsize::new(0);
-        // In this test, another write occurs whenever the restore encodes an object.
+        // Another write occurs whenever the restore encodes an object.
         const WITH_WRITES: Drafting = |interner, resource, object| {
             if let Some(db) = RESTORED.get()
                 && !BUSY.swap(true, Ordering::Relaxed)

@@ -42,7 +42,7 @@ impl<'de> Visitor<'de> for Projection<'_> {
         Ok(Json::Object(found))
     }
 
-    // Only an object has members. For any other value, the result is null.
+    // Only objects have members. The result for any other value is null.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         while items.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Json::Null)

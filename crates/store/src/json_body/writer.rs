@@ -7,29 +7,28 @@ use pintle_json::{Json, Map};
 use super::{JsonBody, MEMBERS, METADATA, METADATA_AT, Member, MemberOffsets, MemberOrder, OBJECT};
 use crate::interner::{Interned, Interner};
 
-/// The minimum length, in bytes, of a member that is interned. Interning a member costs additional memory of about half this length.
+/// The minimum length of interned members, in bytes. Interning a member costs additional memory of about half this length.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length, in bytes, of managed fields that are interned. This minimum is lower than the minimum for other members,
-/// because managed fields are rarely unique.
+/// The minimum length of interned managed fields, in bytes. It is lower than for other members, because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
-/// The nesting depth down to which the members of the managed fields are interned separately. The members of `spec` have this depth.
+/// The nesting depth down to which members of the managed fields are interned separately. The members of `spec` have this depth.
 const FIELDS_DEPTH: usize = 2;
 
 pub(super) struct BodyWriter<'i> {
     json: Vec<u8>,
     offsets: MemberOffsets,
     interned: Vec<(u32, Arc<Interned>)>,
-    /// The interner. If the field is `None`, no value is interned.
+    /// The interner. `None` disables interning.
     interner: Option<&'i Arc<Interner>>,
-    /// Whether the object has an empty `resourceVersion` field, into which the revision is inserted later.
+    /// Whether to write an empty `resourceVersion`, into which the revision is inserted later.
     versioned: bool,
 }
 
 impl<'i> BodyWriter<'i> {
     pub(super) fn new(interner: Option<&'i Arc<Interner>>, versioned: bool) -> Self {
-        // This capacity is large enough for most objects.
+        // Large enough for most objects.
         let json = Vec::with_capacity(1024);
         Self { json, offsets: MemberOffsets::default(), interned: Vec::new(), interner, versioned }
     }
@@ -73,8 +72,7 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. The managed fields are the largest part of the metadata, and the objects of one template often have equal
-    /// managed fields.
+    /// Writes the managed fields. They are the largest part of the metadata, and are often equal in objects of the same template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -89,7 +87,7 @@ impl<'i> BodyWriter<'i> {
             let entry = entry.iter().map(|(name, value)| (name.as_str(), value));
             self.members(entry, &[], |writer, name, value| match name {
                 "fieldsV1" => writer.owned_fields(value, FIELDS_DEPTH),
-                // Write `time` as the last member, because all other members are equal for similar writes of a manager.
+                // Write `time` last, because all other members are equal for similar writes of a manager.
                 "time" if writer.interned.len() == parts => {
                     writer.intern_since(start, MIN_FIELDS_LEN);
                     writer.value(value);
@@ -100,8 +98,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately.
-    /// Therefore, objects share their equal members even if another member is unique, such as a volume of a pod.
+    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately, so that
+    /// objects share their equal members even if another member is unique, such as a pod's volume.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -112,7 +110,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Writes the members whose names are in `first`, in this order. Then writes all other members, sorted by name.
+    /// Writes the members in `first`, in this order, and then all other members, sorted by name.
     fn members<'a>(
         &mut self,
         members: impl Iterator<Item = (&'a str, &'a Json)>,
@@ -134,8 +132,7 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b'}');
     }
 
-    /// Writes a value that may also occur in other objects or in other versions of the same object. The value is
-    /// interned.
+    /// Writes and interns a value that may also occur in other objects or object versions.
     fn interned_value(&mut self, value: &Json) {
         let start = self.json.len();
         self.value(value);
@@ -153,7 +150,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset. The offset fits into 32 bits, because request bodies are limited to a few MiB.
+    /// Returns the current offset. It fits into 32 bits, because request bodies are limited to a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

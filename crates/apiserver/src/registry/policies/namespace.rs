@@ -1,3 +1,5 @@
+//! The namespace of an admission request.
+
 use pintle_kinds::Kind;
 
 use crate::registry::admission_plugin::AdmissionRequest;
@@ -6,7 +8,7 @@ pub(super) fn is_namespace(kind: &Kind) -> bool {
     kind.group.is_empty() && kind.plural == "namespaces"
 }
 
-/// Returns a request's namespace. For a Namespace, this is its own name, which is empty if it is still to be generated.
+/// Returns a request's namespace. For a Namespace, returns its name, which is empty if it has not been generated yet.
 pub(super) fn namespace_of<'a>(request: &'a AdmissionRequest<'_>) -> &'a str {
     let target = request.target;
     if is_namespace(&target.kind) { request.name() } else { &target.namespace }
