@@ -1,7 +1,7 @@
-//! Issues and verifies the tokens of service accounts. A token contains claims and the signature of this server.
+//! Issues and verifies service account tokens. A token contains claims and this server's signature.
 //!
-//! The server does not store the tokens that it issued. A token is valid only during its lifetime and for its audiences. The objects to
-//! which a token is bound must still exist with the same UIDs as in the token.
+//! The server does not store issued tokens. A token is valid only during its lifetime and for
+//! its audiences, and only while the objects that it is bound to exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -21,13 +21,13 @@ use pintle_meta::GroupResource;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The URL of this server. The server's URL is the issuer and the default audience of the server's tokens.
+/// This server's URL, which is the issuer and the default audience of its tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The signature algorithm. Its signatures are deterministic.
 const ALGORITHM: &str = "EdDSA";
 
-/// The tolerated clock skew in seconds.
+/// The tolerated clock skew, in seconds.
 const LEEWAY: i64 = 60;
 
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
@@ -46,7 +46,7 @@ pub struct Claims {
     pub sub: String,
 }
 
-/// The reason why a token is invalid. The reason is empty if the text does not look like a token of this server.
+/// The reason why a token is invalid. Empty if the text does not look like a token of this server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InvalidToken(pub(super) String);
 
@@ -59,10 +59,10 @@ impl fmt::Display for InvalidToken {
     }
 }
 
-/// The seed of a signing key. A signing key and its signatures depend only on this seed.
+/// The seed of a signing key, on which the key and its signatures depend.
 pub type KeySeed = [u8; 32];
 
-/// The signing key for tokens. The key is created when it is first used.
+/// The signing key for tokens, which is created when it is first used.
 pub struct AccountTokens(Mutex<Option<Arc<SigningKey>>>);
 
 struct SigningKey {
@@ -78,7 +78,7 @@ impl SigningKey {
 }
 
 impl SigningKey {
-    /// Returns the key ID that tokens contain.
+    /// Returns the key ID in tokens.
     fn id(&self) -> String {
         URL_SAFE_NO_PAD.encode(Sha256::digest(self.pair.public_key().as_ref()))
     }
@@ -91,7 +91,7 @@ impl fmt::Debug for AccountTokens {
 }
 
 impl AccountTokens {
-    /// Creates a signing key. If the server has a seed, the key depends only on this seed.
+    /// Creates a signing key. With a seed, the key depends only on the seed.
     pub fn new(seed: Option<u64>) -> Self {
         let seed = seed.map(|seed| {
             let text = format!("service account tokens {seed}");
@@ -100,7 +100,7 @@ impl AccountTokens {
         Self(Mutex::new(seed.and_then(SigningKey::new)))
     }
 
-    /// Returns the seed of the signing key. Returns `None` if the system cannot provide random bytes.
+    /// Returns the signing key's seed. Returns `None` if the system cannot provide random bytes.
     pub fn seed(&self) -> Option<KeySeed> {
         Some(self.key()?.seed)
     }
@@ -128,8 +128,8 @@ impl AccountTokens {
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Returns the user of a token, and the elements of `audiences` for which the token is valid. The audiences keep their order. `now` is
-    /// in seconds since the epoch. Returns an error if the token is not valid at that time, or if it is valid for none of the audiences.
+    /// Returns a token's user, and the elements of `audiences` for which the token is valid, in order. `now` is in seconds since the epoch.
+    /// Returns an error if the token is not valid at this time, or for none of the audiences.
     pub(super) fn user(
         &self,
         cluster: &dyn Cluster,
@@ -148,7 +148,7 @@ impl AccountTokens {
         Ok((claims.user(), matching))
     }
 
-    /// Checks that this server signed the token, and returns the claims of the token.
+    /// Checks that this server signed the token, and returns the token's claims.
     fn claims(&self, token: &str) -> Result<Claims, InvalidToken> {
         let (signed, signature) = token.rsplit_once('.').ok_or_else(InvalidToken::default)?;
         let (header, claims) = signed.split_once('.').ok_or_else(InvalidToken::default)?;
@@ -164,7 +164,7 @@ impl AccountTokens {
             key.verify(signed.as_bytes(), &signature).ok()
         };
         is_ours().ok_or_else(|| InvalidToken("go-jose/go-jose: error in cryptographic primitive".into()))?;
-        // Decoding the claims should succeed, because this server created and signed them.
+        // Decoding should succeed, because this server created and signed the claims.
         Claims::deserialize(&claims).map_err(|error| InvalidToken(error.to_string()))
     }
 
@@ -209,8 +209,7 @@ impl Claims {
         if is_gone(&found) {
             return Err(format!("service account {namespace}/{name} has been deleted"));
         }
-        // If the token is bound to a pod, the claims of the token also contain the node of the pod. The server reports the node to clients,
-        // but does not check it.
+        // A token that is bound to a pod also names the pod's node. The server reports the node to clients, but does not check it.
         let node = node.as_ref().filter(|_| pod.is_none());
         for (kind, namespace, bound) in
             [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]
@@ -256,7 +255,7 @@ fn read(part: &str) -> Option<Json> {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
-/// Formats a list of texts like Go's `%q` does for a slice.
+/// Formats a list of strings like Go's `%q` does for a slice.
 fn listed(texts: &[String]) -> String {
     let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", quoted.join(" "))

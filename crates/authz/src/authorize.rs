@@ -1,5 +1,4 @@
-//! Authorizes requests. Members of `system:masters` have all permissions. RBAC rules determine the permissions of all
-//! other users.
+//! Authorizes requests. Members of `system:masters` have all permissions. RBAC rules determine all other users' permissions.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::user::{MASTERS, User};
@@ -8,18 +7,18 @@ use pintle_meta::{GroupResource, Reason, StatusDetails};
 use super::attributes::Attributes;
 use super::authorizer::{Grant, Granted, Rbac};
 
-/// The decision whether a request is allowed. This type does not implement `PartialEq`, so a caller must match on
-/// [`Allowed`](Self::Allowed) to permit a request. A comparison of two `NoOpinion` values could find a difference in their errors although
-/// the decision is the same.
+/// The decision whether a request is allowed. `Decision` does not implement `PartialEq`, so
+/// that a caller must match on [`Allowed`](Self::Allowed) to permit a request. Comparing
+/// two `NoOpinion` values could find different errors although the decision is the same.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// The request is allowed. The value contains the reason.
+    /// The request is allowed, for this reason.
     Allowed(String),
-    /// No rule allows the request. The value contains an error if the user is bound to a role that does not exist.
+    /// No rule allows the request. Contains an error if the user is bound to a missing role.
     NoOpinion(Option<String>),
 }
 
-/// Decides whether the user may send the request.
+/// Decides whether `user` may send the request.
 pub fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Decision {
     if user.is_in(MASTERS) {
         return Decision::Allowed(String::new());
@@ -36,7 +35,7 @@ pub fn decide(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Decis
     }
 }
 
-/// Returns an error with status 403 if the user may not send the request.
+/// Returns a 403 error if `user` may not send the request.
 pub fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Outcome<()> {
     match decide(rbac, user, attributes) {
         Decision::Allowed(_) => Ok(()),
@@ -44,12 +43,12 @@ pub fn authorize(rbac: Rbac<'_>, user: &User, attributes: &Attributes<'_>) -> Ou
     }
 }
 
-/// Returns all rules that apply to the user in a namespace.
+/// Returns all rules that apply to `user` in a namespace.
 pub fn rules(rbac: Rbac<'_>, user: &User, namespace: &str) -> Granted {
     rbac.granted(user, namespace)
 }
 
-/// Returns the 403 error of kube-apiserver for the request.
+/// Returns kube-apiserver's 403 error for the request.
 pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, error: Option<String>) -> Failure {
     let error = error.map_or_else(String::new, |error| format!(": {error}"));
     match attributes {

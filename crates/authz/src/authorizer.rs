@@ -1,4 +1,4 @@
-//! An index of the stored RBAC objects. The index is updated when the store changes.
+//! An index of the stored RBAC objects, which is updated when the store changes.
 
 mod index;
 #[cfg(test)]
@@ -15,7 +15,7 @@ pub(super) use tests::db_of;
 
 use super::compiled::Compiled;
 
-/// The RBAC index of one store. The first request of a user outside of `system:masters` builds the index.
+/// The RBAC index of one store. The first request of a user outside `system:masters` builds the index.
 #[derive(Debug, Default)]
 pub struct Authorizer(Compiled<RuleIndex>);
 
@@ -27,19 +27,19 @@ pub struct Rbac<'a> {
 }
 
 impl Authorizer {
-    /// Returns a view that can query the index of the store `db`. All calls must use the same `db`.
+    /// Returns a view for queries of the index. All calls must use the same `db`.
     pub fn rules_in<'a>(&'a self, db: &'a Db) -> Rbac<'a> {
         Rbac { authorizer: self, db }
     }
 }
 
 impl Rbac<'_> {
-    /// Returns the roles that are granted to the user in a namespace, or in the cluster scope.
+    /// Returns the roles that are granted to `user` in a namespace, or in the cluster scope.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         self.query(|index| index.granted(user, namespace))
     }
 
-    /// Returns a role in this namespace. An empty namespace selects a cluster role.
+    /// Returns a role in this namespace, or a cluster role if `namespace` is empty.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<Arc<IndexedRole>> {
         self.query(|index| index.role(namespace, name).cloned())
     }

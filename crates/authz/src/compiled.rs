@@ -1,10 +1,10 @@
-//! An in-memory index of stored objects. The index is updated when the store changes.
+//! An in-memory index of stored objects, which is updated when the store changes.
 
 use std::sync::{PoisonError, RwLock};
 
 use pintle_storage::{ChangeKind, Changes, Db, Lagged, Range, Stored};
 
-/// A data structure that is built from stored objects, and that is updated when these objects change.
+/// A data structure that is built from stored objects and updated when they change.
 pub(super) trait Index: Default {
     /// The resources whose objects the index contains.
     const RESOURCES: &'static [&'static str];
@@ -15,22 +15,22 @@ pub(super) trait Index: Default {
     fn remove(&mut self, resource: &str, key: &str);
 }
 
-/// The index of one store. Each query first applies the pending changes, so its result reflects all earlier writes. The cost of an update
-/// depends only on the number of changed objects.
+/// The index of one store. Each query first applies the pending changes, so its result reflects
+/// all earlier writes. The cost of an update depends only on the number of changed objects.
 #[derive(Debug, Default)]
 pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 
 #[derive(Debug, Default)]
 struct CompiledState<I> {
     index: I,
-    /// The store changes that have not been applied to the index yet. `None` before the first query. The number of pending changes is
-    /// bounded even if no query applies the changes.
+    /// The store changes that have not been applied yet, or `None` before the
+    /// first query. Their number is bounded even if no query applies them.
     changes: Option<Changes>,
 }
 
 impl<I: Index> Compiled<I> {
-    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while `query` runs, so `query` should only
-    /// look up objects. The caller can process the found objects after this method has returned.
+    /// Runs a query on the index of `db`. All calls must use the same `db`. The index is locked while
+    /// `query` runs, so `query` should only look up objects. The caller can process them afterwards.
     pub(super) fn query<R>(&self, db: &Db, query: impl FnOnce(&I) -> R) -> R {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if state.changes.as_ref().is_some_and(Changes::is_empty) {
@@ -58,8 +58,8 @@ impl<I: Index> CompiledState<I> {
         }
     }
 
-    /// Builds the index from all objects. If an object is written during this call, the change can be both in the store and in the pending
-    /// changes. Applying such a change a second time is harmless, because it has no effect.
+    /// Builds the index from all objects. An object that is written during this call
+    /// may be indexed here and again from the pending changes, which is harmless.
     fn rebuild(&mut self, db: &Db) {
         self.index = I::default();
         for resource in I::RESOURCES {

@@ -1,4 +1,4 @@
-//! Prevents privilege escalation. The user who writes a role or binding can grant only permissions that the user already has.
+//! Prevents privilege escalation. The author of a role or binding can grant only permissions that the author already has.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use super::authorize::{Decision, decide};
 use super::authorizer::{PolicyRule, Rbac};
 use super::rights::{self, Right, Thing};
 
-/// The check of the granted permissions makes at most this number of comparisons. The limit is necessary because a rule of a few kilobytes
-/// can expand to millions of permissions.
+/// The maximum number of comparisons for one check of granted permissions. Without
+/// a maximum, a rule of a few kilobytes could expand to millions of permissions.
 const MAX_COMPARISONS: usize = 20_000_000;
 
-/// Returns whether writing an object of this kind grants permissions.
+/// Returns `true` if writing an object of this kind grants permissions.
 pub fn grants_rights(target: &RequestTarget) -> bool {
     target.kind.group == RBAC_GROUP
 }
 
-/// Returns an error if writing the role or binding would grant permissions that `user` does not have. The write is allowed if `user` has
-/// the verb `escalate` on the role, or the verb `bind` on the bound role. The name in `target` comes from the URL of the request. `old` is
-/// the stored object.
+/// Returns an error if writing the role or binding would grant permissions that `user` does not
+/// have. The write is allowed if `user` has the verb `escalate` on the role, or the verb `bind` on
+/// the bound role. The name in `target` comes from the request's URL. `old` is the stored object.
 pub fn check_grant(rbac: Rbac<'_>, user: &User, target: &RequestTarget, new: &Json, old: Option<&Json>) -> Outcome<()> {
     if user.is_in(MASTERS) {
         return Ok(());
@@ -37,7 +37,7 @@ pub fn check_grant(rbac: Rbac<'_>, user: &User, target: &RequestTarget, new: &Js
     }
 }
 
-/// The write of a role or a binding, with the data that the escalation checks need.
+/// The write of a role or binding, with the data for the escalation checks.
 struct Granter<'a> {
     rbac: Rbac<'a>,
     user: &'a User,
@@ -104,8 +104,7 @@ impl Granter<'_> {
         matches!(decide(self.rbac, self.user, &attributes), Decision::Allowed(_))
     }
 
-    /// Checks that the writer has all permissions in `rules`, in the namespace of the object. If the writer lacks a permission, returns the
-    /// reason.
+    /// Returns an error with the reason if the writer lacks a permission in `rules`, in the object's namespace.
     fn check_rules(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let held = self.rbac.granted(self.user, &self.target.namespace);
         let given = rules.iter().map(Right::count).fold(0, usize::saturating_add);
@@ -134,7 +133,7 @@ impl Granter<'_> {
         ))
     }
 
-    /// Returns whether the write changes only metadata that the garbage collector writes, such as owner references and finalizers.
+    /// Returns `true` if the write changes only metadata that the garbage collector writes, such as owner references and finalizers.
     fn only_touches_ownership(&self, new: &Json, old: &Json) -> bool {
         let rest = |object: &Json| {
             let mut object = object.clone();
@@ -182,8 +181,8 @@ mod tests {
     use super::super::authorizer::{Authorizer, db_of};
     use super::*;
 
-    /// Returns a store in which the user `u` has these rules and is also bound to a missing role. The store also contains a role `strong`,
-    /// which can read secrets.
+    /// Returns a store in which the user `u` has these rules and is also bound to a
+    /// missing role. The store also contains a role `strong`, which can read secrets.
     fn cluster(rules: Json) -> Db {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         db_of(&[

@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. The server uses the flow schema and the priority level only for response headers. These
-//! headers match kube-apiserver's headers.
+//! The server does not queue or limit requests. It uses the flow schema and the
+//! priority level only for response headers, which match kube-apiserver's headers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,21 +20,20 @@ use crate::attributes::Attributes;
 const SCHEMAS: &str = "flowschemas.flowcontrol.apiserver.k8s.io";
 const LEVELS: &str = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io";
 
-/// The UIDs of the flow schema and of the priority level that apply to a request.
+/// The UIDs of a request's flow schema and priority level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub schema: Arc<str>,
     pub level: Arc<str>,
 }
 
-/// An index of the flow schemas in one store.
+/// An index of one store's flow schemas.
 #[derive(Debug, Default)]
 pub struct Flows(Compiled<FlowIndex>);
 
 impl Flows {
-    /// Returns the flow schema and the priority level for a request. If several flow schemas match, the schema with the lowest
-    /// `matchingPrecedence` applies. If several of these schemas have the same precedence, the schema whose name sorts first applies. All
-    /// calls must use the same `db`.
+    /// Returns a request's flow schema and priority level. The matching flow schema with the lowest `matchingPrecedence` applies. Among
+    /// equal precedences, the name that sorts first applies. All calls must use the same `db`.
     pub fn classify(&self, db: &Db, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
         // The built-in schema `exempt` is evaluated before all other schemas.
         if user.is_in(MASTERS)
@@ -48,14 +47,14 @@ impl Flows {
     }
 }
 
-/// The flow schemas of a store in the order of evaluation.
+/// A store's flow schemas in evaluation order.
 #[derive(Debug, Default)]
 struct FlowIndex {
     /// The flow schemas, ordered by precedence and name.
     schemas: SharedMap<Arc<CompiledFlowSchema>>,
-    /// Maps the name of each flow schema to its key in `schemas`.
+    /// The key of each flow schema in `schemas`, by name.
     places: HashMap<Box<str>, Box<str>>,
-    /// Maps the name of each priority level to its UID.
+    /// The UID of each priority level, by name.
     levels: HashMap<Box<str>, Arc<str>>,
 }
 
@@ -66,8 +65,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. A rule applies to the requests of the subjects that it lists. The requests must also match a resource rule or a
-/// path rule of this rule.
+/// A rule of a flow schema. It applies to requests of its subjects that match one of its resource rules or path rules.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,
@@ -80,7 +78,7 @@ enum FlowSubject {
     Everyone,
     User(Box<str>),
     Group(Box<str>),
-    /// All service accounts of a namespace. The value is the common prefix of the user names of these service accounts.
+    /// All service accounts of a namespace. Contains the common prefix of their user names.
     Accounts(Box<str>),
     NoOne,
 }
@@ -132,7 +130,7 @@ impl FlowIndex {
         self.schemas.get(self.places.get("exempt")?)
     }
 
-    /// Returns the UIDs of a flow schema and of its priority level. Returns `None` if the priority level of the schema does not exist.
+    /// Returns the UIDs of a flow schema and its priority level. Returns `None` if the priority level does not exist.
     fn flow(&self, schema: &CompiledFlowSchema) -> Option<Flow> {
         let level = self.levels.get(&schema.level)?;
         Some(Flow { schema: schema.uid.clone(), level: level.clone() })

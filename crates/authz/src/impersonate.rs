@@ -1,4 +1,4 @@
-//! Impersonation. Parses the impersonation headers and checks the permissions to impersonate.
+//! Impersonation: parses the impersonation headers and checks the permissions to impersonate.
 
 use http::{HeaderMap, HeaderValue};
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -15,14 +15,13 @@ const IMPERSONATE_UID: &str = "impersonate-uid";
 const IMPERSONATE_GROUP: &str = "impersonate-group";
 const IMPERSONATE_EXTRA: &str = "impersonate-extra-";
 
-/// Returns the user that the client wants to impersonate, according to the headers. Returns `None` if there are no impersonation headers.
-/// The order of the headers does not matter.
+/// Returns the user that the impersonation headers name, in any header order. Returns `None` if there are no impersonation headers.
 ///
-/// Invalid UTF-8 in a header is replaced. If the server ignored such a header, the request would run with the client's own permissions.
+/// Invalid UTF-8 in a header is replaced. If the header were ignored, the request would run with the client's own permissions.
 ///
 /// # Errors
 ///
-/// Returns an error with status 400 if there are impersonation headers, but the header with the user name is missing.
+/// Returns a 400 error if there are impersonation headers, but none with the user name.
 pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let groups = headers.get_all(IMPERSONATE_GROUP).iter().map(text).collect();
@@ -43,8 +42,8 @@ pub fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
 }
 
-/// Returns the impersonated user with the implied groups. `user` needs a separate permission for each part of the impersonated identity
-/// `wanted`. The parts are the name, the uid, each group and each extra value.
+/// Returns the impersonated user with the implied groups. `user` needs a separate permission
+/// for each part of `wanted`: the name, the uid, each group and each extra value.
 pub fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &Attributes<'_>) -> Outcome<User> {
     for path in parts(&wanted) {
         let right = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
@@ -61,7 +60,7 @@ pub fn impersonate(rbac: Rbac<'_>, user: &User, mut wanted: User, attributes: &A
     Ok(wanted.with_implied_group())
 }
 
-/// Returns the permissions that a request needs to impersonate a user. Each permission is the verb `impersonate` on a named resource.
+/// Returns the permissions for impersonating a user. Each one is the verb `impersonate` on a named resource.
 fn parts(wanted: &User) -> Vec<ResourcePath> {
     let right = |group: &str, resource: &str, name: &str| ResourcePath {
         group: group.into(),
@@ -89,8 +88,8 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error. If the caller has any impersonation permission, the error names the missing permission. Otherwise, the
-/// error names the verb `impersonate-on:…`.
+/// Returns kube-apiserver's error. It names the missing permission if the caller
+/// has any impersonation permission, and otherwise the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,
     user: &User,
@@ -112,8 +111,8 @@ fn refusal(
     }
 }
 
-/// kube-apiserver's constrained impersonation has several modes. Returns the name of the mode for the impersonated user. Returns `None` if
-/// no mode applies. Nodes and service accounts have a mode only if the request does not impersonate a uid, groups or extra values.
+/// Returns the mode of kube-apiserver's constrained impersonation for the impersonated user. Returns `None` if no mode applies. Nodes and
+/// service accounts have a mode only without an impersonated uid, groups or extra values.
 fn mode(wanted: &User) -> Option<&'static str> {
     let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
     let node = wanted.name.strip_prefix("system:node:");
@@ -126,7 +125,7 @@ fn mode(wanted: &User) -> Option<&'static str> {
     }
 }
 
-/// Decodes the percent-encoded key of an extra header. A key with an invalid escape sequence is not decoded.
+/// Decodes the percent-encoded key of an extra header. A key with an invalid escape sequence is returned unchanged.
 fn extra_key(encoded: &str) -> String {
     let mut escapes = encoded.split('%').skip(1);
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());

@@ -1,20 +1,20 @@
-//! Authentication and authorization of an API server: tokens, impersonation, RBAC and flow schemas.
+//! Authentication and authorization for an API server: tokens, impersonation, RBAC and flow schemas.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
 //! - An [`Authenticator`] maps bearer tokens to users. [`Tokens`] reads a token file, and [`AccountTokens`] signs service account tokens.
-//! - [`authorize`] and [`decide`] determine whether a user may send a request with these [`Attributes`]. [`Authorizer`] indexes the RBAC
-//!   rules.
+//! - [`authorize`] and [`decide`] determine whether a user may send a request,
+//!   based on its [`Attributes`]. [`Authorizer`] indexes the RBAC rules.
 //! - [`check_grant`] rejects roles and bindings that grant more rights than their author has.
 //! - [`Flows`] and [`Policies`] index flow schemas and admission policies.
 //!
-//! The indexes contain data from the [`Db`](pintle_storage::Db), and are updated when the `Db` changes. The crate serves no HTTP. Start
-//! with `authorize.rs`.
+//! The indexes contain data from the [`Db`](pintle_storage::Db), and are updated
+//! when the `Db` changes. The crate serves no HTTP. Start with `authorize.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::request::user::User;
 //!
-//! // Without a token file, each caller is an administrator.
+//! Without a token file, each caller is an administrator.
 //! let authenticator = pintle_authz::Authenticator::new(None, Some(1));
 //! assert!(authenticator.public_key().is_some());
 //! assert!(User::admin().is_in("system:masters"));
@@ -61,23 +61,22 @@ pub fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// An authenticator that maps bearer tokens to users. The server uses the authenticator for requests and for token reviews.
+/// Maps bearer tokens to users, for requests and token reviews.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// The tokens in the token file. The field is `None` if no token file is configured. Without a token file, every caller is an
-    /// administrator, regardless of the token.
+    /// The tokens in the token file. `None` without a token file, so that every caller is an administrator, regardless of the token.
     tokens: Option<Tokens>,
     pub accounts: AccountTokens,
 }
 
 impl Authenticator {
-    /// Creates an authenticator. If the server has a seed, the key that signs service account tokens depends only on this seed.
+    /// Creates an authenticator. With a seed, the key that signs service account tokens depends only on the seed.
     pub fn new(tokens: Option<Tokens>, seed: Option<u64>) -> Self {
         Self { tokens, accounts: AccountTokens::new(seed) }
     }
 
-    /// Returns the user of a request. `now` is the current time in seconds since the epoch. Removes the bearer token from the WebSocket
-    /// subprotocols in the headers.
+    /// Returns a request's user. `now` is the current time in seconds since the epoch.
+    /// Removes the bearer token from the WebSocket subprotocols in the headers.
     pub fn authenticate(&self, cluster: &dyn Cluster, headers: &mut HeaderMap, now: i64) -> Outcome<User> {
         let subprotocols = Subprotocols::of(headers);
         if self.tokens.is_none() {
@@ -107,8 +106,8 @@ impl Authenticator {
         self.accounts.public_key()
     }
 
-    /// Returns the user of a valid token. The second value of the result contains the requested audiences for which the token is valid. The
-    /// only audience of a token from the token file is this server.
+    /// Returns a valid token's user, and the requested audiences for which the token
+    /// is valid. This server is the only audience of tokens from the token file.
     pub fn user(
         &self,
         cluster: &dyn Cluster,
@@ -127,7 +126,7 @@ impl Authenticator {
     }
 }
 
-/// Returns whether the non-resource URL of an RBAC rule matches a path. A `*` at the end of the rule's URL matches any text.
+/// Returns `true` if an RBAC rule's non-resource URL matches a path. A `*` at the end of the URL matches any text.
 fn covers_url(url: &str, path: &str) -> bool {
     match url.strip_suffix('*') {
         Some(prefix) => path.starts_with(prefix),
@@ -135,8 +134,8 @@ fn covers_url(url: &str, path: &str) -> bool {
     }
 }
 
-/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. If two spaces
-/// precede the token, the result is empty. If the token contains invalid UTF-8, the returned token does not match any user.
+/// Returns the token in the header `Authorization: Bearer TOKEN`. As in kube-apiserver, text after the token is ignored. The result is
+/// empty if two spaces precede the token. A token with invalid UTF-8 matches no user.
 fn bearer(headers: &HeaderMap) -> Option<String> {
     let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
     let mut parts = header.trim().split(' ');

@@ -1,5 +1,4 @@
-//! An index of the stored admission policies and their bindings. The index is updated when the store
-//! changes.
+//! An index of the stored admission policies and their bindings, which is updated when the store changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,18 +24,17 @@ const MUTATING: [&str; 2] = [
 pub struct Policies(Compiled<PolicyIndex>);
 
 impl Policies {
-    /// Returns the validating policies that have bindings, sorted by name. All calls must use the same `db`.
+    /// Returns the validating policies with bindings, sorted by name. All calls must use the same `db`.
     pub fn validating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.validating.bound.clone())
     }
 
-    /// Returns the mutating policies that have bindings, sorted by name. All calls must use the same `db`.
+    /// Returns the mutating policies with bindings, sorted by name. All calls must use the same `db`.
     pub fn mutating(&self, db: &Db) -> Arc<[BoundPolicy]> {
         self.0.query(db, |index| index.mutating.bound.clone())
     }
 }
 
-/// A policy with its bindings.
 #[derive(Clone, Debug)]
 pub struct BoundPolicy {
     pub name: String,
@@ -45,7 +43,6 @@ pub struct BoundPolicy {
     pub bindings: Vec<Arc<Binding>>,
 }
 
-/// A binding of a policy.
 #[derive(Debug)]
 pub struct Binding {
     pub name: String,
@@ -58,7 +55,7 @@ struct PolicyIndex {
     mutating: Family,
 }
 
-/// The policies of one kind, and their bindings.
+/// The policies of one kind, with their bindings.
 #[derive(Debug)]
 struct Family {
     policies: BTreeMap<Box<str>, (Arc<Json>, Arc<CompiledPolicy>)>,
@@ -102,7 +99,7 @@ impl Index for PolicyIndex {
         let object = stored.decode();
         let spec = object.get("spec").cloned().unwrap_or_default();
         if is_policy(resource) {
-            // The index keeps the compiled form of a policy if the spec is unchanged, for example after an update of the status.
+            // Keep the compiled policy if the spec is unchanged, for example after an update of the status.
             if family.policies.get(key).is_some_and(|(known, _)| **known == spec) {
                 return;
             }

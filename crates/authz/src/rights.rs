@@ -11,7 +11,7 @@ pub(super) struct Right {
     pub(super) thing: Thing,
 }
 
-/// The URL or the resource to which a right applies.
+/// The URL or the resource of a right.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Thing {
     Url(String),
@@ -49,7 +49,7 @@ impl Right {
         things.into_iter().flat_map(each).collect()
     }
 
-    /// Returns whether the rule grants the right.
+    /// Returns `true` if the rule grants the right.
     pub(super) fn is_in(&self, rule: &PolicyRule) -> bool {
         let any_name = rule.names.is_empty();
         has(&rule.verbs, &self.verb)
@@ -66,7 +66,7 @@ impl Right {
     }
 }
 
-/// Returns the maximum number of comparisons that are needed to check whether a rule grants a right.
+/// Returns the maximum number of comparisons for checking whether a rule grants a right.
 pub(super) fn length(rule: &PolicyRule) -> usize {
     1 + [&rule.verbs, &rule.groups, &rule.resources, &rule.names, &rule.urls]
         .map(|names| names.len())
@@ -75,7 +75,7 @@ pub(super) fn length(rule: &PolicyRule) -> usize {
 }
 
 impl Thing {
-    /// Formats a rule with these verbs in the same way as kube-apiserver's errors.
+    /// Formats a rule with these verbs like kube-apiserver's errors.
     pub(super) fn text(&self, verbs: &[&str]) -> String {
         let verbs: Vec<_> = verbs.iter().map(|verb| quoted(verb)).collect();
         let on = match self {
@@ -89,7 +89,7 @@ impl Thing {
     }
 }
 
-/// Returns whether the URL in a rule matches the URL of a right. A `*` at the end of the rule's URL matches any text.
+/// Returns `true` if a rule's URL matches a right's URL. A `*` at the end of the rule's URL matches any text.
 fn url_covers(known: &str, url: &str) -> bool {
     known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
 }

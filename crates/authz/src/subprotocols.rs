@@ -1,5 +1,5 @@
-//! Extracts a bearer token from WebSocket subprotocols. Clients in browsers send the token as a subprotocol, because they cannot set
-//! the `Authorization` header.
+//! Extracts a bearer token from WebSocket subprotocols. Browser clients send the
+//! token as a subprotocol, because they cannot set the `Authorization` header.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,13 +15,13 @@ const TOKEN_PREFIX: &[u8] = b"base64url.bearer.authorization.k8s.io.";
 #[derive(Debug)]
 pub(super) struct Subprotocols {
     pub(super) token: String,
-    /// The offered subprotocols without the token. The token must not appear in the response.
+    /// The offered subprotocols without the token, which must not appear in the response.
     pub(super) others: HeaderValue,
 }
 
 impl Subprotocols {
-    /// Parses the subprotocols of a request. Returns `None` if there is no token. Returns an error with status 401 if there are several
-    /// tokens, or if the client offers only the token and no other subprotocol.
+    /// Parses a request's subprotocols. Returns `None` if there is no token. Returns a 401 error
+    /// if there are several tokens, or if the client offers no subprotocol besides the token.
     pub(super) fn of(headers: &HeaderMap) -> Outcome<Option<Self>> {
         if !is_websocket(headers) {
             return Ok(None);

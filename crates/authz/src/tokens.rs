@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The users by token.
+/// The users, by token.
 #[derive(Clone, Default)]
 pub struct Tokens(HashMap<String, User>);
 
@@ -27,11 +27,11 @@ pub enum TokenFileError {
     Unreadable {
         /// The path of the file.
         path: PathBuf,
-        /// The error that occurred while the file was read.
+        /// The I/O error.
         #[source]
         cause: io::Error,
     },
-    /// A line has an unclosed quote, or it lacks one of the required columns: token, user and uid.
+    /// A line has an unclosed quote, or lacks one of the required columns token, user and uid.
     #[error("{}, line {line}: expected token,user,uid[,\"group1,group2\"]", .path.display())]
     Line {
         /// The path of the file.
@@ -48,7 +48,7 @@ impl Tokens {
         Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
     }
 
-    /// Parses the text of a token file. Returns the number of the first invalid line as the error.
+    /// Parses a token file's text. The error is the number of the first invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! An index of the stored webhook configurations. The index is updated when the store changes.
+//! An index of the stored webhook configurations, which is updated when the store changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ impl Webhooks {
 /// A webhook of a stored configuration.
 #[derive(Debug)]
 pub struct AdmissionWebhook {
-    /// The name of the configuration, and the index of the webhook in the configuration.
+    /// The configuration's name, and the webhook's index in it.
     pub id: (String, usize),
     pub name: String,
-    /// The rules and selectors have the form of a policy's `matchConstraints`. The field is `None` if the webhook has
-    /// no rules. Such a webhook does not match any request.
+    /// The rules and selectors, in the form of a policy's `matchConstraints`.
+    /// `None` if the webhook has no rules, so that it matches no request.
     pub constraints: Option<Json>,
     /// The match conditions and the failure policy.
     pub conditions: CompiledPolicy,
@@ -48,7 +48,7 @@ pub struct AdmissionWebhook {
 }
 
 impl AdmissionWebhook {
-    /// Returns `None` if the server does not support any review version that the webhook accepts.
+    /// Returns `None` if the server supports none of the webhook's review versions.
     fn new(configuration: &str, at: usize, webhook: &Json) -> Option<Self> {
         let constraints = json!({
             "namespaceSelector": webhook["namespaceSelector"],
@@ -111,7 +111,7 @@ impl Index for WebhookIndex {
         let configurations = self.configurations(resource);
         let object = stored.decode();
         let webhooks = &object["webhooks"];
-        // The index keeps the compiled conditions if only the metadata has changed.
+        // Keep the compiled conditions if only the metadata has changed.
         if configurations.by_name.get(key).is_some_and(|(known, _)| known == webhooks) {
             return;
         }

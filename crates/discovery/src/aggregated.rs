@@ -1,4 +1,4 @@
-//! Aggregated discovery. A single discovery document contains all groups, versions and resources.
+//! Aggregated discovery, in which a single document contains all groups, versions and resources.
 
 use pintle_json::{Json, json};
 use pintle_kinds::{Kind, Kinds, Origin, VersionKinds};
@@ -6,7 +6,7 @@ use pintle_meta::Scope;
 
 use super::foreign_gvk;
 
-/// Returns the aggregated document of `/api` (only the core group) or of `/apis` (all other groups).
+/// Returns the aggregated document of `/api` with the core group, or of `/apis` with all other groups.
 pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Json {
     let groups = kinds.groups().filter(|(name, _)| name.is_empty() == core);
     let items: Vec<_> = groups
@@ -55,8 +55,7 @@ fn resource(kind: &Kind) -> Json {
     entry
 }
 
-/// In the discovery document, built-in kinds have an empty group and version. Clients replace them by the group and version of the
-/// document.
+/// Built-in kinds have an empty group and version. Clients replace them with the document's group and version.
 fn own_kind(kind: &Kind, name: &str) -> Json {
     match kind.origin() {
         Origin::Custom => json!({"group": kind.group, "version": kind.version, "kind": name}),

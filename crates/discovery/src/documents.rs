@@ -1,5 +1,4 @@
-//! Discovery and OpenAPI documents. Discovery and OpenAPI documents are created on request. Each document is cached until the described
-//! kinds change.
+//! Discovery and OpenAPI documents, which are created on request and cached until the described kinds change.
 
 mod document_cache;
 #[cfg(test)]
@@ -23,17 +22,15 @@ use super::{aggregated, etag, openapi, openapi_v2};
 use crate::legacy::group_list;
 use crate::legacy::paths;
 
-/// The discovery and OpenAPI documents of a server. A document is created on request. The server creates a document on a thread for
-/// blocking code, because creating a document takes a long time. At most one OpenAPI document and one discovery document are created at the
-/// same time.
+/// A server's discovery and OpenAPI documents. They are created on request, on a blocking thread, because
+/// this takes long. At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,
     openapi: Arc<Semaphore>,
-    /// A semaphore with one permit, which is needed to create a discovery document. Discovery documents have their own semaphore, so they
-    /// do not wait for OpenAPI documents, which take longest to create.
+    /// The permit for creating a discovery document. Discovery documents do not wait for OpenAPI documents, which take longest to create.
     listings: Arc<Semaphore>,
-    /// Whether documents are created on the thread of the caller.
+    /// Whether documents are created on the caller's thread.
     is_inline: bool,
 }
 
@@ -44,7 +41,7 @@ impl Default for Documents {
     }
 }
 
-/// The kinds that a document describes, and the format of the document.
+/// The kinds that a document describes, and the document's format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentScope {
     /// A discovery document.
@@ -66,40 +63,39 @@ pub enum DocumentForm {
     Protobuf,
 }
 
-/// The discovery documents that describe all API groups.
+/// A discovery document that describes all API groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Listing {
-    /// The aggregated document of `/api` or `/apis`. It contains all resources.
+    /// The aggregated document of `/api` or `/apis`, with all resources.
     Aggregated {
-        /// Whether the document describes `/api`, which contains the core group. Otherwise, it describes `/apis`.
+        /// Whether the document describes `/api`, with the core group. Otherwise, it describes `/apis`.
         core: bool,
     },
-    /// The list of all API groups, which is served at `/apis`.
+    /// The list of all API groups, at `/apis`.
     Groups,
-    /// The list of all paths, which is served at `/`.
+    /// The list of all paths, at `/`.
     Paths,
 }
 
 /// The bytes of an encoded document, and its ETag.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The ETag. The ETag depends only on the content of the document and is the same for all encodings.
+    /// The ETag, which depends only on the document's content and is the same for all encodings.
     pub tag: Arc<str>,
     /// The encoded document.
     pub bytes: Bytes,
 }
 
-/// The set of kinds that a document describes. If two sets have the same address, they are identical.
+/// The kinds that a document describes. Sets of kinds with the same address are identical.
 type DocumentSubject = Arc<dyn Any + Send + Sync>;
 
 impl Documents {
-    /// Creates a cache that creates its documents on the thread of the caller.
+    /// Creates a cache that creates its documents on the caller's thread.
     pub fn inline() -> Self {
         Self { is_inline: true, ..Self::default() }
     }
 
-    /// Returns the document. A cached document is returned without creating it again. Returns `None` if the document's group and version
-    /// are not served.
+    /// Returns the document from the cache, or creates it. Returns `None` if its group and version are not served.
     ///
     /// # Errors
     ///
@@ -113,8 +109,8 @@ impl Documents {
             return Ok(Some(self.make(served, scope, &subject)));
         }
         let turns = if matches!(scope, DocumentScope::Listing(_)) { &self.listings } else { &self.openapi };
-        // The semaphores are never closed, so acquiring a permit cannot fail. If the caller is cancelled, the task keeps the permit until
-        // the document is created.
+        // The semaphores are never closed, so acquiring a permit cannot fail. If the
+        // caller is cancelled, the task keeps the permit until the document is created.
         let turn = turns.clone().acquire_owned().await;
         let (documents, served) = (self.clone(), served.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -149,8 +145,8 @@ impl Documents {
         document
     }
 
-    /// Returns the list of documents, sorted by group and version. The path of each document contains a hash of its content, so clients can
-    /// cache the document forever.
+    /// Returns the list of documents, sorted by group and version. Each document's
+    /// path contains a hash of its content, so clients can cache the document forever.
     fn index(&self, served: &Kinds) -> String {
         let mut paths = Map::new();
         for (version, kinds) in served.versions() {
@@ -160,7 +156,7 @@ impl Documents {
             let known = self.cache().tag(&scope, &subject);
             let tag = known.unwrap_or_else(|| {
                 let document = Document::new(openapi::document(&kinds_of(kinds)).to_string());
-                // Cache only the ETag. The test requests only a few of the documents, like most clients.
+                // Cache only the ETag, because most clients request only a few of the documents.
                 self.cache().keep(scope, &subject, &document, false);
                 document.tag
             });
@@ -185,7 +181,7 @@ impl DocumentScope {
 }
 
 impl Listing {
-    /// Returns the document as a value.
+    /// Returns the document as a JSON value.
     pub fn value(self, served: &Kinds) -> Json {
         match self {
             Self::Aggregated { core } => aggregated(served, core),

@@ -1,4 +1,4 @@
-//! Unaggregated discovery. The group list, each group and each version have their own documents.
+//! Unaggregated discovery, with separate documents for the group list, each group and each version.
 
 use pintle_json::{Json, json};
 use pintle_kinds::{Group, Kind, Kinds};
@@ -6,7 +6,7 @@ use pintle_meta::GroupVersion;
 
 use super::{foreign_gvk, storage_version_hash};
 
-/// Returns the document of `/api`, with the versions of the core group. `address` is the `host:port` of the server.
+/// Returns the document of `/api`, with the versions of the core group. `address` is the server's `host:port`.
 pub fn api_versions(address: &str) -> Json {
     json!({
         "kind": "APIVersions",
@@ -22,7 +22,7 @@ pub(crate) fn group_list(kinds: &Kinds) -> Json {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/GROUP`.
+/// Returns the document of `/apis/GROUP`.
 pub fn group(kinds: &Kinds, name: &str) -> Option<Json> {
     let group = kinds.group(name).filter(|_| !name.is_empty())?;
     let mut value = group_members(name, group);
@@ -31,7 +31,7 @@ pub fn group(kinds: &Kinds, name: &str) -> Option<Json> {
     Some(value)
 }
 
-/// `/api/v1` or `/apis/GROUP/VERSION`.
+/// Returns the document of `/api/v1` or `/apis/GROUP/VERSION`.
 pub fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Json> {
     let resources: Vec<_> = kinds.version(group, version)?.kinds().flat_map(|kind| resources(kind)).collect();
     let group_version = GroupVersion::new(group, version).to_string();
@@ -42,7 +42,7 @@ pub fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Json> 
     Some(list)
 }
 
-/// Returns the document of `/`, with the paths of the server.
+/// Returns the document of `/`, with the server's paths.
 pub(crate) fn paths(kinds: &Kinds) -> Json {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
@@ -63,7 +63,7 @@ fn group_members(name: &str, group: &Group) -> Json {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
-/// Returns the entries that describe a kind and its subresources in a resource list.
+/// Returns the entries of a kind and its subresources in a resource list.
 fn resources(kind: &Kind) -> Vec<Json> {
     let mut entry = json!({
         "name": kind.plural,

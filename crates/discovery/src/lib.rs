@@ -33,12 +33,12 @@ pub use legacy::{api_versions, group, resource_list};
 pub use openapi::inlined;
 use pintle_kinds::{Kind, ServedSubresource};
 
-/// Returns the ETag of a document, without quotes. The ETag consists of 128 hexadecimal digits in upper case.
+/// Returns a document's ETag, without quotes: 128 upper-case hexadecimal digits.
 fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Returns the `storageVersionHash` of a kind. Returns `None` if the objects of the kind are not stored.
+/// Returns a kind's `storageVersionHash`. Returns `None` if the kind's objects are not stored.
 fn storage_version_hash(kind: &Kind) -> Option<String> {
     use base64::Engine as _;
     let stored = kind.stored_version.as_ref()?;
@@ -46,8 +46,7 @@ fn storage_version_hash(kind: &Kind) -> Option<String> {
     Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
 }
 
-/// Returns the group, version and kind of a subresource. Returns `None` if the subresource has the group and version of
-/// its resource.
+/// Returns a subresource's group, version and kind. Returns `None` if it has the same group and version as its resource.
 fn foreign_gvk<'a>(kind: &Kind, subresource: &'a ServedSubresource) -> Option<&'a pintle_meta::GroupVersionKind> {
     subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
 }

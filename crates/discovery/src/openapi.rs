@@ -1,4 +1,4 @@
-//! Creates the OpenAPI 3 document of a group and version. The document contains the operations of the kinds and their schemas.
+//! Creates the OpenAPI 3 document of a group and version, with the operations of the kinds and their schemas.
 
 mod inlined;
 mod kind_schemas;
@@ -29,19 +29,19 @@ pub(super) fn document(kinds: &[Arc<Kind>]) -> Json {
     })
 }
 
-/// Returns the title for the document of a group and version.
+/// Returns a document's title.
 pub(super) fn title(custom: bool) -> &'static str {
     if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" }
 }
 
-/// Returns the value of the field `version` in the document's `info`.
+/// Returns the `version` in the document's `info`.
 pub(super) fn version(custom: bool) -> &'static str {
     if custom { "v0.1.0" } else { "unversioned" }
 }
 
 fn schemas(kinds: &[Arc<Kind>], custom: bool) -> Map {
     let mut names = if custom { Vec::new() } else { vec!["meta.APIResourceList"] };
-    // The objects of some kinds, such as reviews, are not stored.
+    // Objects of some kinds, such as reviews, are not stored.
     let stored = kinds.iter().any(|kind| kind.allows(Verb::List));
     if stored {
         names.extend(["meta.ObjectMeta", "meta.ListMeta", "meta.Status", "meta.DeleteOptions"]);

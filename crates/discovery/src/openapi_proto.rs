@@ -1,5 +1,5 @@
-//! Encodes OpenAPI documents in protobuf. The messages are the gnostic messages that Go clients use. Tables describe the messages, and a
-//! single encoder interprets the tables.
+//! Encodes OpenAPI documents in protobuf, as the gnostic messages that Go
+//! clients use. A single encoder interprets tables that describe the messages.
 
 mod backwards;
 #[cfg(test)]
@@ -12,31 +12,30 @@ use pintle_json::{Json, Map};
 
 use super::openapi_v2::DocumentPart;
 
-/// Determines how a JSON value is encoded in a protobuf message. A JSON value of another type is omitted from the message.
+/// The encoding of a JSON value in a protobuf message. A JSON value of another type is omitted.
 #[derive(Clone, Copy)]
 enum ProtoShape {
     Text,
     Flag,
     Integer,
     Double,
-    /// Any value. The value is encoded as YAML in a separate message.
+    /// Any value, encoded as YAML in a separate message.
     Any,
-    /// A list. The value is a list, and each of its items is encoded as a separate field.
+    /// A list. Each item is encoded as a separate field.
     Each(&'static ProtoShape),
-    /// An object.
     One(&'static ProtoMessage),
-    /// A message with several fields, of which exactly one is set. The function in this variant selects the field for a value.
+    /// A message with several fields, of which exactly one is set. The function selects the field for a value.
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. The table lists the members of the object. Each entry consists of the name, the field number and the shape of
-/// the member. If a member matches several names, the first of these names applies. A name that ends with a star matches all members whose
-/// name starts with the text before the star. Each matching member is encoded as a message with its name and its value.
+/// A message for an object. Each table entry contains the name, the field number and the shape of a member. If
+/// a member matches several names, the first one applies. A name that ends with a star matches all members
+/// that start with the text before the star, and each of them is encoded as a message with its name and value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }
 
-/// Defines messages. Each entry of a table consists of a name, a field number and a shape.
+/// Defines messages. Each table entry consists of a name, a field number and a shape.
 macro_rules! messages {
     ($($message:ident { $($name:literal $number:literal $shape:expr),* $(,)? })*) => {
         $(pub(super) static $message: ProtoMessage = ProtoMessage { fields: &[$(($name, $number, $shape)),*] };)*
@@ -45,8 +44,7 @@ macro_rules! messages {
 use messages;
 
 impl ProtoMessage {
-    /// Returns the field number and the shape of an object's member. The boolean is true if the encoded message also contains the member's
-    /// name.
+    /// Returns a member's field number and shape. The boolean is `true` if the encoded message also contains the member's name.
     fn field(&self, name: &str) -> Option<(u32, ProtoShape, bool)> {
         self.fields.iter().find_map(|(known, number, shape)| match known.strip_suffix('*') {
             Some(start) => name.starts_with(start).then_some((*number, *shape, true)),
@@ -55,8 +53,7 @@ impl ProtoMessage {
     }
 }
 
-/// Encodes an OpenAPI 3 document. The time to encode a document is proportional to the size of the document. The encoder recurses a few
-/// calls deep for each nesting level of the document.
+/// Encodes an OpenAPI 3 document, in linear time. The encoder recurses a few calls deep for each nesting level of the document.
 pub(super) fn v3(document: &Json) -> Vec<u8> {
     let mut out = Backwards::default();
     members(&v3::DOCUMENT, document.as_object().unwrap_or(&Map::new()), &mut out);
@@ -81,7 +78,7 @@ impl ProtoV2 {
         to.extend(out.finish());
     }
 
-    /// Returns the document. `head` contains all members of the document except paths and definitions.
+    /// Returns the document. `head` contains all of its members except paths and definitions.
     pub(super) fn finish(self, head: &Map) -> Vec<u8> {
         let mut out = Backwards::default();
         out.bytes(9, &self.definitions);
@@ -129,8 +126,8 @@ fn field(number: u32, shape: ProtoShape, value: &Json, out: &mut Backwards) {
     }
 }
 
-/// Values at a nesting depth greater than this number are written on one line. With several lines, the indentation would be longer than the
-/// content.
+/// The maximum nesting depth of values that are written on several lines.
+/// The indentation of deeper values would be longer than their content.
 const MAX_BLOCK_DEPTH: usize = 8;
 
 fn yaml(value: &Json) -> String {

@@ -1,5 +1,4 @@
-//! Creates the OpenAPI 2 document of all kinds. The document is created by merging the OpenAPI 3 documents and converting the result to
-//! version 2.
+//! Creates the OpenAPI 2 document of all kinds, by merging the OpenAPI 3 documents and converting the result to version 2.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,16 +9,15 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 
-/// Whether an entry belongs to the member `paths` or to the member `definitions` of the document. These two members are the largest ones,
-/// so the function [`parts`] passes their entries one by one.
+/// The document member of an entry that [`parts`] passes: `paths` or `definitions`. These are the largest members.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
     Definition,
 }
 
-/// Calls `take` for each path and each definition of the OpenAPI document for the kinds of these versions. The function passes the paths
-/// and definitions one by one, because all of them together are large.
+/// Calls `take` for each path and each definition of the document, because all
+/// of them together are large. `versions` contains the kinds of each version.
 pub(super) fn parts(versions: impl Iterator<Item = Vec<Arc<Kind>>>, mut take: impl FnMut(DocumentPart, &str, &Json)) {
     let mut defined = HashSet::new();
     for kinds in versions {
@@ -40,7 +38,7 @@ pub(super) fn head() -> Map {
     members(json!({"swagger": "2.0", "info": {"title": openapi::title(false), "version": openapi::version(false)}}))
 }
 
-/// A writer that creates the text of the document incrementally.
+/// Creates the document's text incrementally.
 #[derive(Default)]
 pub(super) struct TextV2 {
     paths: String,
@@ -108,14 +106,13 @@ fn operation(operation: &mut Json) {
     members.insert("consumes", body.map_or_else(|| vec!["*/*".into()], |body| media_types(&body)).into());
 }
 
-/// Returns the media types that a request or response body can have.
+/// Returns the media types of a request or response body.
 fn media_types(body: &Json) -> Vec<Json> {
     let content = body["content"].as_object();
     content.into_iter().flat_map(Map::keys).map(|media| media.as_str().into()).collect()
 }
 
-/// Returns the schema of a request or response body. Returns null if the body does not have a schema. All media types of a body have the
-/// same schema.
+/// Returns the schema of a request or response body, which is the same for all media types. Returns null if there is none.
 fn content_schema(body: &Json) -> Json {
     let content = body["content"].as_object();
     content.and_then(|content| content.values().next()).map_or(Json::Null, |media| lowered(media["schema"].clone()))
@@ -130,8 +127,8 @@ fn flatten(parameter: &mut Json) {
     }
 }
 
-/// Converts the schema of a definition. If a kind preserves unknown fields, its properties are removed. Otherwise, kubectl would reject the
-/// unknown fields of objects of this kind.
+/// Converts a definition's schema. If a kind preserves unknown fields, its properties
+/// are removed, because kubectl would otherwise reject unknown fields in its objects.
 fn definition(schema: Json) -> Json {
     if schema["x-kubernetes-preserve-unknown-fields"] != true {
         return lowered(schema);
@@ -146,7 +143,7 @@ fn definition(schema: Json) -> Json {
 }
 
 /// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
-/// nested schemas are removed, too. Otherwise, clients that use version 2 would reject valid objects.
+/// nested schemas are removed, too, because clients of version 2 would otherwise reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");
@@ -240,7 +237,7 @@ mod tests {
                 json!({"required": ["a", "b"], "properties": {"a": {"type": "string"}, "b": {"type": "string", "nullable": true}}}),
                 json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}}),
             ),
-            // In this schema, `oneOf` is the name of a property, so its value is a schema and not a list of alternatives.
+            // `oneOf` is the name of a property, so its value is a schema and not a list of alternatives.
             (
                 json!({"properties": {"oneOf": {"type": "array", "items": {"type": "string", "nullable": true}}}}),
                 json!({"properties": {"oneOf": {"type": "array", "items": {}}}}),

@@ -1,4 +1,4 @@
-//! Describes the paths and operations of a kind in an OpenAPI 3 document.
+//! Describes a kind's paths and operations in an OpenAPI 3 document.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::request::Verb::{self, Create, Delete, DeleteCollection, Get, List, Patch, Update};
@@ -17,19 +17,19 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// A path and the operations that it supports.
+/// A path and its operations.
 struct PathItem<'a> {
     kind: &'a Kind,
     path: String,
     subresource: Subresource,
     verbs: Vec<Verb>,
-    /// The name of the schema for the objects in requests and responses.
+    /// The name of the schema for objects in requests and responses.
     schema: String,
-    /// The group, version and kind of the objects in requests and responses.
+    /// The group, version and kind of objects in requests and responses.
     gvk: Json,
 }
 
-/// Returns the paths of a kind with their operations.
+/// Returns a kind's paths with their operations.
 pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     let root = kind.group_version().path();
     let everywhere = format!("{root}/{}", kind.plural);
@@ -60,7 +60,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
             None => whole,
             Some(other) => PathItem {
                 schema: built_in_schema_name(other),
-                // For all paths of a custom resource, including its subresources, kube-apiserver writes the kind of the custom resource.
+                // kube-apiserver writes the custom resource's kind for all of its paths, including subresources.
                 gvk: if is_catch_all(kind) { whole.gvk } else { gvk(other) },
                 ..whole
             },
@@ -70,7 +70,7 @@ pub(super) fn paths(kind: &Kind) -> Vec<(String, Json)> {
     served.map(|item| (item.path.clone(), item.operations())).collect()
 }
 
-/// Returns the path of a version's resource list, and the operation of this path.
+/// Returns the path of a version's resource list, with its operation.
 pub(super) fn resources(version: &GroupVersion) -> (String, Json) {
     let get = json!({
         "tags": [tag(version)],
@@ -100,7 +100,7 @@ impl PathItem<'_> {
         }
         let mut operations: Map =
             self.verbs.iter().map(|verb| (method(*verb).to_owned(), self.operation(*verb))).collect();
-        // If a path has a single operation, the path declares the parameters of this operation.
+        // A path with a single operation declares the operation's parameters.
         if let [verb] = self.verbs[..] {
             parameters.extend(self.queries(verb));
             if let Some(Json::Object(operation)) = operations.get_mut(method(verb)) {
@@ -141,7 +141,7 @@ impl PathItem<'_> {
             "x-kubernetes-action": action(verb),
             "x-kubernetes-group-version-kind": self.gvk,
         });
-        // Omit empty lists. Go omits empty lists, and Go's OpenAPI readers do not expect empty lists.
+        // Omit empty lists, which Go also omits and Go's OpenAPI readers do not expect.
         let queries = self.queries(verb);
         if !queries.is_empty() {
             operation.set("parameters", queries);
@@ -152,7 +152,7 @@ impl PathItem<'_> {
         operation
     }
 
-    /// Returns the request body of an operation.
+    /// Returns an operation's request body.
     fn body(&self, verb: Verb) -> Option<Json> {
         let catch_all = is_catch_all(self.kind);
         let any = if catch_all { media_types(catch_all, None) } else { vec!["*/*"] };
@@ -169,7 +169,7 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns the operation ID. The operation ID is unique in the server.
+    /// Returns the operation ID, which is unique in the server.
     fn id(&self, verb: Verb) -> String {
         // For `deletecollection`, the ID begins with `delete`, and `Collection` follows the group and version.
         let (verb, rest) = if verb == DeleteCollection { ("delete", "Collection") } else { (word(verb), "") };
@@ -197,7 +197,7 @@ impl PathItem<'_> {
         }
     }
 
-    /// Returns the query parameters of an operation.
+    /// Returns an operation's query parameters.
     fn queries(&self, verb: Verb) -> Vec<Json> {
         let catch_all = is_catch_all(self.kind);
         let mut names: Vec<(&str, &str)> = match verb {
@@ -270,14 +270,13 @@ fn parameter(name: &str, location: &str, of_type: &str) -> Json {
     json!({"name": name, "in": location, "schema": {"type": of_type, "uniqueItems": true}})
 }
 
-/// Returns whether kube-apiserver has a single route that serves all requests for this kind. Only custom resources have
-/// such a route.
+/// Returns `true` if a single route of kube-apiserver serves all requests for this kind. Only custom resources have such a route.
 fn is_catch_all(kind: &Kind) -> bool {
     kind.strategy.routing() == Routing::CatchAll
 }
 
-/// Returns the media types in which an operation sends or receives objects. `catch_all` is the result of [`is_catch_all`] for the kind of
-/// the operation.
+/// Returns the media types of the objects that an operation sends or receives.
+/// `catch_all` is the result of [`is_catch_all`] for the operation's kind.
 fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     let mut forms = vec!["application/json"];
     let watched = !catch_all && verb == Some(List);
@@ -294,18 +293,18 @@ fn media_types(catch_all: bool, verb: Option<Verb>) -> Vec<&'static str> {
     forms
 }
 
-/// Returns the content of a body that has the same schema for each media type.
+/// Returns the content of a body with the same schema for each media type.
 fn contents(types: &[&str], schema: &str) -> Json {
     let schema = json!({"schema": reference(schema)});
     types.iter().map(|content| ((*content).to_owned(), schema.clone())).collect::<Map>().into()
 }
 
-/// Returns the tag that groups the operations of a group and version.
+/// Returns the tag of a group and version's operations.
 fn tag(version: &GroupVersion) -> String {
     format!("{}_{}", camel(group(version), false), camel(&version.version, false))
 }
 
-/// Returns the text that represents the group and version in operation IDs. In an operation ID, the group and version follow the verb.
+/// Returns the group and version as they appear in operation IDs, after the verb.
 fn prefix(version: &GroupVersion) -> String {
     format!("{}{}", camel(group(version), true), camel(&version.version, true))
 }
@@ -322,8 +321,7 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-/// Removes the characters that are not allowed in an identifier. The letter after a removed character becomes an
-/// upper-case letter.
+/// Removes the characters that are not allowed in an identifier. The letter after a removed character becomes upper-case.
 fn camel(text: &str, mut large: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.trim_end_matches(".k8s.io").char_indices() {

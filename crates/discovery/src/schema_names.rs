@@ -1,4 +1,4 @@
-//! Determines the names of schemas in OpenAPI documents.
+//! The names of schemas in OpenAPI documents.
 
 use pintle_json::{Json, json};
 use pintle_kinds::{Kind, Origin};
@@ -13,7 +13,7 @@ pub(super) const RESOURCES_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.
 pub(super) const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(super) const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// Returns the Rust type of a built-in kind.
+/// Returns the type of a built-in kind.
 pub(super) fn built_in(gvk: &GroupVersionKind) -> Option<Type> {
     let version = GroupVersion::new(&gvk.group, &gvk.version).to_string();
     Some(Schema::builtin(&version, &gvk.kind)?.root().clone())
@@ -41,7 +41,7 @@ pub(super) fn list_schema_name(kind: &Kind) -> String {
     format!("{package}{}", kind.list_kind)
 }
 
-/// Returns the name of the schema of a built-in kind.
+/// Returns the name of a built-in kind's schema.
 pub(super) fn built_in_schema_name(gvk: &GroupVersionKind) -> String {
     match built_in(gvk) {
         Some(Type::Struct { of, .. }) => name(&of),

@@ -1,4 +1,4 @@
-//! Tests of the discovery documents of the built-in kinds.
+//! Tests of the built-in kinds' discovery documents.
 
 use pintle_json::{Json, json};
 use pintle_kinds::compare_versions;

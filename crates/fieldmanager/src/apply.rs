@@ -1,4 +1,4 @@
-//! Server-side apply. The function [`apply`] computes the resulting object and the conflicts with other managers.
+//! Server-side apply: computes the resulting object and the conflicts with other managers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,14 +28,13 @@ const MAX_CONFLICTS_SIZE: usize = 4 << 20;
 /// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object, including `managedFields`. The default values of new fields are not set yet, and some values may not fit Go's types.
+    /// The object, including `managedFields`. Default values of new fields are not set yet, and some values may not fit Go's types.
     pub object: Json,
-    /// Whether the apply changed anything except `managedFields`. If this field is false, `object` equals the live
-    /// object.
+    /// Whether the apply changed anything except `managedFields`. If `false`, `object` equals the live object.
     pub changed: bool,
 }
 
-/// The reason why a server-side apply fails. The documentation of each variant states the status code of the HTTP response.
+/// The reason why a server-side apply fails. Each variant's documentation states the HTTP status code.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ApplyError {
     /// Status 400: the configuration is invalid for this object.
@@ -54,7 +53,7 @@ pub enum ApplyError {
 pub struct Conflicts(Vec<(ManagerId, Vec<PathElement>)>);
 
 impl Conflicts {
-    /// Returns one cause for each conflict, for the field `details.causes` of the error's `Status`.
+    /// Returns one cause for each conflict, for `details.causes` of the error's `Status`.
     pub fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
@@ -85,7 +84,7 @@ impl fmt::Display for Conflicts {
 }
 
 impl fmt::Display for ManagerId {
-    /// Formats a manager for messages. Writes the API version only for a manager that updates, because a manager that applies has none.
+    /// Formats a manager for messages. The API version is written only for updates, because a manager that applies has none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.manager)?;
         if !self.subresource.is_empty() {
@@ -98,12 +97,12 @@ impl fmt::Display for ManagerId {
     }
 }
 
-/// Applies a manager's configuration to the live object, and records the managers that own the fields. `live` is `None` if the apply
-/// creates the object.
+/// Applies a manager's configuration to the live object, and records the
+/// owners of the fields. `live` is `None` if the apply creates the object.
 ///
-/// `applied` must be the complete configuration of the manager. If `applied` omits a field that the manager applied earlier, the apply
-/// removes the field, unless the field has another owner. `applied` is the JSON that the client sent, in the API version of the request.
-/// `live` is the stored object in the same API version, with the same JSON that Go would write.
+/// `applied` must be the manager's complete configuration: a field that the manager applied earlier and
+/// now omits is removed, unless it has another owner. `applied` is the JSON that the client sent, in the
+/// request's API version. `live` is the stored object in the same API version, as Go would write it.
 ///
 /// # Errors
 ///
@@ -133,13 +132,13 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
         Managers::read(live).ok_or_else(|| ApplyError::Typed("failed to decode managed fields".into()))?;
     let live = &without_managed_fields(live);
     if managers.0.is_empty() {
-        // If no manager owns any field yet, the manager `before-first-apply` becomes the owner of all existing fields.
+        // If there are no owners yet, the manager `before-first-apply` becomes the owner of all existing fields.
         let before = WriteContext { manager: "before-first-apply", ..*ctx };
         record(&mut managers, &ctx.schema.empty(), live, &before);
     }
     let done = match run(live, applied, force, &Set::default(), managers.clone(), ctx) {
         Err(ApplyError::Conflicts(conflicts)) if ctx.manager == "kubectl" => {
-            // If kubectl set a field with client-side apply, the manager `kubectl` counts as an owner of the field.
+            // The manager `kubectl` also counts as the owner of fields that kubectl set with client-side apply.
             let Some(own) = last_applied(live, ctx) else { return Err(ApplyError::Conflicts(conflicts)) };
             run(live, applied, force, &own, managers, ctx)?
         }
@@ -154,8 +153,7 @@ pub fn apply(live: Option<&Json>, applied: &Json, force: bool, ctx: &WriteContex
     Ok(Applied { object, changed })
 }
 
-/// Returns whether Go can decode a value as managed fields. The caller ignores a value that cannot be decoded, because the later validation
-/// against the schema reports the error.
+/// Returns `true` if Go can decode the value as managed fields. The later validation against the schema reports any other value.
 fn are_entries(fields: &Json) -> bool {
     const TEXTS: [&str; 5] = ["manager", "operation", "apiVersion", "fieldsType", "subresource"];
     let is_text = |text: &Json| text.is_null() || text.is_string();
@@ -163,7 +161,7 @@ fn are_entries(fields: &Json) -> bool {
     fields.as_array().is_some_and(|entries| entries.iter().all(is_entry))
 }
 
-/// Applies the configuration. Fields in `own` cause no conflicts, because they belong to the manager itself.
+/// Applies the configuration. Fields in `own` belong to the manager itself and cause no conflicts.
 fn run(
     live: &Json,
     applied: &Json,
@@ -235,8 +233,7 @@ fn run(
     Ok((object, changes, managers))
 }
 
-/// Removes the fields that the manager applied earlier but omits from the new configuration. Fields that another
-/// manager owns are kept.
+/// Removes the fields that the manager applied earlier but omits from the new configuration, unless another manager owns them.
 fn prune(merged: Json, last: &Managed, managers: &Managers, ctx: &WriteContext<'_>) -> Json {
     // The paths in `last` use the API version of the manager's last apply.
     let view = VersionView::of(ctx, &last.api_version).unwrap_or_else(|| VersionView::own(ctx));
@@ -255,7 +252,7 @@ fn prune_in(
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let last = last.set.with_named_fields(Some(of));
     let mut pruned = remove(of, merged, &last);
-    // A removed path can contain fields that other managers own. The following code restores these fields.
+    // A removed path can contain fields of other managers, which are restored here.
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for managed in managers.0.values() {
         let version =
@@ -276,13 +273,13 @@ fn prune_in(
         };
         pruned = kept;
     }
-    // The result also keeps fields without an owner, unless the manager applied them earlier.
+    // Keep fields without an owner, unless the manager applied them earlier.
     let mut dangling = all(merged);
     dangling.subtract(&all(&pruned));
     Some(remove(of, merged, &dangling.intersection(&last)))
 }
 
-/// Returns `pruned` together with the values of `merged` whose paths are in `owned`.
+/// Returns `pruned` with the values of `merged` whose paths are in `owned`.
 fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     let all = |value: &Json| field_set(of, value).with_named_fields(Some(of));
     let mut kept = all(pruned);
@@ -292,7 +289,7 @@ fn keep_owned(of: &Type, merged: &Json, pruned: &Json, owned: &Set) -> Json {
     remove(of, merged, &gone)
 }
 
-/// Returns the fields that have the same value in kubectl's last-applied annotation and in the live object.
+/// Returns the fields with the same value in kubectl's last-applied annotation and in the live object.
 fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     let text = live.get("metadata")?.get("annotations")?.get(LAST_APPLIED)?.as_str()?;
     let applied: Json = serde_json::from_str(text).ok()?;
@@ -310,7 +307,7 @@ fn last_applied(live: &Json, ctx: &WriteContext<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// If the object has kubectl's last-applied annotation, sets the annotation to the applied configuration.
+/// Sets kubectl's last-applied annotation to the applied configuration, if the object has the annotation.
 fn update_last_applied(object: &mut Json, applied: &Json) {
     let Some(annotation) = object.at_mut("/metadata/annotations").and_then(|map| map.get_mut(LAST_APPLIED)) else {
         return;
@@ -333,7 +330,7 @@ fn without_managed_fields(object: &Json) -> Json {
     object
 }
 
-/// Returns an API version in the form that Go writes before a kind. For the core group, this form begins with a slash.
+/// Returns an API version as Go writes it before a kind. For the core group, it begins with a slash.
 fn slashed(api_version: &str) -> String {
     if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }

@@ -13,7 +13,7 @@ use super::set::Set;
 pub(crate) struct Comparison {
     /// The paths that exist only in the new object.
     pub added: Set,
-    /// The paths that have different values in the two objects.
+    /// The paths with different values in the two objects.
     pub modified: Set,
     /// The paths that exist only in the old object.
     pub removed: Set,
@@ -25,7 +25,7 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    /// Returns the same paths as [`changed`](Self::changed), but consumes `self` and copies no set.
+    /// Like [`changed`](Self::changed), but consumes `self` and copies no set.
     pub(crate) fn into_changed(self) -> Set {
         let (mut all, rest) =
             if self.modified.is_empty() { (self.added, self.modified) } else { (self.modified, self.added) };
@@ -33,15 +33,15 @@ impl Comparison {
         all
     }
 
-    /// Removes the given paths, and all paths below them, from the difference.
+    /// Removes the paths in `ignored`, and all paths below them.
     pub(crate) fn cut(&mut self, ignored: &Set) {
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
             set.cut(ignored);
         }
     }
 
-    /// Compares two values at the same path element. The closure `step` creates this path element, and is called only
-    /// if the values differ. Most values are equal and need no path element.
+    /// Compares two values at the same path element. `step` creates this path element,
+    /// and is called only if the values differ, because most values are equal.
     fn below(&mut self, step: impl FnOnce() -> PathElement, of: &Type, old: Option<&Json>, new: Option<&Json>) {
         let mut below = Self::default();
         let marks = value(of, old, new, &mut below);
@@ -68,16 +68,14 @@ impl Comparison {
     }
 }
 
-/// Compares two objects of a type.
 pub(crate) fn compare(of: &Type, old: &Json, new: &Json) -> Comparison {
     let mut found = Comparison::default();
     value(of, Some(old), Some(new), &mut found);
     found
 }
 
-/// The shape of a value. The type of a value determines its shape, and the shape determines how two values are
-/// compared. If the type allows JSON of any shape, the value itself determines the shape, and null has the shape of a
-/// map.
+/// The shape of a value, which determines how two values are compared. A value's type determines its shape. If the type
+/// allows any JSON, the value itself determines the shape, and null has the shape of a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Map,
@@ -96,7 +94,7 @@ pub(super) fn shape(of: &Type, value: &Json) -> Shape {
     }
 }
 
-/// Returns whether server-side apply treats a map of this type as one value with a single set of owners.
+/// Returns `true` if server-side apply treats a map of this type as one value with a single set of owners.
 pub(super) fn atomic_map(of: &Type) -> bool {
     match of {
         Type::Struct { atomic, .. } => *atomic,
@@ -105,7 +103,8 @@ pub(super) fn atomic_map(of: &Type) -> bool {
     }
 }
 
-/// Returns the type of a list, unless server-side apply treats the list as one value with a single set of owners.
+/// Returns the type of a list. Returns `None` if server-side apply
+/// treats the list as one value with a single set of owners.
 pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     match of {
         Type::List(list) if list.topology != Topology::Atomic => Some(list),
@@ -113,7 +112,7 @@ pub(super) fn keyed(of: &Type) -> Option<&ListType> {
     }
 }
 
-/// Returns the type of an object member. Returns [`Type::Any`] if the type does not declare the member.
+/// Returns the type of an object member, or [`Type::Any`] if the type does not declare it.
 pub(super) fn member<'a>(of: &'a Type, name: &str) -> &'a Type {
     of.child(name).unwrap_or(&Type::Any)
 }
@@ -126,7 +125,7 @@ pub(super) fn is_empty_or_absent(value: Option<&Json>) -> bool {
     }
 }
 
-/// Compares two values. Numbers are compared by value, so 3 equals 3.0.
+/// Returns `true` if two values are equal. Numbers are compared by value, so 3 equals 3.0.
 pub(super) fn equal(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
@@ -138,7 +137,7 @@ pub(super) fn equal(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// Records that two values were added, modified or removed as a whole, without a comparison of the values inside them.
+/// Whether two values were added, modified or removed as a whole, without comparing the values inside them.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     added: bool,
@@ -152,7 +151,7 @@ impl Marks {
     }
 }
 
-/// Compares two values. Adds the differences inside two values to `found`.
+/// Compares two values. Adds the differences inside them to `found`.
 fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparison) -> Marks {
     let mut marks = Marks::default();
     let leaf = match (old, new) {
@@ -175,8 +174,7 @@ fn value(of: &Type, old: Option<&Json>, new: Option<&Json>, found: &mut Comparis
     marks
 }
 
-/// Compares two values. The shape of the value `after` determines how the values are compared. Returns whether the
-/// values were compared as a whole.
+/// Compares two values with the given shape. Returns `true` if they were compared as a whole.
 fn shaped(
     of: &Type,
     shape: Shape,
@@ -224,7 +222,7 @@ fn items(of: &ListType, old: Option<&Vec<Json>>, new: Option<&Vec<Json>>, found:
     let mut by_step: BTreeMap<PathElement, [Vec<&Json>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items.into_iter().flatten() {
-            // Ignores items without an identity.
+            // Ignore items without an identity.
             if let Ok(step) = PathElement::of_item(of, item) {
                 by_step.entry(step).or_default()[side].push(item);
             }

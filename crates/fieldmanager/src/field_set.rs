@@ -1,4 +1,4 @@
-//! Collects the field paths of an object, and checks an applied object against its schema.
+//! Collects an object's field paths, and checks an applied object against its schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,7 @@ pub(crate) fn field_set(of: &Type, value: &Json) -> Set {
     set
 }
 
-/// Adds the paths of the fields that are set inside a value. Returns true if the path of the value itself must also be
-/// added.
+/// Adds the paths of the fields that are set inside a value. Returns `true` if the value's own path must be added, too.
 fn claim(of: &Type, value: &Json, set: &mut Set) -> bool {
     match shape(of, value) {
         Shape::Scalar => true,
@@ -55,7 +54,7 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
     for (step, items) in by_step {
         set.insert(std::slice::from_ref(&step));
-        // Duplicate list items have one common set of owners.
+        // Duplicate list items share one set of owners.
         if let [item] = items[..] {
             let mut below = Set::default();
             claim(&of.item, item, &mut below);
@@ -64,13 +63,12 @@ fn claim_items(of: &ListType, items: &[Json], set: &mut Set) {
     }
 }
 
-/// Returns the errors in an applied object, in the words of Go's library. The list of errors is empty if the object
-/// fits its schema.
+/// Returns the errors in an applied object, with the messages of Go's library. Empty if the object fits its schema.
 pub(super) fn check(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Fit)
 }
 
-/// Returns the errors in an apply configuration that a CEL expression returned. In such a value, Go's library does not recognize null.
+/// Returns the errors in an apply configuration from a CEL expression, in which Go's library does not recognize null.
 pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
     errors(of, value, Nulls::Differ)
 }
@@ -79,7 +77,7 @@ pub(super) fn check_cel_value(of: &Type, value: &Json) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nulls {
     Fit,
-    /// CEL represents null as a value of a protobuf enum, and Go's library accepts such a value for no type.
+    /// CEL represents null as a protobuf enum value, which Go's library accepts for no type.
     Differ,
 }
 
@@ -89,7 +87,7 @@ fn errors(of: &Type, value: &Json, nulls: Nulls) -> Vec<String> {
     errors.all
 }
 
-/// A list of errors. The total size of the errors is limited, because a path can be as long as the object.
+/// A list of errors with a limited total size, because a path can be as long as the object.
 struct ValidationErrors {
     nulls: Nulls,
     all: Vec<String>,

@@ -1,5 +1,4 @@
-//! Functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each function panics if an invariant is
-//! violated.
+//! Fuzz targets, called by `crates/fuzz/` and by the tests below. Each function panics if an invariant is violated.
 
 #![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
@@ -9,15 +8,14 @@ use pintle_schema::Schema;
 use crate::set::Set;
 use crate::{WriteContext, apply};
 
-/// Reads `fieldsV1`. Writes the set as JSON and reads it again. Panics if the second set differs from the first set.
+/// Reads `fieldsV1`, writes the set as JSON and reads it again. Panics if the sets differ.
 pub fn fields_v1(bytes: &[u8]) {
     let Ok(fields) = serde_json::from_slice::<Json>(bytes) else { return };
     let Some(set) = Set::from_fields(&fields) else { return };
     assert_eq!(Set::from_fields(&set.to_fields()), Some(set), "{fields}");
 }
 
-/// Applies an object twice, although another manager owns its fields. Then applies the object again. Panics if the
-/// second apply changes the result.
+/// Applies an object twice, although another manager owns its fields. Panics if the second apply changes the result.
 pub fn applied(bytes: &[u8]) {
     let schema = Schema::builtin("v1", "Pod").unwrap();
     let Some(applied) = serde_json::from_slice::<Json>(bytes).ok().filter(Json::is_object) else { return };

@@ -1,17 +1,17 @@
-//! Limits the memory for the default values of list keys. Paths of list items contain these default values.
+//! Limits the memory for default values of list keys, which the paths of list items contain.
 
 use pintle_json::Json;
 use pintle_schema::{Topology, Type};
 
 use super::compare::{keyed, member};
 
-/// The maximum total size of the default values in the paths of one object, in bytes. The server cannot store an object that exceeds this
-/// limit, because the object is too large.
+/// The maximum total size of the default values in the paths of one object,
+/// in bytes. An object that exceeds it is too large for the server to store.
 const MAX_DEFAULTS: usize = 32 << 20;
 
-/// Returns whether the default values in the paths of an object's list items need at most the allowed memory. The path of a list item
-/// contains the default value of each key field that the item omits. Without a limit, the paths of a small object could need an unbounded
-/// amount of memory.
+/// Returns `true` if the default values in the paths of an object's list items stay within the
+/// limit. A list item's path contains the default value of each key field that the item omits.
+/// Without a limit, the paths of a small object could need an unbounded amount of memory.
 pub(super) fn is_within_limit(of: &Type, object: &Json) -> bool {
     take(of, object, &mut { MAX_DEFAULTS }).is_some()
 }
@@ -37,7 +37,7 @@ fn take(of: &Type, value: &Json, left: &mut usize) -> Option<()> {
     }
 }
 
-/// Returns the approximate memory that a default value needs, in bytes. The default value of a list key is always a scalar.
+/// Returns a default value's approximate memory size, in bytes. The default value of a list key is always a scalar.
 fn weight(default: &Json) -> usize {
     2 * size_of::<Json>() + default.as_str().map_or(0, str::len)
 }

@@ -1,18 +1,16 @@
-//! Server-side apply, and the ownership of fields that `metadata.managedFields` records.
+//! Server-side apply, and the ownership of fields in `metadata.managedFields`.
 //!
-//! - [`apply()`] merges the configuration of a manager into an object. An apply removes each field that the manager applied earlier
-//!   and now omits, unless another manager owns the field. A change of a field that another manager owns is a conflict
-//!   ([`Conflicts`]).
+//! - [`apply()`] merges a manager's configuration into an object. Fields that the manager applied earlier and now omits are removed,
+//!   unless another manager owns them. Changing a field that another manager owns is a conflict ([`Conflicts`]).
 //! - [`track_update`] records the owners of fields after a write that is not an apply.
-//! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of the subresource
-//!   `/scale`.
-//! - [`WriteContext`] contains the manager and the time of a write, and the schema of the kind. All functions are pure.
+//! - [`scale_entries`] and [`keep_scale_entries`] update the entries in `managedFields` for writes of `/scale`.
+//! - [`WriteContext`] contains the manager and the time of a write, and the kind's schema. All functions are pure.
 //!
-//! Results and error texts match kube-apiserver.
+//! Results and error messages match kube-apiserver.
 //!
 //! # Examples
 //!
-//! In this example, two managers apply the same field:
+//! Two managers apply the same field:
 //!
 //! ```
 //! use pintle_fieldmanager::{ApplyError, WriteContext, apply};
@@ -61,50 +59,49 @@ pub use scale_handler::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use tracking::track_update;
 
-/// Converts objects between the versions of a kind. A version is a value of `apiVersion`, such as `apps/v1`.
+/// Converts objects between a kind's versions. A version is an `apiVersion`, such as `apps/v1`.
 pub trait Conversion: fmt::Debug {
-    /// Converts an object from one version to another. Returns `None` if one of the versions is not supported.
+    /// Converts an object from one version to another. Returns `None` if a version is not supported.
     fn convert(&self, object: &Json, from: &str, to: &str) -> Option<Json>;
 
-    /// Returns the schema of another version. `kind` is the name of the kind. By default, the kind is built in.
+    /// Returns the schema of `kind` in another version. The default implementation supports built-in kinds.
     fn schema(&self, api_version: &str, kind: &str) -> Option<Schema> {
         Schema::builtin(api_version, kind)
     }
 }
 
-/// The manager that writes an object, the time of the write, and the kind of the object.
+/// The manager, the time and the kind of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
     /// The name of the manager that writes the object.
     pub manager: &'a str,
-    /// The API version of the request, in the form `version` or `group/version`.
+    /// The request's API version, in the form `version` or `group/version`.
     pub api_version: &'a str,
-    /// The subresource of the write. The subresource is empty for a write of the object itself. In entries for the
-    /// subresource `scale`, the server records no time.
+    /// The subresource of the write, or an empty string for a write of the
+    /// object itself. Entries for the subresource `scale` have no time.
     pub subresource: &'a str,
-    /// The time of the write. The format is RFC 3339, in UTC and with whole seconds.
+    /// The time of the write, in RFC 3339 format, in UTC and with whole seconds.
     pub now: &'a str,
     /// The schema of the kind.
     pub schema: &'a Schema,
-    /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change
-    /// `status`.
+    /// The paths of fields that this write cannot change. For example, a write of the whole object cannot change `status`.
     pub reset: &'a [&'a [&'a str]],
-    /// The served versions of a custom resource, in the form `group/version`. Entries in `managedFields` with another version are
-    /// dropped. If this list is empty, all entries in `managedFields` are kept.
+    /// The served versions of a custom resource, in the form `group/version`. Entries in
+    /// `managedFields` with other versions are dropped. If the list is empty, all entries are kept.
     pub served: &'a [String],
-    /// Converts objects between two versions whose field names differ.
+    /// Converts objects between versions with different field names.
     pub conversion: Option<&'a dyn Conversion>,
 }
 
 impl<'a> WriteContext<'a> {
-    /// Creates the context for a write of the whole object, without a subresource. In this context, the kind has a single version, and
-    /// the write can change all fields.
+    /// Creates the context for a write of the whole object, without a subresource.
+    /// The kind has a single version, and the write can change all fields.
     pub fn new(manager: &'a str, api_version: &'a str, now: &'a str, schema: &'a Schema) -> Self {
         Self { manager, api_version, subresource: "", now, schema, reset: &[], served: &[], conversion: None }
     }
 
-    /// Returns whether the server keeps entries of this version in `managedFields`. Entries of another API group are not kept, because the
-    /// server does not know the fields of that group.
+    /// Returns `true` if entries of this version are kept in `managedFields`.
+    /// Entries of other API groups are not kept, because their fields are unknown.
     fn serves(&self, api_version: &str) -> bool {
         api_version == self.api_version
             || if self.schema.is_custom() {
@@ -124,7 +121,7 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// Returns the API group of a version. The API group is empty for the core group.
+/// Returns a version's API group, which is empty for the core group.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }

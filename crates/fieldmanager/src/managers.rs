@@ -10,13 +10,13 @@ use super::set::Set;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
 
-/// The manager, the operation, the version and the subresource of an entry in `managedFields`, which identify the entry.
+/// The identity of an entry in `managedFields`: its manager, operation, version and subresource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// For a manager that updates, the API version of the owned fields. For a manager that applies, the text is empty,
-    /// because such a manager has one entry for all versions.
+    /// For an update, the API version of the owned fields. Empty for an
+    /// apply, because a manager that applies has one entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
 }
@@ -24,7 +24,7 @@ pub(super) struct ManagerId {
 /// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Managed {
-    /// The API version whose field names the paths use. The names of fields can differ between two versions.
+    /// The API version whose field names the paths use. Field names can differ between versions.
     pub(super) api_version: String,
     pub(super) set: Set,
     pub(super) time: Option<String>,
@@ -36,18 +36,17 @@ impl Managed {
     }
 }
 
-/// The maximum number of `managedFields` entries for updates. If an object has more entries, the oldest ones are
-/// merged.
+/// The maximum number of `managedFields` entries for updates. Further entries are merged, oldest first.
 const MAX_UPDATERS: usize = 10;
 const FOLDED: &str = "ancient-changes";
 
 impl Managers {
-    /// Reads `metadata.managedFields`. Returns `None` if any entry is malformed.
+    /// Reads `metadata.managedFields`. Returns `None` if an entry is malformed.
     pub(super) fn read(object: &Json) -> Option<Self> {
         object.at("/metadata/managedFields").map_or_else(|| Some(Self::default()), Self::of_entries)
     }
 
-    /// Reads a list of entries. Returns `None` if the entry is malformed.
+    /// Reads a list of entries. Returns `None` if an entry is malformed.
     pub(super) fn of_entries(entries: &Json) -> Option<Self> {
         let mut managers = Self::default();
         for entry in entries.list("") {
@@ -76,12 +75,12 @@ impl Managers {
         Some(managers)
     }
 
-    /// Writes `metadata.managedFields`. Appliers precede updaters. The entries of managers that apply are sorted by
-    /// time, name, version and subresource, and so are the entries of managers that update.
+    /// Writes `metadata.managedFields`: first the entries for applies, then the
+    /// entries for updates, each sorted by time, name, version and subresource.
     pub(super) fn write(&self, object: &mut Json) {
         let Some(metadata) = object.member("metadata") else { return };
         let mut entries: Vec<_> = self.0.iter().collect();
-        // Times in this format can be compared as texts, because they are in UTC and in whole seconds.
+        // Times in this format can be compared as strings, because they are in UTC and in whole seconds.
         entries.sort_by(|(a, x), (b, y)| {
             let by_time = (!a.applied, &x.time, &a.manager).cmp(&(!b.applied, &y.time, &b.manager));
             by_time.then_with(|| (&x.api_version, &a.subresource).cmp(&(&y.api_version, &b.subresource)))

@@ -55,11 +55,10 @@ fn items(list: Option<&Json>) -> &[Json] {
 
 /// Merges two lists. Each step compares the first remaining items of both lists:
 ///
-/// - If both items have the same identity, the items are merged.
-/// - If the live item occurs later in the applied list, the step skips the live item. The item is merged when the step reaches it in the
-///   applied list.
+/// - If both items have the same identity, they are merged.
+/// - If the live item occurs later in the applied list, it is skipped and merged when the applied list reaches it.
 /// - If the live item does not occur in the applied list, it is copied.
-/// - Otherwise, the applied item is added. If the live list has the same item, both are merged.
+/// - Otherwise, the applied item is added, merged with the same item of the live list, if any.
 fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Json>, String> {
     let steps = |items: &[Json]| -> Result<Vec<PathElement>, String> {
         let steps = items.iter().enumerate();
@@ -72,7 +71,7 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     }
     let mut known: BTreeMap<&PathElement, &Json> = BTreeMap::new();
     for (step, item) in old.iter().zip(live) {
-        // If the live list contains an item twice, the item is not merged. The applied item replaces it.
+        // An item that occurs twice in the live list is replaced by the applied item instead of merged.
         known.entry(step).and_modify(|item| *item = &Json::Null).or_insert(item);
     }
     let counterpart = |step: &PathElement| known.get(step).copied();
@@ -117,8 +116,8 @@ fn merge_items(of: &ListType, live: &[Json], applied: &[Json]) -> Result<Vec<Jso
     Ok(out)
 }
 
-/// Removes paths. If only paths inside of members or items are removed, the result is a map or list, even if it is empty. If all members or
-/// items themselves are removed, the result is null.
+/// Removes paths. If only paths inside members or items are removed, the result is a map or
+/// list, which may be empty. If all members or items themselves are removed, the result is null.
 pub(super) fn remove(of: &Type, value: &Json, paths: &Set) -> Json {
     match (shape(of, value), value) {
         (Shape::Map, Json::Object(members)) if !members.is_empty() && !atomic_map(of) => {

@@ -1,4 +1,4 @@
-//! Merges the apply configuration that a MutatingAdmissionPolicy returns. The merge records no owners.
+//! Merges an apply configuration from a MutatingAdmissionPolicy. The merge records no owners.
 
 use pintle_json::{Json, Map};
 use pintle_schema::{Schema, Type};
@@ -8,16 +8,15 @@ use super::field_set::{check, check_cel_value};
 use super::key_defaults;
 use super::merge::merge;
 
-/// Merges a configuration into an object in the same way as a MutatingAdmissionPolicy. The function does not remove fields and does
-/// not record owners.
+/// Merges a configuration into an object, like a MutatingAdmissionPolicy. No fields are removed, and no owners are recorded.
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error message in these cases:
+/// Returns kube-apiserver's error message if:
 ///
-/// - The configuration does not fit the schema.
-/// - The configuration contains a list, map or struct that server-side apply treats as one value.
-/// - An item of a list cannot be identified, for example because it has none of its key fields.
+/// - the configuration does not fit the schema;
+/// - the configuration contains a list, map or struct that server-side apply treats as one value;
+/// - a list item cannot be identified, for example because it has none of its key fields.
 pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -> Result<Json, String> {
     let of = schema.root();
     let errors = check_cel_value(of, configuration);
@@ -46,7 +45,7 @@ pub fn merge_configuration(schema: &Schema, live: &Json, configuration: &Json) -
     Ok(merged.unwrap_or_else(|| Json::Object(Map::new())))
 }
 
-/// Adds the path of each value that server-side apply treats as one value.
+/// Adds the path of each list, map or struct that server-side apply treats as one value.
 fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<String>) {
     let length = path.len();
     match value {
@@ -55,7 +54,7 @@ fn find_atomic(of: &Type, value: &Json, path: &mut String, found: &mut Vec<Strin
                 found.push(path.clone());
             }
             for (name, value) in members {
-                // The schema does not declare the members of a map, so the values inside such members are allowed.
+                // Values inside the members of a map are allowed, because the schema does not declare these members.
                 if let Some(field) = of.field(name) {
                     path.push('.');
                     path.push_str(name);

@@ -9,18 +9,17 @@ use pintle_schema::{ListKey, ListType, Topology};
 /// One element of a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathElement {
-    /// The name of a field of a struct, or of a key of a map.
+    /// The name of a struct field or map key.
     Field(Text),
-    /// A list item whose key fields have these values. The fields are sorted by name.
+    /// The list item whose key fields have these values. The fields are sorted by name.
     Key(Vec<(Text, Atom)>),
-    /// An item of a set. The item has this value.
+    /// The set item with this value.
     Value(Atom),
-    /// A list item at this index.
+    /// The list item at this index.
     Index(i64),
 }
 
-/// A JSON value with a total order. The order of the values is null, false, true, numbers, strings, and then all other
-/// values.
+/// A JSON value with a total order: null, false, true, numbers, strings, and then all other values.
 #[derive(Clone, Debug)]
 pub struct Atom(pub Json);
 
@@ -42,7 +41,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the path element in the text format that `fieldsV1` uses. HTML characters are escaped, as in Go.
+    /// Returns the path element in the text format of `fieldsV1`. HTML characters are escaped, as in Go.
     pub fn spell(&self) -> String {
         let escaped = |value: String| {
             if value.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
@@ -67,7 +66,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the approximate memory that the path element needs, in bytes.
+    /// Returns the path element's approximate memory size, in bytes.
     pub(super) fn weight(&self) -> usize {
         let text = |value: &Atom| value.0.as_str().map_or(0, str::len);
         let parts = match self {
@@ -79,7 +78,7 @@ impl PathElement {
         size_of::<Self>() + parts
     }
 
-    /// Returns the path element that identifies an item of a list. The list must not be atomic.
+    /// Returns the path element that identifies a list item. The list must not be atomic.
     ///
     /// # Errors
     ///
@@ -123,17 +122,17 @@ impl PathElement {
     }
 }
 
-/// The reason why an item of a list cannot be identified. The error message is built only when the error is displayed.
+/// The reason why a list item cannot be identified. The message is built only when the error is displayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Indistinct<'a> {
-    /// Any other reason. Contains Go's message.
+    /// Go's message for any other reason.
     Reason(&'static str),
     /// The item has none of these key fields.
     Keyless(&'a [ListKey]),
 }
 
 impl fmt::Display for Indistinct<'_> {
-    /// Formats the error with the same text as Go's library.
+    /// Formats the error like Go's library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reason(why) => f.write_str(why),
@@ -151,7 +150,7 @@ impl fmt::Display for Indistinct<'_> {
 }
 
 impl fmt::Display for PathElement {
-    /// Formats the path element as error messages show it: `.name`, `[name="c"]`, `[="v"]` or `[0]`.
+    /// Formats the path element for error messages: `.name`, `[name="c"]`, `[="v"]` or `[0]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),

@@ -1,5 +1,4 @@
-//! The `managedFields` entries of `/scale`. Clients write a scale as a separate object, but the server stores it in one field of
-//! another object.
+//! The `managedFields` entries of `/scale`. Clients write a scale as a separate object, but it is stored in one field of another object.
 
 use pintle_json::{Json, json};
 
@@ -9,8 +8,8 @@ use super::set::Set;
 
 const SCALE: &str = "autoscaling/v1";
 
-/// Returns the `managedFields` that an object's scale has before a write of the scale. A manager owns the replicas field of the scale if it
-/// owns the replicas field of the object. `replicas` is the path of the replicas field in the object, for example `.spec.replicas`.
+/// Returns the `managedFields` of an object's scale before a write of the scale. A manager owns the scale's replicas field if it owns the
+/// object's replicas field. `replicas` is the path of the object's replicas field, for example `.spec.replicas`.
 pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     let path = steps(replicas);
     let mut shown = Managers::default();
@@ -24,13 +23,12 @@ pub fn scale_entries(object: &Json, replicas: &str) -> Json {
     scale["metadata"]["managedFields"].clone()
 }
 
-/// After a write of the subresource `/scale`, transfers the `managedFields` entries of the scale to `object`. `object` must still contain
-/// the entries that it had before the write.
+/// Transfers the scale's `managedFields` entries to `object` after a write of
+/// `/scale`. `object` must still contain its entries from before the write.
 ///
-/// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time. The entry must be
-/// separate because entries for the scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if
-/// the number of replicas stays the same. If the manager then has two entries for updates, the next write of the scale reads only the last
-/// of these entries.
+/// If a manager owns the replicas field through an update, this ownership becomes a separate entry without a time, because entries for the
+/// scale have a different version. Therefore, as in kube-apiserver, a write changes the entries even if the number of replicas stays the
+/// same. If the manager then has two entries for updates, the next write of the scale reads only the last one.
 pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_version: &str) {
     let path = steps(replicas);
     let mut written = Managers::read(scale).unwrap_or_default();
@@ -46,7 +44,7 @@ pub fn keep_scale_entries(object: &mut Json, scale: &Json, replicas: &str, api_v
     for id in
         written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
     {
-        // If the manager already has an entry, the entry keeps the manager's other fields.
+        // A manager's existing entry keeps its other fields.
         let rest = kept.0.get(&id).map(|known| known.set.clone()).unwrap_or_default();
         let time = kept.0.get(&id).and_then(|known| known.time.clone());
         kept.0.insert(id, Managed { api_version: api_version.into(), set: rest.union(&one(&path)), time });

@@ -8,9 +8,9 @@ use pintle_schema::Type;
 
 use super::path_element::PathElement;
 
-/// A set of field paths in an object, such as the paths of the fields that a manager owns.
+/// A set of field paths in an object, such as the paths that a manager owns.
 ///
-/// The set can contain a path without the paths above or below it.
+/// A set can contain a path without the paths above or below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     members: BTreeSet<PathElement>,
@@ -61,7 +61,7 @@ impl Set {
         Json::Object(fields)
     }
 
-    /// Adds a path. Ignores the empty path.
+    /// Adds a path. The empty path is ignored.
     pub fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
@@ -72,12 +72,12 @@ impl Set {
         }
     }
 
-    /// Returns whether the set contains the path that consists of this single element.
+    /// Returns `true` if the set contains the path with the single element `step`.
     pub fn has(&self, step: &PathElement) -> bool {
         self.members.contains(step)
     }
 
-    /// Returns whether the set contains exactly this path. Paths above or below this path do not count.
+    /// Returns `true` if the set contains exactly this path. Paths above or below it do not count.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -86,32 +86,31 @@ impl Set {
         }
     }
 
-    /// Returns the set of the paths below the path element `step`. The returned paths do not contain `step` itself.
+    /// Returns the paths below `step`, without `step` itself.
     pub fn below(&self, step: &PathElement) -> Option<&Set> {
         self.children.get(step)
     }
 
-    /// Returns whether the set contains no paths.
+    /// Returns `true` if the set contains no paths.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
-    /// Returns the paths in sorted order. The method stops when the total size of the returned paths exceeds `left`
-    /// bytes. It subtracts this total size from `left`.
+    /// Returns the paths in sorted order, until their total size exceeds `left` bytes. Subtracts this size from `left`.
     pub fn paths(&self, left: &mut usize) -> Vec<Vec<PathElement>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), 0, &mut all, left);
         all
     }
 
-    /// Returns the paths that at least one of the two sets contains.
+    /// Returns the paths that at least one of the sets contains.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.extend(other.clone());
         all
     }
 
-    /// Adds all paths of another set to this set.
+    /// Adds all paths of `other`.
     pub fn extend(&mut self, other: Self) {
         self.members.extend(other.members);
         for (step, below) in other.children {
@@ -119,7 +118,7 @@ impl Set {
         }
     }
 
-    /// Removes all paths of another set from this set.
+    /// Removes all paths of `other`.
     pub fn subtract(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -134,7 +133,7 @@ impl Set {
         }
     }
 
-    /// Removes all paths of another set, and all paths below them, from this set.
+    /// Removes all paths of `other`, and all paths below them.
     pub fn cut(&mut self, other: &Self) {
         if !other.members.is_empty() {
             self.members.retain(|step| !other.members.contains(step));
@@ -150,7 +149,7 @@ impl Set {
         }
     }
 
-    /// Adds each path of the set `below` to this set, with the path element `step` in front of it.
+    /// Adds each path of `below`, prefixed with `step`.
     pub fn extend_below(&mut self, step: PathElement, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
@@ -170,7 +169,7 @@ impl Set {
         both
     }
 
-    /// Returns the paths of the set, and also the path of each struct field that contains one of these paths.
+    /// Returns the set's paths, and the path of each struct field that contains one of them.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {

@@ -1,4 +1,4 @@
-//! Tracks which managers own the fields of an object after a write that is not an apply.
+//! Tracks the owners of an object's fields after a write that is not an apply.
 
 use std::sync::LazyLock;
 
@@ -11,18 +11,18 @@ use super::path_element::PathElement;
 use super::set::Set;
 use super::versions::Differences;
 
-/// Records which managers own the fields of `new` after a write that is not an apply.
+/// Records the owners of the fields of `new` after a write that is not an apply.
 ///
-/// `old` is the object before the write, or `None` if the write creates the object. Both objects must have the API version of the
-/// request, and must be decoded and defaulted. The objects must not contain changes by admission or by the kind's strategy, because
-/// such changes have no owner. The manager that writes becomes the only owner of all new and changed fields. Removed fields lose
-/// their owners. If an existing object has no entries in `managedFields`, the write adds none.
+/// `old` is the object before the write, or `None` if the write creates the object. Both objects must be decoded
+/// and defaulted, in the request's API version, and without changes by admission or the kind's strategy, because
+/// such changes have no owner. The writing manager becomes the only owner of all new and changed fields. Removed
+/// fields lose their owners. If an existing object has no `managedFields` entries, the write adds none.
 ///
-/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries. A well-formed list from
-/// the client replaces the stored list. A write through a subresource ignores the client's `managedFields`.
+/// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries, and a well-formed list
+/// replaces them. A write through a subresource ignores the client's `managedFields`.
 ///
-/// If the default values of list keys would need too much memory, the write clears all entries in `managedFields`. The server cannot store
-/// such an object anyway, because the object would be too large with these default values.
+/// If the default values of list keys would need too much memory, the write clears all `managedFields`
+/// entries. With these default values, the object would be too large for the server to store anyway.
 pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) {
     let created = old.is_none();
     let sent =
@@ -57,8 +57,8 @@ pub fn track_update(old: Option<&Json>, new: &mut Json, ctx: &WriteContext<'_>) 
     managers.write(new);
 }
 
-/// Makes the manager that writes the only owner of all paths that are added or modified in `new`. If a path is not in `new`, no manager
-/// owns it any more.
+/// Makes the writing manager the only owner of all paths that are added
+/// or modified in `new`. Paths that are not in `new` lose their owners.
 pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &WriteContext<'_>) {
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
     let found = Differences::between(old, new, managers, ctx);
@@ -80,7 +80,6 @@ pub(super) fn record(managers: &mut Managers, old: &Json, new: &Json, ctx: &Writ
     managed.time = (ctx.subresource != "scale").then(|| ctx.now.to_owned());
 }
 
-/// The paths whose owners are never tracked.
 pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     let field = |name: &str| PathElement::Field(name.into());
     let mut never = Set::default();
@@ -103,7 +102,7 @@ pub(super) static NEVER_TRACKED: LazyLock<Set> = LazyLock::new(|| {
     never
 });
 
-/// Returns whether a client's `managedFields` request that all entries are cleared.
+/// Returns `true` if a client's `managedFields` clear all entries.
 fn clears(sent: &Json) -> bool {
     match sent.as_array().map(Vec::as_slice) {
         Some([]) => true,

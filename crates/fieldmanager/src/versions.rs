@@ -1,4 +1,4 @@
-//! Computes the changes that a write makes, in each API version in which managers own fields.
+//! Computes a write's changes, in each API version in which managers own fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::set::Set;
 
 /// The differences between two objects, one for each API version in which managers own fields.
 pub(super) struct Differences {
-    /// The difference between the two objects, compared in the API version of the request.
+    /// The difference in the request's API version.
     pub(super) own: Comparison,
     others: BTreeMap<String, Comparison>,
 }
@@ -35,13 +35,13 @@ impl Differences {
         Self { own: differences(ctx.schema, old, new, ctx), others }
     }
 
-    /// Returns the difference between the two objects in the version `api_version`. If the objects were not compared in
-    /// that version, returns the difference in the version of the request.
+    /// Returns the difference in the version `api_version`, or in the
+    /// request's version if the objects were not compared in `api_version`.
     pub(super) fn in_version(&self, api_version: &str) -> &Comparison {
         self.others.get(api_version).unwrap_or(&self.own)
     }
 
-    /// Removes the changed and removed fields from the sets of all managers except the manager `keep`.
+    /// Removes the changed and removed fields from the sets of all managers except `keep`.
     pub(super) fn remove_from_others(&self, managers: &mut Managers, keep: Option<&ManagerId>) {
         if managers.0.keys().all(|id| Some(id) == keep) {
             return;
@@ -59,7 +59,7 @@ impl Differences {
     }
 }
 
-/// Compares two objects that have the same API version. The result does not contain fields that the write cannot change.
+/// Compares two objects of the same API version, ignoring fields that the write cannot change.
 fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) -> Comparison {
     let mut found = compare(schema.root(), old, new);
     let mut ignored = ctx.ignored();
@@ -68,7 +68,7 @@ fn differences(schema: &Schema, old: &Json, new: &Json, ctx: &WriteContext<'_>) 
     found
 }
 
-/// An API version of a kind. Its functions convert objects between this version and the API version of the request.
+/// An API version of a kind, with conversions between it and the request's API version.
 pub(super) struct VersionView<'a> {
     pub(super) schema: Cow<'a, Schema>,
     ctx: &'a WriteContext<'a>,
@@ -76,13 +76,13 @@ pub(super) struct VersionView<'a> {
 }
 
 impl<'a> VersionView<'a> {
-    /// Creates the `VersionView` of the API version of the request.
+    /// Creates the `VersionView` of the request's API version.
     pub(super) fn own(ctx: &'a WriteContext<'a>) -> Self {
         Self { schema: Cow::Borrowed(ctx.schema), ctx, version: ctx.api_version }
     }
 
-    /// Creates the `VersionView` of another API version. Returns `None` if the fields have the same names in both
-    /// versions.
+    /// Creates the `VersionView` of another API version. Returns
+    /// `None` if the fields have the same names in both versions.
     pub(super) fn of(ctx: &'a WriteContext<'a>, version: &'a str) -> Option<Self> {
         let conversion = ctx.conversion.filter(|_| version != ctx.api_version)?;
         let schema = Cow::Owned(conversion.schema(version, ctx.schema.kind())?);
@@ -93,12 +93,12 @@ impl<'a> VersionView<'a> {
         self.version
     }
 
-    /// Converts an object from the version of the request to this version.
+    /// Converts an object from the request's version to this version.
     pub(super) fn converted<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.ctx.api_version, self.version)
     }
 
-    /// Converts an object from this version to the version of the request.
+    /// Converts an object from this version to the request's version.
     pub(super) fn convert_back<'o>(&self, object: &'o Json) -> Option<Cow<'o, Json>> {
         self.convert(object, self.version, self.ctx.api_version)
     }

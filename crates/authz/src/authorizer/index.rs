@@ -14,7 +14,7 @@ use crate::attributes::Attributes;
 use crate::compiled::Index;
 use crate::covers_url;
 
-/// A rule of a role. The rule is stored both as JSON and in a form that can be matched quickly.
+/// A rule of a role, both as JSON and in a form that can be matched quickly.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     value: Json,
@@ -27,29 +27,26 @@ pub struct PolicyRule {
 
 type Names = Box<[Box<str>]>;
 
-/// The rules of a role.
 #[derive(Debug)]
 pub(crate) struct IndexedRole {
     pub(crate) rules: Box<[PolicyRule]>,
 }
 
-/// A role that is granted to a user, together with the binding that grants the role.
+/// A role that is granted to a user, with the binding that grants it.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) role: Arc<IndexedRole>,
     binding: Arc<IndexedBinding>,
-    /// The index of the matching subject in the binding's list of subjects.
+    /// The index of the matching subject in the binding.
     at: usize,
 }
 
 /// All roles that are granted to a user in one namespace, or in the cluster scope.
 #[derive(Debug, Default)]
 pub struct Granted {
-    /// The grants in the order of evaluation. The grants of cluster role bindings come before the grants of role bindings. Within each
-    /// group, the grants are sorted by the name of their binding.
+    /// The grants in evaluation order: first from cluster role bindings, and then from role bindings, each sorted by binding name.
     pub(crate) grants: Vec<Grant>,
-    /// The missing role that comes last in the order of evaluation. A role is missing if a binding of the user refers to the role, but the
-    /// role does not exist.
+    /// The last missing role in evaluation order. A role is missing if a binding of the user refers to it, but it does not exist.
     pub(crate) missing: Option<MissingRole>,
 }
 
@@ -62,7 +59,7 @@ pub(crate) struct MissingRole {
 
 #[derive(Debug)]
 struct IndexedBinding {
-    /// The namespace of the binding. The namespace is empty for a cluster role binding.
+    /// The binding's namespace. Empty for a cluster role binding.
     namespace: Box<str>,
     name: Box<str>,
     role_kind: Box<str>,
@@ -74,11 +71,11 @@ struct IndexedBinding {
 #[derive(Debug)]
 struct Subject {
     matcher: SubjectMatcher,
-    /// The reason for an authorization decision contains this text, which describes the subject in the same way as in kube-apiserver.
+    /// The subject in the reason for an authorization decision, as in kube-apiserver.
     display: Box<str>,
 }
 
-/// Determines which users match a subject of a binding. A service account is a user with a special name.
+/// The users that match a subject of a binding. A service account is a user with a special name.
 #[derive(Debug)]
 enum SubjectMatcher {
     User(Box<str>),
@@ -86,11 +83,9 @@ enum SubjectMatcher {
     None,
 }
 
-/// The bindings of one user or group, keyed by namespace and name. The value of each entry also contains the index of the first matching
-/// subject in the binding.
+/// The bindings of one user or group, by namespace and name, each with the index of its first matching subject.
 type BindingsOfSubject = HashMap<Box<str>, BTreeMap<Box<str>, (usize, Arc<IndexedBinding>)>>;
 
-/// The index of roles and bindings.
 #[derive(Debug, Default)]
 pub(super) struct RuleIndex {
     /// The roles, with the same keys as in the store. For a cluster role, the namespace in the key is empty.
@@ -135,7 +130,7 @@ impl RuleIndex {
         let Some(binding) = self.bindings.remove(key) else { return };
         for subject in &binding.subjects {
             let Some((all, name)) = self.bindings_mut(&subject.matcher) else { continue };
-            // If a binding contains a subject twice, this loop has already removed the binding at the first occurrence of the subject.
+            // If a binding contains a subject twice, the binding was already removed at the first occurrence.
             let Some(bound) = all.get_mut(name) else { continue };
             if let Some(here) = bound.get_mut(&binding.namespace) {
                 here.remove(&binding.name);
@@ -160,13 +155,13 @@ impl RuleIndex {
         }
     }
 
-    /// Returns a role in this namespace. An empty namespace selects a cluster role.
+    /// Returns a role in this namespace, or a cluster role if `namespace` is empty.
     pub(super) fn role(&self, namespace: &str, name: &str) -> Option<&Arc<IndexedRole>> {
         self.roles.get(&*key(namespace, name))
     }
 
-    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope. If several bindings refer to the same role,
-    /// the result contains the role only once, together with the first binding.
+    /// Returns all roles that are granted to a user in a namespace, or in the cluster scope.
+    /// A role that several bindings refer to is returned only once, with the first binding.
     pub(super) fn granted(&self, user: &User, namespace: &str) -> Granted {
         let mut granted = Granted::default();
         let mut roles = HashSet::new();
@@ -184,8 +179,7 @@ impl RuleIndex {
         granted
     }
 
-    /// Returns the bindings of one namespace that match a user, sorted by name. Each entry contains the index of the binding's first
-    /// matching subject.
+    /// Returns a namespace's bindings that match a user, sorted by name, each with the index of its first matching subject.
     fn bindings_for(&self, user: &User, place: &str) -> Vec<(usize, &Arc<IndexedBinding>)> {
         let groups = user.groups.iter().filter_map(|group| self.groups.get(&**group));
         let bound = self.users.get(&*user.name).into_iter().chain(groups).filter_map(|bound| bound.get(place));
@@ -214,7 +208,7 @@ impl Granted {
         self.grants.iter().flat_map(|grant| &grant.role.rules)
     }
 
-    /// Returns an error if the user is bound to a role that does not exist.
+    /// Returns an error if the user is bound to a missing role.
     pub fn resolution_error(&self) -> Option<String> {
         self.missing.as_ref().map(MissingRole::to_string)
     }
@@ -256,7 +250,7 @@ impl IndexedBinding {
 }
 
 impl Subject {
-    /// Creates the subject of a role binding. `namespace` is the namespace of the binding.
+    /// Creates a subject of a binding in `namespace`.
     fn new(subject: &Json, namespace: &str) -> Self {
         let (kind, name, of) = (subject.text("/kind"), subject.text("/name"), subject.text("/namespace"));
         let display = match kind {
@@ -266,7 +260,7 @@ impl Subject {
         let matcher = match (kind, if of.is_empty() { namespace } else { of }) {
             ("User", _) => SubjectMatcher::User(name.into()),
             ("Group", _) => SubjectMatcher::Group(name.into()),
-            // A service account without a namespace does not match any user.
+            // A service account without a namespace matches no user.
             ("ServiceAccount", of) if !of.is_empty() => {
                 SubjectMatcher::User(format!("system:serviceaccount:{of}:{name}").into())
             }
@@ -302,7 +296,7 @@ impl PolicyRule {
         &self.value
     }
 
-    /// Returns whether the rule allows a request with these attributes.
+    /// Returns `true` if the rule allows a request with these attributes.
     pub(crate) fn covers(&self, attributes: &Attributes<'_>) -> bool {
         match attributes {
             Attributes::Path { verb, path } => {
@@ -323,7 +317,7 @@ impl PolicyRule {
     }
 }
 
-/// Returns whether a list in a rule contains the name or `*`.
+/// Returns `true` if `names` contains `wanted` or `*`.
 pub(crate) fn has(names: &[Box<str>], wanted: &str) -> bool {
     names.iter().any(|name| &**name == "*" || **name == *wanted)
 }

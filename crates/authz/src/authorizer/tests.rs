@@ -1,4 +1,4 @@
-//! Tests that compare the results of the index with a full scan of the store.
+//! Tests that compare the index's results with a full scan of the store.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ fn draft(interner: &Arc<Interner>, _: &str, object: &Json) -> Draft {
     Draft::new(interner, object, Order::Declared, Vec::new())
 }
 
-/// Returns a store with these objects. Each entry contains an object and the plural name of its resource.
+/// Returns a store with these objects, given with the plural names of their resources.
 pub(crate) fn db_of(objects: &[(&str, Json)]) -> Db {
     let db = Db::new(1, History::default(), draft, Arc::new(Clock::new(None)));
     objects.iter().for_each(|(plural, object)| put(&db, plural, object.clone()));
@@ -55,7 +55,7 @@ fn rule(verb: &str, resource: &str) -> Json {
     json!({"verbs": [verb], "apiGroups": [""], "resources": [resource]})
 }
 
-/// Returns the rules in the order of evaluation, and the error about missing roles.
+/// Returns the rules in evaluation order, and the error about missing roles.
 fn rules_and_error(granted: &Granted) -> (Vec<Json>, Option<String>) {
     (granted.rules().map(|rule| rule.value().clone()).collect(), granted.resolution_error())
 }

@@ -8,32 +8,32 @@ use bytes::Bytes;
 
 use super::{Document, DocumentScope, DocumentSubject};
 
-/// The maximum total size of the cached documents, in bytes. If the limit is exceeded, the cache drops the bytes of some documents and
-/// keeps only their ETags. The server creates these documents again when a client requests them. OpenAPI 2 documents do not count towards
-/// the limit and are never evicted, because they take longest to create.
+/// The maximum total size of the cached documents, in bytes. Over the limit, the cache drops the bytes of
+/// some documents and keeps only their ETags. These documents are created again when a client requests
+/// them. OpenAPI 2 documents do not count and are never evicted, because they take longest to create.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// The cache of documents. A lookup or an insertion takes about the same time for any number of documents.
+/// The cache of documents. A lookup or insertion takes about the same time for any number of documents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     documents: HashMap<DocumentScope, CachedDocument>,
-    /// The documents whose bytes are cached. The documents are ordered from the least recently used to the most recently used.
+    /// The documents whose bytes are cached, from the least recently used to the most recently used.
     whole: BTreeMap<u64, DocumentScope>,
     bytes: usize,
-    /// The number of times that cached documents have been used so far.
+    /// The number of uses of cached documents so far.
     uses: u64,
-    /// When the cache reaches this number of documents, it removes all documents that describe outdated kinds.
+    /// The number of documents at which all documents of outdated kinds are removed.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct CachedDocument {
-    /// The kinds that the document describes. Changed kinds have a new address. The weak pointer does not keep the kinds themselves in
-    /// memory. As long as the weak pointer exists, no other kinds can get this address.
+    /// The described kinds, identified by their address. The weak pointer does not
+    /// keep the kinds in memory, but ensures that no other kinds get their address.
     subject: Weak<dyn Any + Send + Sync>,
     tag: Arc<str>,
     bytes: Option<Bytes>,
-    /// The value that the counter `uses` had when the document was last used.
+    /// The value of the counter `uses` when the document was last used.
     last_use: u64,
 }
 
@@ -60,7 +60,7 @@ impl DocumentCache {
         Some(kept.tag.clone())
     }
 
-    /// Caches a document, or only its ETag. If the cache then exceeds its maximum size, evicts documents.
+    /// Caches a document, or only its ETag if `whole` is `false`. Then evicts documents until the cache is within its limit.
     pub(super) fn keep(&mut self, scope: DocumentScope, subject: &DocumentSubject, document: &Document, whole: bool) {
         self.remove(&scope);
         self.sweep();
@@ -81,7 +81,7 @@ impl DocumentCache {
         }
     }
 
-    /// Removes the documents whose kinds no longer exist. Does nothing until the number of documents has doubled since the last removal.
+    /// Removes the documents of kinds that no longer exist. Does nothing until the number of documents has doubled since the last removal.
     fn sweep(&mut self) {
         if self.documents.len() < self.sweep_at {
             return;
@@ -101,8 +101,8 @@ impl DocumentCache {
     }
 }
 
-/// Returns whether the size of a document counts towards the limit. The OpenAPI 2 documents do not count towards the limit, because there
-/// is only one OpenAPI 2 document for each encoding.
+/// Returns `true` if a document's size counts towards the limit. OpenAPI
+/// 2 documents do not count, because there is only one for each encoding.
 fn counts(scope: &DocumentScope) -> bool {
     !matches!(scope, DocumentScope::All(_))
 }
@@ -120,7 +120,7 @@ mod tests {
             self.documents.is_empty()
         }
 
-        /// Returns the scopes of the documents whose bytes are cached. The least recently used document comes first.
+        /// Returns the scopes of the documents whose bytes are cached, least recently used first.
         pub(crate) fn whole(&self) -> Vec<DocumentScope> {
             self.whole.values().cloned().collect()
         }
@@ -150,8 +150,7 @@ mod tests {
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         assert!(cache.find(&scope(1), &subject).is_none());
         assert_eq!(cache.tag(&scope(1), &subject).as_deref(), Some("tag"));
-        // If the cache already contains the document, the new entry replaces the old entry. A document that is larger than the limit is not
-        // cached.
+        // An entry for the same document replaces the old entry. A document that is larger than the limit is not cached.
         put(&mut cache, 2);
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(0), scope(2)], LARGEST));
         cache.keep(scope(3), &subject, &document(LARGEST + 1), true);
@@ -169,7 +168,7 @@ mod tests {
         (0..3).for_each(|at| cache.keep(scope(at), &subject, &document(LARGEST / 2), true));
         assert!(all.iter().all(|scope| cache.find(scope, &subject).is_some()));
         assert_eq!((cache.whole(), cache.bytes), (vec![scope(1), scope(2)], LARGEST));
-        // After the kinds have changed, their document replaces the cached document.
+        // A document of changed kinds replaces the cached document.
         let others: DocumentSubject = Arc::new(1);
         assert!(cache.find(&all[0], &others).is_none());
         cache.keep(all[0].clone(), &others, &document(1), true);

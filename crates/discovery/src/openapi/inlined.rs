@@ -1,4 +1,4 @@
-//! Creates the schema of one kind without references, for the type check of policies.
+//! Creates a kind's schema without references, for the type check of policies.
 
 use pintle_json::{Json, Map, json};
 use pintle_kinds::Kind;
@@ -7,13 +7,13 @@ use pintle_schema::openapi::{self, PLACE};
 use super::kind_schemas;
 use crate::schema_names::schema_name;
 
-/// The maximum number of nested schemas in a schema. The schemas of the largest built-in kinds have a few thousand nested schemas.
+/// The maximum number of nested schemas in a schema. The largest built-in kinds have a few thousand.
 const MAX_PARTS: usize = 100_000;
 
-/// Returns the types in the published OpenAPI schema of a kind. In these types, references are resolved, and descriptions and constraints
-/// are removed. As in kube-apiserver, the schema of a recursive type ends with an object that has no fields.
+/// Returns the types in a kind's published OpenAPI schema. References are resolved, and descriptions and
+/// constraints are removed. As in kube-apiserver, a recursive type ends with an object without fields.
 ///
-/// Returns `None` if the kind has no schema, or if its schema is too large.
+/// Returns `None` if the kind has no schema, or if the schema is too large.
 pub fn inlined(kind: &Kind) -> Option<Json> {
     let declared = kind.strategy.openapi().cloned().map(kind_schemas::declared);
     let mut types = vec![pintle_schema::named("meta.ObjectMeta")];
@@ -31,7 +31,7 @@ pub fn inlined(kind: &Kind) -> Option<Json> {
 
 struct Inliner<'a> {
     schemas: &'a Map,
-    /// The names of the schemas in which the current schema is nested.
+    /// The names of the schemas that enclose the current schema.
     open: Vec<&'a str>,
     left: usize,
 }
@@ -63,7 +63,7 @@ impl<'a> Inliner<'a> {
             parts.extend(schema.get(name).map(|value| (name.to_owned(), value.clone())));
         }
         if schema.text("/format") == "int-or-string" {
-            // Schemas of built-in types have the format `int-or-string` instead of the extension `x-kubernetes-int-or-string`.
+            // Built-in types have the format `int-or-string` instead of the extension `x-kubernetes-int-or-string`.
             parts.insert("x-kubernetes-int-or-string", true.into());
         }
         if let Some(Json::Object(properties)) = schema.get("properties") {
@@ -82,7 +82,8 @@ impl<'a> Inliner<'a> {
     }
 }
 
-/// If a schema is a reference, returns the name of the schema to which it refers. A reference with a description is inside an `allOf`.
+/// Returns the name of the schema that a reference refers to. Returns `None` if
+/// `schema` is not a reference. A reference with a description is inside an `allOf`.
 fn reference(schema: &Json) -> Option<&str> {
     let direct = |schema: &'_ Json| schema.get("$ref").is_some();
     let referring = if direct(schema) { schema } else { schema.list("/allOf").find(|part| direct(part))? };
@@ -99,7 +100,7 @@ mod tests {
         let kinds = pintle_builtin::kinds();
         for kind in kinds.kinds() {
             let schema = inlined(kind).expect("a schema");
-            // JSONSchemaProps has a field named `$ref`. So this test rejects only references whose value is a text.
+            // JSONSchemaProps has a field named `$ref`, so reject only references whose value is a string.
             assert!(!schema.to_string().contains("\"$ref\":\""), "{kind:?}");
         }
         let of = |group: &str, kind: &str| inlined(kinds.group_kind(group, kind).expect("a kind")).expect("a schema");

@@ -1,12 +1,12 @@
-//! Writes protobuf from the end to the start. In protobuf, a message is preceded by its length, but the length is known only after the
-//! message is written. A writer that starts at the end need not move bytes to insert the length, even in deeply nested messages.
+//! Writes protobuf from the end to the start. A message's length precedes the message, but is known only after it is written. Writing
+//! backwards avoids moving bytes to insert the length, even in deeply nested messages.
 
-/// The output so far. The bytes are stored in reverse order.
+/// The output so far, in reverse byte order.
 #[derive(Default)]
 pub(super) struct Backwards(Vec<u8>);
 
 impl Backwards {
-    /// Returns the output in the usual byte order. The output begins with the field that was written last.
+    /// Returns the output in the usual byte order, beginning with the field that was written last.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.reverse();
         self.0
@@ -22,12 +22,12 @@ impl Backwards {
         self.tag(number, 1);
     }
 
-    /// Writes bytes, a text, or encoded messages.
+    /// Writes bytes, a string, or encoded messages.
     pub(super) fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.nested(number, |out| out.0.extend(bytes.iter().rev()));
     }
 
-    /// Writes a message. The closure `write` writes the content of the message.
+    /// Writes a message, whose content the closure `write` writes.
     pub(super) fn nested(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
@@ -39,8 +39,7 @@ impl Backwards {
         self.digits(u64::from(number) << 3 | wire_type);
     }
 
-    /// Writes a varint. In a varint, each byte contains seven bits of the number. The top bit is set in all bytes of the varint except the
-    /// last byte.
+    /// Writes a varint. Each byte contains seven bits of the number, and the top bit is set in all bytes except the last one.
     fn digits(&mut self, value: u64) {
         let count = (u64::BITS - (value | 1).leading_zeros()).div_ceil(7);
         let digit = |at: u32| (value >> (7 * at) & 0x7f) as u8;

@@ -1,5 +1,5 @@
-//! Contains the tables that describe the protobuf messages of OpenAPI 2. The tables omit the messages for security, headers, files, and
-//! named parameters and responses. The server's documents contain no security, headers, files, or named parameters and responses.
+//! The tables of the OpenAPI 2 protobuf messages. Messages for security, headers, files, and
+//! named parameters and responses are omitted, because the server's documents contain none.
 
 use pintle_json::Json;
 
@@ -50,14 +50,14 @@ messages! {
     BODY_PARAMETER {
         "description" 1 Text, "name" 2 Text, "in" 3 Text, "required" 4 Flag, "schema" 5 One(&SCHEMA), "x-*" 6 Any,
     }
-    // The message for header parameters has the same field numbers, so it also uses this table.
+    // Also used for header parameters, which have the same field numbers.
     PATH_PARAMETER {
         "required" 1 Flag, "in" 2 Text, "description" 3 Text, "name" 4 Text, "type" 5 Text, "format" 6 Text,
         "collectionFormat" 8 Text, "default" 9 Any, "maximum" 10 Double, "exclusiveMaximum" 11 Flag, "minimum" 12 Double,
         "exclusiveMinimum" 13 Flag, "maxLength" 14 Integer, "minLength" 15 Integer, "pattern" 16 Text, "maxItems" 17 Integer,
         "minItems" 18 Integer, "uniqueItems" 19 Flag, "enum" 20 Each(&Any), "multipleOf" 21 Double, "x-*" 22 Any,
     }
-    // The message for form parameters has the same field numbers, so it also uses this table.
+    // Also used for form parameters, which have the same field numbers.
     QUERY_PARAMETER {
         "required" 1 Flag, "in" 2 Text, "description" 3 Text, "name" 4 Text, "allowEmptyValue" 5 Flag, "type" 6 Text,
         "format" 7 Text, "collectionFormat" 9 Text, "default" 10 Any, "maximum" 11 Double, "exclusiveMaximum" 12 Flag,

@@ -1,5 +1,5 @@
-//! Contains the tables that describe the protobuf messages of OpenAPI 3. The tables omit the messages for servers, security, callbacks,
-//! links, headers and named examples. The server's documents contain no servers, security, callbacks, links, headers or named examples.
+//! The tables of the OpenAPI 3 protobuf messages. Messages for servers, security, callbacks,
+//! links, headers and named examples are omitted, because the server's documents contain none.
 
 use pintle_json::Json;
 
@@ -19,7 +19,7 @@ fn or_reference(value: &Json, shape: ProtoShape) -> (u32, ProtoShape) {
 /// The message for `additionalProperties`, which is a schema or a boolean.
 const MORE_V3: ProtoShape = Either(|value| if value.is_boolean() { (2, Flag) } else { (1, SCHEMA_OR_REFERENCE) });
 
-/// If the value is a list or an object, the message is empty, because the message type cannot represent such a value.
+/// The message is empty for a list or object, which it cannot represent.
 const DEFAULT: ProtoShape = Either(|value| match value {
     Json::Number(_) => (1, Double),
     Json::Bool(_) => (2, Flag),

@@ -1,4 +1,4 @@
-//! Tests of the owners that fields have after updates and applies.
+//! Tests of the owners of fields after updates and applies.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -306,8 +306,8 @@ fn version_with_other_field_names_tracks_its_own_fields() {
 fn kubectl_takes_over_only_its_own_fields() {
     let schema = Schema::builtin("v1", "ConfigMap").unwrap();
     let by = |manager| context(&schema, "v1", manager);
-    // The total size of these paths is larger than the limit for the conflicts in one error. In a sorted set, they
-    // precede the path that the other manager owns.
+    // These paths exceed the size limit for the conflicts in one error.
+    // In a sorted set, they precede the path that the other manager owns.
     let own =
         |value: &str| (0..6).map(|at| (format!("{at}{}", "k".repeat(1 << 20)), value)).collect::<pintle_json::Map>();
     let mut sent = config_map(own("1").into());
@@ -327,8 +327,7 @@ fn kubectl_takes_over_only_its_own_fields() {
     assert_eq!(done.object.at("/data"), applied("1").at("/data"));
 }
 
-/// Creates a schema that has a list whose items have many key fields. Each of these key fields, except one, has a long
-/// default value.
+/// Creates a schema with a list whose items have many key fields, all but one with a long default value.
 fn many_keys() -> Schema {
     let keys: Vec<_> = (0..100).map(|at| format!("k{at}")).collect();
     let long = |name: &String| (name.clone(), json!({"type": "string", "default": "x".repeat(1_000)}));
