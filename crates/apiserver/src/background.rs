@@ -1,5 +1,5 @@
-//! The controllers that run in the server. Their effects are a part of the API that
-//! clients rely on. In a real cluster, the controllers belong to two programs:
+//! The controllers that run in the server. Clients rely on the controllers' effects
+//! as a part of the API. In a real cluster, the controllers belong to two programs:
 //!
 //! - kube-controller-manager: empties deleted namespaces, collects garbage,
 //!   aggregates cluster roles, and checks the types of admission policies
@@ -69,7 +69,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts the controllers of a server that listens on `address`. They run until `stop` is cancelled. Waits until each controller has
+    /// Starts the controllers, which run until `stop` is cancelled. `address` is the server's address. Waits until each controller has
     /// processed all existing objects or has ended. The health endpoints report controllers that have ended.
     pub(crate) async fn start(
         registry: &Arc<Registry>,

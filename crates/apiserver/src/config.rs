@@ -53,8 +53,8 @@ pub struct ApiServerConfig {
     /// The server's wall time at startup. Afterwards, the wall time advances with tokio's
     /// clock, which a test can pause. Default: `None`, which starts at the machine's time.
     pub start_time: Option<SystemTime>,
-    /// Whether to offload long computations to other threads. Default: `true`. If `false`, a long computation blocks the runtime's thread,
-    /// but the order of requests in a test does not depend on the speed of other threads.
+    /// Whether to offload long computations to other threads. Default: `true`. If `false`, a long computation
+    /// blocks the runtime's thread, but the order of requests does not depend on the speed of other threads.
     pub offload: bool,
     /// The interval between a watch's bookmarks, if the client allows bookmarks. Default: one minute. Minimum: one millisecond.
     pub bookmark_interval: Duration,
@@ -147,7 +147,7 @@ impl Default for ApiServerConfig {
     }
 }
 
-/// The optional controllers of a server. All of them run by default.
+/// The optional controllers of a server. All controllers run by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controllers {
     /// Whether the garbage collector deletes the dependents of deleted owners.

@@ -14,9 +14,8 @@ pub use rejection::Rejection;
 
 /// Checks which custom resources a CustomResourceDefinition accepts, without a server, a runtime or a socket.
 ///
-/// The checker uses the embedded server's code, so results and messages are the same as in
-/// kube-apiserver. A check prunes the object, adds defaults and validates field names strictly. It
-/// also validates the metadata, applies the schema, and evaluates CEL rules with their cost limits.
+/// The checker uses the embedded server's code, so results and messages are the same as in kube-apiserver. A check prunes the object, adds
+/// defaults, and validates the metadata, the schema and CEL rules with their cost limits. Field names are validated strictly.
 ///
 /// A manifest is a YAML text or any value that serializes to an object. To keep tests short, a manifest may omit some fields:
 ///

@@ -1,4 +1,4 @@
-//! The HTTP layer. It turns a request into a response.
+//! The HTTP layer, which turns requests into responses.
 //!
 //! [`respond`] checks a request in kube-apiserver's order, because the response reports only the first failure:
 //! path, `timeout=`, authentication, impersonation, authorization, route and verb, `Accept`, media type and

@@ -1,6 +1,6 @@
 //! An in-process Kubernetes API server for tests.
 //!
-//! It serves real HTTP on loopback and injects scripted faults. It needs no cluster and no binaries.
+//! The server listens on loopback, speaks real HTTP and injects scripted faults. Tests need no cluster and no binaries.
 //!
 //! ```
 //! # #[tokio::main]
@@ -24,8 +24,8 @@
 //!
 //! # Main types
 //!
-//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. It stops
-//!   when it is dropped, or when [`shutdown`](ApiServer::shutdown) is called.
+//! - [`ApiServer`] is a running server, configured by [`ApiServerConfig`]. Dropping
+//!   the `ApiServer` or calling [`shutdown`](ApiServer::shutdown) stops the server.
 //! - [`Plan`] is a server that reads from a live cluster and never writes to it.
 //!   A plan reports the changes that a controller would make to the cluster.
 //! - [`CrdChecker`] checks which custom resources a definition accepts, without a server.
@@ -48,7 +48,7 @@
 //! | frame | the event contains the stored bytes, and the object is not decoded if it is served in its stored form; protobuf is encoded once for each version | `watch/frame.rs`, the crate `pintle-schema` |
 //! | send | all ready frames are sent as one chunk of the body; over a WebSocket, each frame is a message | `http/body.rs`, `http/websocket.rs` |
 //!
-//! The store is a data structure without side effects: it uses no clocks, locks or tasks. All resources share one
+//! The store is a data structure that does no I/O, reads no clock and starts no task. All resources share one
 //! sequence of revisions. The type `Db` protects the store with a lock and publishes the current state for lock-free
 //! reads. Watches, bookmarks, lists at an old revision and the later pages of a list read from the store itself.
 //!
@@ -58,8 +58,8 @@
 //!
 //! Each connection, the accept loop and each controller in the folder `background/` has its own task.
 //! The controllers establish custom resource definitions, collect garbage, empty deleted namespaces,
-//! aggregate cluster roles, check the types in ValidatingAdmissionPolicies, and manage APIServices
-//! and the Service `kubernetes`. They call the same functions as the handlers of client requests.
+//! aggregate cluster roles, check the types in ValidatingAdmissionPolicies, and manage APIServices and
+//! the Service `kubernetes`. The controllers call the same functions as the handlers of client requests.
 
 /// Asserts at compile time that no type in the list implements `Debug`, because Secrets and tokens must not appear in logs.
 #[cfg(test)]

@@ -64,7 +64,7 @@ enum Command {
     },
 }
 
-/// A controller. Its command line name is the name from kube-controller-manager's flags, or a short form.
+/// A controller, named on the command line as in kube-controller-manager's flags, or by a short form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ControllerName {
     #[value(name = "gc", alias = "garbage-collector-controller")]
@@ -206,9 +206,9 @@ fn read_snapshot(path: &Path) -> Result<Option<ServerSnapshot>, Box<dyn std::err
 
 /// Returns the server's first revision: the number of tenths of a second since the start of 2026.
 ///
-/// This revision is higher than all revisions of an earlier server on the same port, unless the earlier server made more than ten writes
-/// per second on average. Therefore, the earlier server's clients receive an error and list again. For ten years, the revision stays below
-/// 2^32, as in real clusters. Some tools interpret larger values as times in the far future.
+/// The revision is higher than all revisions of an earlier server that made at most ten writes per second on
+/// average. Therefore, the earlier server's clients receive an error and list again. For ten years, the revision
+/// stays below 2^32, as in real clusters. Some tools interpret larger values as times in the far future.
 fn first_revision() -> u64 {
     const START_OF_2026: i64 = 1_767_225_600;
     let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;

@@ -62,15 +62,15 @@ use crate::server::{ApiServer, StartError};
 ///   ResourceQuota. The plan does not check whether the cluster would authorize the writes.
 /// - The cluster's controllers do not observe the objects in the plan. For example, a Deployment does not create pods in the plan, and a
 ///   PersistentVolumeClaim is not bound.
-/// - The garbage collector knows only the objects that the plan has read. It does not find dependents in collections that the plan has
-///   never listed. When a namespace is deleted, the plan deletes only the objects that it has read.
+/// - The garbage collector knows only the objects that the plan has read, so it misses dependents in collections that the plan has never
+///   listed. When a namespace is deleted, the plan deletes only the objects that it has read.
 /// - Requests for exec, attach and port forwarding, and proxy requests to pods, services and nodes, do not
 ///   reach the cluster. The plan rejects these requests, or they fail as if the kubelet were unreachable.
 ///   A GET request for an aggregated API counts as a read and is forwarded, even if it has side effects.
 /// - The plan signs service account tokens with its own key. The cluster does not accept these tokens. An impersonated user has only the
 ///   permissions of the roles that the plan has read. Forwarded requests, such as reviews, use the plan's credentials. If a forwarded
 ///   request impersonates a user, the plan's own user needs the permission to impersonate this user in the cluster.
-/// - The plan keeps all requested collections in memory. All of its state is lost when it ends.
+/// - The plan keeps all requested collections in memory. The plan's state is lost when the plan ends.
 /// - Generated names, addresses and ports differ from the values that the cluster would choose.
 /// - If the deployed controller holds a Lease in the cluster, it also holds the Lease in the
 ///   plan. Disable leader election in the planned controller, or let it use another Lease.

@@ -1,7 +1,7 @@
 //! Implements the API verbs for all kinds.
 //!
-//! Functions that write one object never await. They read the store, compute the new object, and commit
-//! it only if the inputs have not changed. The HTTP layer and the background tasks call these functions.
+//! Functions that write one object never await. Each of these functions reads the store, computes the new object, and
+//! commits it only if the inputs have not changed. The HTTP layer and the background tasks call these functions.
 
 mod admission_chain;
 mod admission_plugin;
@@ -57,7 +57,7 @@ use pintle_storage::health::Health;
 /// The maximum time for which a request waits until the store reaches the requested revision.
 pub(crate) const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The state of the server. Its methods are the API verbs.
+/// The state of the server, with the API verbs as methods.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) db: Arc<Db>,

@@ -197,7 +197,7 @@ impl ApiServer {
         load::path(&self.registry, path)
     }
 
-    /// Takes a snapshot of the server's objects. It includes the key that signs service account tokens.
+    /// Takes a snapshot of the server's objects and of the key that signs service account tokens.
     pub fn snapshot(&self) -> ServerSnapshot {
         ServerSnapshot::of(&self.registry.db, self.registry.authenticator.accounts.seed())
     }
@@ -241,7 +241,7 @@ impl ApiServer {
         self.registry.db.compact(self.registry.db.revision());
     }
 
-    /// Sets how far the server's wall clock is ahead of the machine's clock. This simulates clock skew.
+    /// Simulates clock skew: sets how far the server's wall clock is ahead of the machine's clock.
     pub fn set_clock_ahead(&self, ahead: Duration) {
         self.registry.clock.set_ahead(ahead);
     }
@@ -341,7 +341,7 @@ pub enum LoadError {
     Unreadable {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The error from the operating system.
+        /// The I/O or decoding error.
         cause: io::Error,
     },
     /// A document is invalid, or one of its objects cannot be created.

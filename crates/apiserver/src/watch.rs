@@ -93,13 +93,13 @@ pub(crate) struct Watcher {
     conversions: Option<Requester>,
 }
 
-/// A future that encodes a frame on another thread. It returns the updated
+/// A future that encodes a frame on another thread. The output is the updated
 /// [`FrameShape`] and, if the object matches the selectors, the frame.
 type PendingFrame = Offload<(FrameShape, Option<Outcome<Bytes>>)>;
 
-/// The initial objects of a watch. They stay available until the log drops a change that happened
-/// after the watch started, because the watch would miss this change anyway. The reference is
-/// weak, so that a client that does not read its watch does not keep the objects in memory.
+/// The initial objects of a watch. The objects stay available until the log drops a change that
+/// happened after the watch started, because the watch would miss this change anyway. The reference
+/// is weak, so that a client that does not read its watch does not keep the objects in memory.
 #[derive(Debug)]
 struct Initial {
     objects: Weak<Objects>,
@@ -217,8 +217,8 @@ impl Watcher {
         (!matches!(self.fault, Some(WatchFault::SilentAfter(_)))).then_some(self.deadline)
     }
 
-    /// Waits for the next frame. Returns it together with other ready frames, up to a total
-    /// size of [`WATCH_PIECE`], because one large write costs less than many small writes.
+    /// Waits for the next frame. Returns the frame together with other ready frames, up to a
+    /// total size of [`WATCH_PIECE`], because one large write costs less than many small writes.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,7 @@
 //! Issues and verifies service account tokens. A token contains claims and this server's signature.
 //!
-//! The server does not store issued tokens. A token is valid only during its lifetime and for
-//! its audiences, and only while the objects that it is bound to exist with the same UIDs.
+//! The server does not store issued tokens. A token is valid only during its lifetime and
+//! for its audiences. The objects that it is bound to must still exist with the same UIDs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 /// This server's URL, which is the issuer and the default audience of its tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The signature algorithm. Its signatures are deterministic.
+/// The signature algorithm, which creates deterministic signatures.
 const ALGORITHM: &str = "EdDSA";
 
 /// The tolerated clock skew, in seconds.

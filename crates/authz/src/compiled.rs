@@ -24,7 +24,7 @@ pub(super) struct Compiled<I>(RwLock<CompiledState<I>>);
 struct CompiledState<I> {
     index: I,
     /// The store changes that have not been applied yet, or `None` before the
-    /// first query. Their number is bounded even if no query applies them.
+    /// first query. The number of pending changes is bounded even without queries.
     changes: Option<Changes>,
 }
 

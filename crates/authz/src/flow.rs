@@ -1,7 +1,7 @@
 //! Classifies requests by flow schema and priority level.
 //!
-//! The server does not queue or limit requests. It uses the flow schema and the
-//! priority level only for response headers, which match kube-apiserver's headers.
+//! The server does not queue or limit requests. The flow schema and the priority
+//! level are used only for response headers, which match kube-apiserver's headers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ struct CompiledFlowSchema {
     rules: Box<[FlowRule]>,
 }
 
-/// A rule of a flow schema. It applies to requests of its subjects that match one of its resource rules or path rules.
+/// A rule of a flow schema, for requests from its subjects that match one of its resource rules or path rules.
 #[derive(Debug)]
 struct FlowRule {
     subjects: Box<[FlowSubject]>,

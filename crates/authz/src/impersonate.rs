@@ -88,7 +88,7 @@ fn parts(wanted: &User) -> Vec<ResourcePath> {
     parts
 }
 
-/// Returns kube-apiserver's error. It names the missing permission if the caller
+/// Returns kube-apiserver's error, which names the missing permission if the caller
 /// has any impersonation permission, and otherwise the verb `impersonate-on:…`.
 fn refusal(
     rbac: Rbac<'_>,

@@ -22,8 +22,8 @@ use super::{aggregated, etag, openapi, openapi_v2};
 use crate::legacy::group_list;
 use crate::legacy::paths;
 
-/// A server's discovery and OpenAPI documents. They are created on request, on a blocking thread, because
-/// this takes long. At most one OpenAPI document and one discovery document are created at the same time.
+/// A server's discovery and OpenAPI documents. Documents are created on request, on a blocking thread, because creating one takes long.
+/// At most one OpenAPI document and one discovery document are created at the same time.
 #[derive(Debug)]
 pub struct Documents {
     cache: Mutex<DocumentCache>,

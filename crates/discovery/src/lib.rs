@@ -6,7 +6,7 @@
 //! - [`api_versions`], [`group`] and [`resource_list`] describe groups, versions and resources in the legacy form.
 //! - [`inlined`] returns the schema of a kind without references.
 //!
-//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)). It serves no HTTP. Start with `documents.rs`.
+//! The crate reads only the registry of kinds ([`Kinds`](pintle_kinds::Kinds)) and serves no HTTP. Start with `documents.rs`.
 //!
 //! ```
 //! use pintle_kinds::Kinds;

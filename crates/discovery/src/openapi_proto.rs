@@ -28,9 +28,9 @@ enum ProtoShape {
     Either(fn(&Json) -> (u32, ProtoShape)),
 }
 
-/// A message for an object. Each table entry contains the name, the field number and the shape of a member. If
-/// a member matches several names, the first one applies. A name that ends with a star matches all members
-/// that start with the text before the star, and each of them is encoded as a message with its name and value.
+/// A message for an object. Each table entry contains the name, the field number and the shape of a member. If a member matches
+/// several names, the first one applies. A name that ends with a star matches all members that start with the text before the
+/// star. Each matching member is encoded as a message with its name and value.
 struct ProtoMessage {
     fields: &'static [(&'static str, u32, ProtoShape)],
 }

@@ -9,7 +9,7 @@ use pintle_schema::openapi::PLACE;
 
 use super::openapi;
 
-/// The document member of an entry that [`parts`] passes: `paths` or `definitions`. These are the largest members.
+/// The document member of an entry that [`parts`] passes: `paths` or `definitions`, the largest members.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DocumentPart {
     Path,
@@ -142,8 +142,8 @@ fn definition(schema: Json) -> Json {
     open
 }
 
-/// Converts a schema to version 2. Removes alternatives and defaults. If a schema is nullable or preserves unknown fields, its type and its
-/// nested schemas are removed, too, because clients of version 2 would otherwise reject valid objects.
+/// Converts a schema to version 2. Removes alternatives and defaults. The type and the nested schemas of a schema that is nullable or
+/// preserves unknown fields are removed, too. Otherwise, clients of version 2 would reject valid objects.
 fn lowered(mut schema: Json) -> Json {
     let Some(members) = schema.as_object_mut() else { return schema };
     let either = members.remove("oneOf");

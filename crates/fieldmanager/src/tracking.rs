@@ -13,10 +13,10 @@ use super::versions::Differences;
 
 /// Records the owners of the fields of `new` after a write that is not an apply.
 ///
-/// `old` is the object before the write, or `None` if the write creates the object. Both objects must be decoded
-/// and defaulted, in the request's API version, and without changes by admission or the kind's strategy, because
-/// such changes have no owner. The writing manager becomes the only owner of all new and changed fields. Removed
-/// fields lose their owners. If an existing object has no `managedFields` entries, the write adds none.
+/// `old` is the object before the write, or `None` if the write creates the object. Both objects must be decoded and
+/// defaulted, in the request's API version. The objects must not contain changes by admission or the kind's strategy,
+/// because such changes have no owner. The writing manager becomes the only owner of all new and changed fields.
+/// Removed fields lose their owners. If an existing object has no `managedFields` entries, the write adds none.
 ///
 /// If the client sent `managedFields` in `new`, an empty list or a single empty entry clears all stored entries, and a well-formed list
 /// replaces them. A write through a subresource ignores the client's `managedFields`.

@@ -25,7 +25,8 @@ const IDLE: Duration = Duration::from_secs(90);
 /// The time after a request's deadline in which the server may still send the response, such as the timeout error.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// The activity on one connection: when the client sends bytes and when responses end. It determines when the server closes the connection.
+/// The activity on one connection: when the client sends bytes and when
+/// responses end. The activity determines when the server closes the connection.
 #[derive(Debug)]
 pub struct Activity {
     state: Mutex<ConnectionState>,
@@ -203,10 +204,10 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A response body. Its request counts as open until the body is dropped.
+/// A response body whose request counts as open until the body is dropped.
 ///
-/// On HTTP/2, the body passes its data to hyper in small chunks, because data that hyper has received stays
-/// in memory even if the client never reads it. Therefore, hyper buffers only one chunk of an unread stream.
+/// On HTTP/2, the body passes its data to hyper in small chunks. Data that hyper has received stays in
+/// memory even if the client never reads it. Therefore, hyper buffers only one chunk of an unread stream.
 #[derive(Debug)]
 pub struct TrackedBody {
     body: crate::body::ResponseBody,

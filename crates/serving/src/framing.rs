@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 
 use crate::body::{ResponseBody, full};
 
-/// Returns the response to a request with invalid framing. It closes the connection. Returns `None` if the framing is valid.
+/// Returns the response to a request with invalid framing, which
+/// closes the connection. Returns `None` if the framing is valid.
 pub fn refusal<B>(request: &Request<B>) -> Option<Response<ResponseBody>> {
     if request.version() != Version::HTTP_11 {
         return None;

@@ -39,7 +39,7 @@ pub struct Gzip {
     out: Vec<u8>,
 }
 
-/// The size of a precompressed segment's header, in bytes. It contains the checksum and the length of the uncompressed data.
+/// The size of a precompressed segment's header, in bytes. The header contains the checksum and the length of the uncompressed data.
 const SUMS: usize = 8;
 
 impl Default for Gzip {

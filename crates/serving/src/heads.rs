@@ -41,7 +41,7 @@ impl Heads {
         RequestHead { heads: self.clone(), bytes: 0, permit: None }
     }
 
-    /// Acquires permits for the head of a parsed request. Returns the [`RequestHead`] that owns them.
+    /// Acquires permits for the head of a parsed request. Returns a [`RequestHead`] that owns the permits.
     pub fn of<B>(&self, request: &Request<B>) -> Result<RequestHead, HeadBudgetExceeded> {
         let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
         let headers = request.headers().iter();

@@ -12,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::PollSemaphore;
 
-/// The maximum number of bytes to process on the current thread. This takes at most a few milliseconds. Offloading costs about 20 µs.
+/// The maximum number of bytes to process on the current thread. Processing this
+/// many bytes takes at most a few milliseconds. Offloading costs about 20 µs.
 const OFFLOAD_BYTES: usize = 16 << 10;
 
 /// An argument for [`work_on`] that always offloads, for processing that can be slow even with small input.
@@ -88,7 +89,7 @@ enum Execution {
 
 /// A future that moves its long steps to other threads. A step is the code between two awaits, and [`work_on`] marks the next step as long.
 /// All other steps run on the thread that polls the future, so the future occupies no other thread while it waits. The inner future is
-/// polled as usual until a long step begins, so a deadline inside it takes effect even if no permit or thread becomes free.
+/// polled as usual until a long step begins. Therefore, its deadlines take effect even if no permit or thread becomes free.
 ///
 /// # Cancel safety
 ///
@@ -188,8 +189,8 @@ impl<T: Send + 'static> Future for Offload<T> {
                     };
                     match end.map_err(tokio::task::JoinError::try_into_panic) {
                         Ok(Some((_, Poll::Ready(done)))) => return Poll::Ready(done),
-                        // Poll the future again to register the waker of the current poll.
-                        // It can differ from the waker that the offloaded step used.
+                        // Poll the future again to register the waker of the current poll,
+                        // which can differ from the waker that the offloaded step used.
                         Ok(Some((work, Poll::Pending))) => this.state = OffloadState::Inline(work),
                         Err(Ok(panic)) => std::panic::resume_unwind(panic),
                         // The blocking task is cancelled only if the runtime is shutting down.

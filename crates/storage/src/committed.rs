@@ -18,8 +18,8 @@ tokio::task_local! {
     static COMMITTED: Committed;
 }
 
-/// A request's most recent write. It is shared with the request's future,
-/// so it remains available if the future is dropped before completion.
+/// A request's most recent write, shared with the request's future. The
+/// write remains available if the future is dropped before completion.
 #[derive(Clone, Debug, Default)]
 pub struct Committed(Arc<Mutex<Option<Commit>>>);
 

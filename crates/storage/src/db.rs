@@ -58,9 +58,10 @@ pub struct Db {
     /// Returns `true` if many requests read a resource's objects. The store keeps these objects decoded.
     pub(crate) is_read_often: fn(resource: &str) -> bool,
     interner: Arc<Interner>,
-    /// The maximum number of unread changes of a follower of one resource.
+    /// The maximum number of unread changes for a follower of one resource.
     max_lag: usize,
-    /// The approximate maximum size of the unread changes of a follower of several resources, in bytes. At least the log's size limit.
+    /// The approximate maximum size, in bytes, of the unread changes for
+    /// a follower of several resources. At least the log's size limit.
     max_backlog_bytes: usize,
 }
 

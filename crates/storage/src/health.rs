@@ -26,8 +26,8 @@ enum CheckKind {
     Controllers,
 }
 
-/// The name and the condition of each health check. An endpoint is given if only this endpoint has the check. Some post-start hooks
-/// complete before the server listens, so their checks pass as soon as the server responds.
+/// The name and the condition of each health check. If an endpoint is given, only this endpoint has the check. Some post-start
+/// hooks complete before the server listens, so their checks pass as soon as the server responds.
 const CHECKS: &[(&str, Option<Endpoint>, CheckKind)] = &[
     ("ping", None, CheckKind::Process),
     ("log", None, CheckKind::Process),

@@ -8,10 +8,10 @@
 //! - [`StoreChange`] is an entry of the change log. [`History`] limits the number, age and size of the changes in the log.
 //! - [`Interner`] stores values that several objects contain only once.
 //!
-//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The
-//! store can return the state at the current revision, and at every earlier revision that is not compacted yet.
-//! It takes only short locks, which protect data shared between objects. To share a store between threads, put
-//! a lock around it. Readers can use a snapshot from [`now`](VersionedStore::now) without the lock.
+//! The store does no I/O, reads no clock and starts no task. The caller passes the time of each write. The store
+//! can return the state at the current revision, and at every earlier revision that is not compacted yet. The
+//! store takes only short locks, which protect data shared between objects. To share a store between threads,
+//! put a lock around it. Readers can use a snapshot from [`now`](VersionedStore::now) without the lock.
 //!
 //! ```
 //! use std::time::Instant;
@@ -92,7 +92,7 @@ impl Default for History {
 /// The maximum number of expired changes that one write drops, which bounds a write's duration.
 const MAX_EXPIRED: usize = 1_000;
 
-/// The precondition of a write: the object's state before the write. Otherwise, the write fails and changes nothing.
+/// The precondition of a write: the object's expected state before the write. If the state differs, the write fails and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// No object with this key exists.

@@ -38,7 +38,7 @@ impl Objects {
     }
 }
 
-/// Creates a snapshot from objects without keys. Their order is preserved.
+/// Creates a snapshot from objects without keys, in the same order.
 impl FromIterator<Stored> for Objects {
     fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
         let mut all = Self::default();
@@ -115,8 +115,8 @@ impl Neighbours {
         self.0.values()
     }
 
-    /// Returns the encoding of all objects in the group. The first call creates it with
-    /// `make`. It stays cached until an object in the group changes or the cache evicts it.
+    /// Returns the encoding of all objects in the group. The first call creates the encoding with
+    /// `make`. The encoding stays cached until an object in the group changes or the cache evicts it.
     ///
     /// # Errors
     ///

@@ -111,8 +111,8 @@ impl fmt::Debug for Stored {
     }
 }
 
-/// The values of an object's selectable fields in one form, in the order that the kind
-/// defines. They are concatenated into one string, because most values are short or empty.
+/// The values of an object's selectable fields in one form, in the order that the kind defines.
+/// The values are concatenated into one string, because most of them are short or empty.
 #[derive(Debug)]
 struct SelectableFields {
     form: u64,
@@ -198,7 +198,7 @@ impl Stored {
         size_of::<Self>() + self.body.len()
     }
 
-    /// Returns `true` if both objects have the same content. Their `apiVersion` and revision may differ.
+    /// Returns `true` if both objects have the same content, even with a different `apiVersion` or revision.
     pub fn has_content_of(&self, other: &Self) -> bool {
         self.body == other.body
     }
@@ -208,8 +208,8 @@ impl Stored {
         self.body.write(self.revision, to);
     }
 
-    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`. It stays cached until
-    /// the cache evicts it. Table cells are cached only during the second in which they are valid.
+    /// Returns the object in an encoding other than the stored JSON. The first call creates the encoding with `make`. The encoding stays
+    /// cached until the cache evicts it. Table cells are cached only during the second in which they are valid.
     ///
     /// # Errors
     ///

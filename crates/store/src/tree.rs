@@ -22,7 +22,7 @@ pub(super) struct Branch<V> {
     /// The number of values below this branch.
     len: usize,
     nodes: Vec<Node<V>>,
-    /// The cached encodings of all values below this branch. They are dropped when one of these values changes.
+    /// The cached encodings of all values below this branch, which are dropped when one of these values changes.
     pub(super) encodings: OnceLock<Arc<Encodings>>,
 }
 

@@ -1,4 +1,4 @@
-//! The audit log. It stores values that many records share only once.
+//! The audit log. Values that many records share are stored only once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,8 +81,8 @@ impl AuditLog {
 }
 
 impl StoredRequests {
-    /// Returns the shared value that equals `common`. If it already existed, also
-    /// returns `common`, which the caller must drop after it has released the lock.
+    /// Returns the shared value that equals `common`. If the value already existed,
+    /// also returns `common`, which the caller must drop after releasing the lock.
     fn share(&mut self, common: Common) -> (Arc<Common>, Option<Common>) {
         let last = self.records.back().map(|last| &last.common).filter(|last| ***last == common);
         if let Some(known) = last.or_else(|| self.common.get(&common)) {

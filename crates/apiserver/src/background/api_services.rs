@@ -22,7 +22,8 @@ use crate::registry::{Registry, UpdateSource};
 const REGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 const SERVICES: &str = "services";
 const SLICES: &str = "endpointslices.discovery.k8s.io";
-/// The label of managed APIServices. Its value is `true` for a definition's APIService, and `onstart` for a built-in APIService.
+/// The label of managed APIServices, with the value `true` for a
+/// definition's APIService and `onstart` for a built-in APIService.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// The APIService fields that the controller reads.

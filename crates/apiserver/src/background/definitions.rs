@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition controller. It accepts the names of definitions and adds their kinds
+//! The CustomResourceDefinition controller, which accepts the names of definitions and adds their kinds
 //! to the API. A deleted definition is removed after all of its custom resources have been deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -42,12 +42,12 @@ struct DefinitionGroup {
     definitions: BTreeMap<Key, CachedDefinition>,
     /// The names that definitions have reserved.
     taken: Taken,
-    /// The definitions that wait for a name reserved by another definition. They can get the name when the other definition is deleted.
+    /// The definitions that wait for a name until the definition that reserved it is deleted.
     waiting: BTreeSet<Key>,
 }
 
-/// A cached definition. The outline contains the fields that are needed before the
-/// definition is served. It omits the schemas, because they take most of the memory.
+/// A cached definition. The outline contains the fields that are needed before
+/// the definition is served, without the schemas, which take most of the memory.
 #[derive(Clone, Debug)]
 struct CachedDefinition {
     stored: Arc<Stored>,
@@ -192,8 +192,8 @@ impl Definitions {
             return;
         }
         let renew = || registry.db.renew(&stored(&resource).to_string().into());
-        // A new resource must start without the changes of an earlier resource with the same name. Drop the
-        // change log before the resource is served. Dropping it later would end the watches of clients.
+        // A new resource must start without the changes of an earlier resource with the same name. Drop the change log before the
+        // resource is served. Dropping the log later would end the watches of clients.
         if old.is_none() {
             renew();
         }
@@ -264,8 +264,8 @@ impl Definitions {
         false
     }
 
-    /// Removes the finalizer. If it was the last one, the write deletes the definition. The server stops serving the resource before the
-    /// write, so a client that observes the deletion can no longer use the resource.
+    /// Removes the controller's finalizer. The write deletes the definition if no other finalizer remains. The server stops serving
+    /// the resource before the write, so a client that observes the deletion can no longer use the resource.
     fn finish(&mut self, registry: &Arc<Registry>, definition: &Json) {
         if finalizers(definition).count() == 1 {
             self.withdraw(registry, &pintle_apiextensions::resource(definition));
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(all(&registry, &store).left(), 2, "one was deleted before");
     }
 
-    /// The number of definitions. The test fails if the controller processes each of them.
+    /// The number of definitions. The test fails if the controller processes each definition.
     const MANY: usize = 1000;
 
     /// The two controllers that observe definitions, run step by step.

@@ -34,8 +34,9 @@ const BATCH: usize = 64;
 /// The maximum number of schemas that are cached for later checks. A large schema takes about 1 MiB.
 const MAX_SCHEMAS: usize = 32;
 
-/// A controller that checks policies. Like kube-controller-manager, it checks a policy when its spec changes. It also checks a policy again
-/// when a custom resource definition in one of its groups changes. Therefore, the policy and the definition can be created in any order.
+/// Checks policies. Like kube-controller-manager, the controller checks a policy when its spec changes.
+/// Unlike kube-controller-manager, it also checks a policy when a custom resource definition in one of
+/// the policy's groups changes. Therefore, the policy and the definition can be created in any order.
 #[derive(Debug)]
 pub(super) struct PolicyStatus {
     /// The changed policies. The value is `true` if a policy must be checked again although its generation was already checked.

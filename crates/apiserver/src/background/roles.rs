@@ -38,7 +38,7 @@ impl Controller for Aggregator {
     }
 }
 
-/// A cluster role. Its rules are decoded only when needed, because rules take a lot of memory and few roles are aggregated.
+/// A cluster role whose rules are decoded only when needed, because rules take a lot of memory and few roles are aggregated.
 struct AggregatedRole {
     stored: Arc<Stored>,
     /// The role's name, labels, resourceVersion and aggregation rule.
@@ -65,7 +65,7 @@ impl AggregatedRole {
 
 /// Returns the distinct rules of all roles that `role` selects, sorted by selector, and then by the selected role's name.
 ///
-/// The run time is bounded even if a role has many equal selectors: each distinct
+/// The run time is bounded even if a role has many equal selectors. Each distinct
 /// selector is evaluated once, and a selected role is not checked again.
 async fn aggregated<'a>(role: &AggregatedRole, roles: &'a [AggregatedRole]) -> Vec<&'a TextedRule> {
     let (mut rules, mut seen) = (Vec::new(), HashSet::new());

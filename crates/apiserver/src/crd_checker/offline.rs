@@ -204,7 +204,7 @@ impl Offline {
         let (resource, key) = (target.resource_key(), target.key());
         let stored = self.registry.db.get(&resource, &key);
         let mut stored = stored.ok_or_else(|| Failure::not_found(&target.kind.resource(), &target.name))?;
-        // A create request drops the status, so write the old status separately. Transition rules need it.
+        // A create request drops the status, so write the old status separately. Transition rules need the old status.
         if let Some(status) = old_status.filter(|_| target.kind.splits_status()) {
             let mut object = stored.decode();
             object.set("status", status);
@@ -284,7 +284,7 @@ impl Offline {
         })
     }
 
-    /// Adds the namespace `name` and returns its name. Returns `None` if it already exists or `name` is empty.
+    /// Adds the namespace `name` and returns its name. Returns `None` if the namespace already exists or `name` is empty.
     fn add_namespace(&self, name: &str) -> Result<Option<String>, Rejection> {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.kind("", "v1", "Namespace") else { return Ok(None) };

@@ -51,12 +51,12 @@ pub enum Fault {
     ///
     /// - A read returns the older state, with the same rules as for [`Stale`](Self::Stale). A read
     ///   with a later revision waits for this revision for a limited time, as in kube-apiserver.
-    /// - A watch's initial events describe the older state. Without `resourceVersion`, they describe the newest state, which the watch
-    ///   requests. Each later event is sent when the older state has reached the event's revision.
+    /// - A watch's initial events describe the older state. The initial events of a watch without `resourceVersion` describe the
+    ///   newest state, which the watch requests. Each later event is sent when the older state has reached the event's revision.
     /// - A watch stops lagging when the rule [expires](Rule::until) or is [removed](super::Faults::remove).
     /// - Like a slow client's watch, a watch is closed if it lags by more than
-    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. It is also closed if an unsent event
-    ///   is dropped from the [history](crate::ApiServerConfig::history), which can happen after five minutes.
+    ///   [`watch_buffer`](crate::ApiServerConfig::watch_buffer) changes. A watch is also closed if the
+    ///   [history](crate::ApiServerConfig::history) drops an unsent event, which can happen after five minutes.
     Lag(Lag),
     /// Makes a watch start with an ERROR event with code 410, as if the watch's revision had expired.
     Expire,
@@ -64,8 +64,8 @@ pub enum Fault {
     CutAfter(u32),
     /// Sends this many whole frames on a watch, and then closes the connection in the middle of the next frame.
     CutMidFrame(u32),
-    /// Sends only this many frames on a watch, and then keeps the watch open silently, even
-    /// after its timeout. This simulates a proxy that has lost its connection to the server.
+    /// Sends this many frames on a watch, and then keeps the watch open silently, even after
+    /// its timeout. A proxy that has lost its connection to the server behaves in the same way.
     SilentAfter(u32),
 }
 

@@ -40,7 +40,7 @@ pub(super) fn frames(watcher: Watcher) -> ResponseBody {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// A request body that is either still arriving or complete. It is received early if a fault rule needs the object name in the body.
+/// A request body that is either still arriving or complete. A body is received early if a fault rule needs the object name in it.
 pub(super) enum RequestBody {
     Incoming(Incoming),
     Received(Bytes),

@@ -74,8 +74,8 @@ impl ListBody {
         Self { kind, transform, encoding, now, is_first: true, objects: Some(list.objects), ready, gzipped: false }
     }
 
-    /// Creates a protobuf body. Its length comes first, so this method encodes all objects to compute
-    /// it. Encoded objects that do not fit into the cache are encoded again when they are sent.
+    /// Creates a protobuf body. The length of the list precedes the objects, so all objects are encoded to
+    /// compute it. Encoded objects that do not fit into the cache are encoded again when they are sent.
     pub(super) async fn protobuf(kind: Arc<Kind>, list: ListReply, transform: Transform) -> Outcome<Self> {
         let unfit =
             |error: serde_json::Error| Failure::internal(format!("cannot encode the list as protobuf: {error}"));
@@ -257,7 +257,7 @@ impl ListEffort {
 }
 
 struct Sending {
-    /// The next segment. If empty, it must be encoded first.
+    /// The next segment, or empty if the segment is not encoded yet.
     next: Bytes,
     list: ListBody,
     zip: Option<Gzip>,

@@ -25,7 +25,7 @@ pub(crate) enum Offer {
     List,
     /// A watch, which is a stream of events.
     Watch,
-    /// An object that is created for the response and not stored. It cannot be sent as a table.
+    /// An object that is created for the response and not stored, and that cannot be sent as a table.
     Transient,
     /// A discovery or OpenAPI document.
     Document,
@@ -93,7 +93,8 @@ fn is_known_to_routes(clause: &Clause) -> bool {
             && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
-/// Returns the transformation that an `Accept` clause requests. Returns `None` if the endpoint does not offer it.
+/// Returns the transformation that an `Accept` clause requests,
+/// or `None` if the endpoint does not offer the transformation.
 fn transform(call: &Call, clause: &Clause, offer: Offer, routing: Routing) -> Outcome<Option<Transform>> {
     let requested = clause.transform();
     let RequestedTransform { name, group, version } = &requested;

@@ -118,7 +118,7 @@ pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
 }
 
-/// An error response to a client request that needs the upstream cluster. It comes from the upstream server or from this server.
+/// An error response to a client request that needs the upstream cluster, from the upstream server or from this server.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,

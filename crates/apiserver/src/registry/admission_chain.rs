@@ -1,8 +1,8 @@
 //! The chain of admission plugins. Each plugin can change or reject a request.
 //!
-//! Each [`Plugin`] is called twice: first it can change the object, and then it validates the result. Plugins
-//! are called for every create, update and delete, including writes by controllers and each object of a
-//! `deletecollection` request. They are also called for POST requests to subresources and for connect requests.
+//! Each [`Plugin`] is called twice: first it can change the object, and then it validates the result. Plugins are
+//! called for every create, update, delete and connect request, and for POST requests to subresources. Writes by
+//! controllers and each object of a `deletecollection` request are included.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -52,8 +52,8 @@ impl Registry {
     }
 }
 
-/// Sets `resourceVersionMatch` to `Exact` for a `resourceVersion` without a match. kube-apiserver lists these objects in pages, even
-/// without a limit, and in a paged list, a `resourceVersion` without a match means `Exact`.
+/// Sets `resourceVersionMatch` to `Exact` for a `resourceVersion` without a match. kube-apiserver lists the objects in pages, even
+/// without a limit. In a paged list, a `resourceVersion` without a match means `Exact`.
 fn versioned(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();

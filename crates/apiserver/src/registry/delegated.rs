@@ -1,4 +1,4 @@
-//! API versions that an APIService delegates to a Service. This server does not forward their requests.
+//! API versions that an APIService delegates to a Service, to which this server does not forward requests.
 
 use pintle_apimachinery::failure::Failure;
 use pintle_builtin::api_service::{RESOURCE, delegated_spec};

@@ -57,7 +57,7 @@ impl Registry {
                 options: AdmissionOptions::Delete(options),
                 by,
             })?;
-            // A policy or webhook may have needed a conversion that is still missing. Its verdict is then not valid.
+            // The verdict of a policy or webhook is not valid if it needed a conversion that is still missing.
             by.check_conversions()
         })
     }

@@ -152,8 +152,8 @@ impl<'a> Write<'a> {
         Some(Scales { paths, old: paths.present(self.old?), new: paths.present(&self.new) })
     }
 
-    /// Updates the managed fields, before the kind's rules change the object.
-    /// Does nothing for an apply request, which has already updated them.
+    /// Updates the managed fields, before the kind's rules change the object. Does
+    /// nothing for an apply request, which has already updated the managed fields.
     pub(super) fn track(&mut self) {
         if self.how != How::Apply {
             self.by.track(&self.target.kind, self.old, &mut self.new, self.target.subresource);

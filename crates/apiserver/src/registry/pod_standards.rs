@@ -26,8 +26,8 @@ const MAX_CHECK_TIME: Duration = Duration::from_secs(1);
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
 
-/// The plugin that enforces the Pod Security Standards. It rejects pods
-/// that violate the enforced standard, and namespaces with invalid labels.
+/// Enforces the Pod Security Standards. The plugin rejects pods that
+/// violate the enforced standard, and namespaces with invalid labels.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
@@ -130,7 +130,7 @@ fn annotate_violations(by: &Requester, audit: Standard, pod: &Json) {
     }
 }
 
-/// Returns warnings about existing pods that violate their namespace's new policy. These pods keep running.
+/// Returns warnings about existing pods that violate their namespace's new policy but keep running.
 fn existing_pod_warnings(registry: &Registry, namespace: &str, enforce: Standard) -> Vec<String> {
     let began = registry.clock.instant();
     let has_elapsed = |limit| registry.clock.instant().duration_since(began) >= limit;

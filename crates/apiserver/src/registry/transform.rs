@@ -119,8 +119,8 @@ impl Transform {
         }
     }
 
-    /// Returns `true` if the items of an empty list in this form are `null` instead of `[]`.
-    /// This is the case for lists of metadata, and for tables of kinds without declared columns.
+    /// Returns `true` if the items of an empty list are `null` instead of `[]`. Lists of
+    /// metadata have `null` items, and so do tables of kinds without declared columns.
     pub(crate) fn is_null_if_empty(&self, kind: &Kind) -> bool {
         match self {
             Self::None => false,

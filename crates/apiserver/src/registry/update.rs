@@ -164,7 +164,8 @@ impl Registry {
         let current = old.text("/metadata/resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            // A patch changes a copy of the stored object, which has a resourceVersion. If it is missing, the patch has removed it.
+            // A patch changes a copy of the stored object, which has a resourceVersion.
+            // A missing resourceVersion means that the patch has removed it.
             if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let error = FieldError::invalid("metadata.resourceVersion", &Json::from(0), why);

@@ -23,7 +23,8 @@ use pintle_apimachinery::request::webhook_calls::{
 /// The maximum number of attempts that may need the answer of a further webhook.
 const MAX_ROUNDS: usize = 256;
 
-/// The maximum total size of the objects in one conversion review, in bytes. Only a single larger object can exceed it.
+/// The total size, in bytes, at which a list's objects are sent in a
+/// conversion review. A review exceeds this size by at most one object.
 const LARGEST_BATCH: usize = 1 << 20;
 
 impl Registry {
@@ -40,7 +41,8 @@ impl Registry {
         (!service.is_empty() && !self.config.services.contains_key(service)).then_some(service)
     }
 
-    /// Calls `attempt` until it needs no further webhook answers. Calls the webhooks whose answers are missing between two attempts.
+    /// Calls `attempt` until it needs no further webhook answers. Between
+    /// two attempts, calls the webhooks whose answers are missing.
     ///
     /// # Cancel safety
     ///
@@ -62,7 +64,7 @@ impl Registry {
         Err(too_many_rounds())
     }
 
-    /// Calls `read`, which writes nothing, until it needs no further webhook conversions. Calls the webhooks between two attempts.
+    /// Calls `read`, which writes nothing, until it needs no further webhook conversions. Between two attempts, calls the webhooks.
     ///
     /// # Cancel safety
     ///
@@ -134,7 +136,8 @@ impl Registry {
         by.check_time()?;
         let wanted = calls.take_wanted();
         if !wanted.is_empty() {
-            // This attempt has passed unconverted objects to the other webhooks. The next attempt calls them with converted objects.
+            // This attempt has passed unconverted objects to the other webhooks.
+            // The next attempt calls these webhooks with converted objects.
             drop(calls.take_missing());
             self.convert(calls, wanted).await;
             offload::work_on(offload::ALWAYS).await;

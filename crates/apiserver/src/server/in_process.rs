@@ -92,8 +92,8 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     type Response = Response<InProcessBody>;
-    /// The error for a call to a stopped server. Its kind is [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped
-    /// before the call, and [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it stopped during the call.
+    /// The error for a call to a stopped server, of kind [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if the server stopped
+    /// before the call, or [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) if it stopped during the call.
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 

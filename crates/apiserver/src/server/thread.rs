@@ -103,9 +103,9 @@ impl OwnRuntime {
     }
 }
 
-/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. Call
-/// this function while the current thread waits for another thread. It starts a blocking task, because a
-/// paused clock does not advance while a blocking task runs. It has no effect if the clock is not paused.
+/// Prevents a paused tokio clock from advancing on its own until the returned sender is dropped. Call this
+/// function while the current thread waits for another thread. The function starts a blocking task, because
+/// a paused clock does not advance while a blocking task runs. Nothing happens if the clock is not paused.
 fn inhibit_auto_advance() -> Option<std::sync::mpsc::Sender<()>> {
     let (tokio_now, real) = (tokio::time::Instant::now().into_std(), std::time::Instant::now());
     let is_paused = tokio_now > real || real.duration_since(tokio_now) > Duration::from_millis(1);

@@ -22,8 +22,8 @@ const LONG: Duration = Duration::from_secs(600);
 
 type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A cluster that delays its response to a forwarded request and then sends
-/// one line. It responds to all other requests like an ordinary server.
+/// A cluster that delays its response to a forwarded request and
+/// then sends one line. All other requests are answered as usual.
 #[derive(Clone)]
 struct Slow {
     inner: InProcess,

@@ -52,7 +52,7 @@ async fn watching(server: &ApiServer) -> TcpStream {
 }
 
 /// Lets the paused clock advance by at most one second per step. Without this limit,
-/// it could advance further while the server and its client wait for each other.
+/// the clock could advance further while the server and its client wait for each other.
 fn tick() {
     tokio::spawn(async {
         loop {

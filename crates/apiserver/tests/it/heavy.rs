@@ -41,7 +41,7 @@ async fn heavy_responses_do_not_block_a_single_threaded_server() {
 }
 
 /// Asserts that the server, which runs on this thread, processes a request on other threads. Compares this thread's CPU time between two
-/// responses with the CPU time of the other threads, so that the result does not depend on the machine's load or speed.
+/// responses with the CPU time of the other threads. The result does not depend on the machine's load or speed.
 async fn assert_offloaded<W>(name: &str, begin: impl AsyncFn() -> (Arc<ApiServer>, W))
 where
     W: Future<Output = ()> + Send + 'static,

@@ -63,7 +63,7 @@ async fn pod_status_write_cannot_set_a_deletion_timestamp() {
     assert_eq!(written.body["metadata"]["deletionTimestamp"], Json::Null);
 }
 
-/// Returns data with many keys. Its managed fields contain all keys, so they are about as large as the data.
+/// Returns data with many keys. The managed fields contain all keys, so they are about as large as the data.
 fn large() -> Json {
     let keys = (0..9_999).map(|at| (format!("{}-{at}", "a-long-key".repeat(7)), json!("A")));
     keys.collect::<Map>().into()

@@ -32,7 +32,7 @@ async fn status(server: &ApiServer, name: &str) -> Json {
     get(server, &format!("{POLICIES}/{name}")).await.body["status"].clone()
 }
 
-/// Creates a policy with these rules and this spec. Returns its warnings as pairs of a field and a message.
+/// Creates a policy with these rules and this spec. Returns the policy's warnings as pairs of a field and a message.
 async fn warnings(server: &ApiServer, name: &str, rules: &[Json], spec: Json) -> Vec<(String, String)> {
     create(server, name, rules, spec).await;
     let status = status(server, name).await;

@@ -31,7 +31,7 @@ impl Program {
         (program, url.trim_end().to_owned())
     }
 
-    /// Kills the program. Returns its standard error.
+    /// Kills the program. Returns the program's standard error.
     fn kill(mut self) -> String {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         drop(self);
@@ -56,7 +56,7 @@ impl Program {
     }
 }
 
-/// Runs the program until it has printed its URL. Returns its standard error.
+/// Runs the program until it has printed its URL. Returns the program's standard error.
 fn stderr_at_start(arguments: &[&str]) -> String {
     let tokens = std::env::temp_dir().join(format!("pintle-program-{:x}.csv", fastrand::u64(..)));
     std::fs::write(&tokens, "t,bob,1\n").expect("a file");

@@ -1,5 +1,5 @@
 //! Tests of admission webhooks and conversion webhooks, in addition to the recorded cases in
-//! `crates/conformance`. They cover Services, clocks, cancelled requests and concurrent writes.
+//! `crates/conformance`. The tests cover Services, clocks, cancelled requests and concurrent writes.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The queue of unread changes of a follower of several resources.
+//! The queue of unread changes for a follower of several resources.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,14 +7,14 @@ use tokio::sync::Notify;
 
 use crate::Change;
 
-/// The maximum number of unread changes. A follower that exceeds it must list again.
+/// The maximum number of unread changes. A follower that exceeds the maximum must list again.
 const MAX_CHANGES: usize = 16_384;
 
 /// A stream of the changes to several resources, in revision order.
 #[derive(Debug)]
 pub struct Changes(Arc<Backlog>);
 
-/// The follower reads too slowly and has missed changes, so it must list again. It continues to receive all later changes.
+/// The follower reads too slowly and has missed changes, so it must list again. All later changes are still delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lagged;
 

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::Db;
 use crate::{Change, ResourceKey};
 
-/// The maximum number of changes that one read from the log returns, the approximate maximum
-/// of their size in bytes, and the maximum number of changes that the read examines.
+/// The limits of one read from the log: the number of returned changes,
+/// their approximate size in bytes, and the number of examined changes.
 const MAX_BATCH: usize = 64;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const MAX_SCANNED: usize = 4096;

@@ -18,7 +18,7 @@ const OPTIMISTIC_ATTEMPTS: usize = 3;
 struct Difference<'a> {
     /// The current objects with the same content as in the snapshot.
     same: HashMap<StoreKey, Arc<Stored>>,
-    /// The objects to remove, and their revisions. They are missing in the snapshot or have different content there.
+    /// The objects to remove, and their revisions. An object is removed if it is missing in the snapshot or has different content there.
     to_remove: Vec<(StoreKey, u64)>,
     to_create: Vec<&'a StoreKey>,
     drafts: HashMap<&'a StoreKey, Draft>,

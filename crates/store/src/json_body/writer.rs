@@ -10,7 +10,8 @@ use crate::interner::{Interned, Interner};
 /// The minimum length of interned members, in bytes. Interning a member costs additional memory of about half this length.
 const MIN_MEMBER_LEN: usize = 256;
 
-/// The minimum length of interned managed fields, in bytes. It is lower than for other members, because managed fields are rarely unique.
+/// The minimum length of interned managed fields, in bytes. The minimum is
+/// lower than for other members, because managed fields are rarely unique.
 const MIN_FIELDS_LEN: usize = 128;
 
 /// The nesting depth down to which members of the managed fields are interned separately. The members of `spec` have this depth.
@@ -72,7 +73,7 @@ impl<'i> BodyWriter<'i> {
         });
     }
 
-    /// Writes the managed fields. They are the largest part of the metadata, and are often equal in objects of the same template.
+    /// Writes the managed fields, which are the largest part of the metadata and often equal in objects of the same template.
     fn managed_fields(&mut self, entries: &[Json]) {
         self.json.push(b'[');
         for (at, entry) in entries.iter().enumerate() {
@@ -98,8 +99,8 @@ impl<'i> BodyWriter<'i> {
         self.json.push(b']');
     }
 
-    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately, so that
-    /// objects share their equal members even if another member is unique, such as a pod's volume.
+    /// Writes the managed fields of one manager. Each member down to the nesting depth `FIELDS_DEPTH` is interned separately.
+    /// Therefore, objects share their equal members even if another member is unique, such as a pod's volume.
     fn owned_fields(&mut self, value: &Json, depth: usize) {
         match value {
             Json::Object(members) if depth > 0 => {
@@ -150,7 +151,7 @@ impl<'i> BodyWriter<'i> {
         }
     }
 
-    /// Returns the current offset. It fits into 32 bits, because request bodies are limited to a few MiB.
+    /// Returns the current offset, which fits into 32 bits, because request bodies are limited to a few MiB.
     fn offset(&self) -> u32 {
         u32::try_from(self.json.len()).unwrap_or(0)
     }

@@ -42,8 +42,7 @@ pub(super) fn owner_state(
     let (resource, key) = (kind.store.to_string(), key(namespace, reference.text("/name")));
     let found = registry.db.get(&resource, &key).filter(|found| found.uid() == reference.text("/uid"));
     let Some(found) = found else {
-        // In a plan, an owner that was not loaded may exist in the upstream
-        // cluster. It is known to be absent only if it was deleted in the plan.
+        // In a plan, an owner that was not loaded may exist in the upstream cluster, unless it was deleted in the plan.
         return if registry.db.is_left_alone(&resource, &key) { OwnerState::Unknown } else { OwnerState::Absent };
     };
     if found.revision() > observed {

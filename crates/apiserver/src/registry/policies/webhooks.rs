@@ -85,7 +85,8 @@ impl Plugin for ValidatingWebhooks {
     }
 }
 
-/// Returns `true` if webhooks are never called for the kind. Otherwise, webhooks could block the deletion of their own configurations.
+/// Returns `true` if webhooks are never called for the kind. If webhooks were called
+/// for their own configurations, they could block the deletion of these configurations.
 fn is_configuration(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io" && kind.strategy.openapi().is_none()
 }

@@ -21,8 +21,8 @@ struct Case {
     seen: (&'static str, &'static str, Json),
 }
 
-/// Sends the request four times. The `Witness` rejects the first request in the phase `admit`, and the second in the phase `validate`. It
-/// accepts the third request, a dry run, and changes the object of the fourth request.
+/// Sends the request four times. The `Witness` rejects the first request in the phase `admit`, and the second in the phase `validate`.
+/// The third request is a dry run. In the fourth request, the `Witness` changes the object.
 async fn check(server: &WitnessedServer, case: Case) {
     let Case { method, path, media, body, record, code, seen } = case;
     let absolute = |path: &str| if path.starts_with('/') { path.to_owned() } else { format!("{IN}/{path}") };
