@@ -6,8 +6,7 @@ use std::fmt;
 use crate::error::Failure;
 use crate::value::Value;
 
-/// A source of values for the variables of an expression. Use [`Activation`] if all values are known before the
-/// evaluation.
+/// Provides the values of an expression's variables. If all values are known before the evaluation, use [`Activation`].
 ///
 /// ```
 /// use std::cell::OnceCell;
@@ -29,14 +28,14 @@ use crate::value::Value;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Variables<'a> {
-    /// Returns the value of a variable. If the method returns an error, each expression that reads the variable gets
-    /// this error. `None` means that there is no such variable.
+    /// Returns the value of the variable `name`, or `None` if there is no such variable.
+    /// If this method returns an error, reading the variable fails with that error.
     ///
-    /// The evaluator calls this method each time that an expression reads the variable. The method runs on the same
-    /// stack as the evaluation. If the method evaluates further expressions, it must limit the recursion.
+    /// The evaluator calls this method each time an expression reads the variable, on the evaluation's
+    /// own stack. An implementation that evaluates further expressions must limit the recursion.
     fn value(&self, name: &str) -> Option<Result<Value<'a>, Failure>>;
 
-    /// Returns the value of a variable if the value exists without a computation. The evaluator reads the fields of such a value faster.
+    /// Returns the value of the variable `name` by reference if it is already computed. Reading fields through the reference is faster.
     fn known(&self, _name: &str) -> Option<&Value<'a>> {
         None
     }
@@ -71,8 +70,7 @@ impl<'a> Activation<'a> {
         self
     }
 
-    /// Sets the value of a variable, or the error that reading the variable causes. Each expression that reads the
-    /// variable gets this value or fails with this error.
+    /// Binds a variable to a value or to an error. Reading a variable that is bound to an error fails with that error.
     #[must_use]
     pub fn bind_result(mut self, name: &str, value: Result<Value<'a>, Failure>) -> Self {
         self.variables.insert(name.into(), value);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-/// The index of an expression in the list of expressions that the syntax tree stores.
+/// An index into `Ast::exprs`.
 pub(crate) type Id = u32;
 
 /// A parsed expression. Macros are expanded.
 ///
-/// Some macros copy their receiver to two places, so one expression may occur in several places of the tree. Therefore, a
-/// traversal of the tree may visit the same expression several times.
+/// Some macros copy their receiver to two places, so the same expression can occur
+/// several times in the tree. A traversal then visits the expression several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ast {
     pub(crate) exprs: Vec<Expr>,
@@ -24,7 +24,7 @@ impl Ast {
         &self.expr(id).kind
     }
 
-    /// Returns the text `a.b.c` for an identifier with selected fields.
+    /// Returns the text `a.b.c` if the expression selects fields from an identifier.
     pub(crate) fn qualified_name(&self, id: Id) -> Option<String> {
         let mut fields = Vec::new();
         let mut at = id;
@@ -73,8 +73,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// A placeholder for an expression that could not be parsed. The placeholder only marks the position of an error in
-    /// the source text.
+    /// A placeholder for an expression that failed to parse. It marks the position of the error.
     Broken,
 }
 
@@ -123,11 +122,10 @@ pub(crate) struct Fold {
     pub(crate) result: Id,
 }
 
-/// The name of the variable in which a comprehension accumulates the result of a macro. Source text cannot use this name, because it is not
-/// a valid identifier.
+/// The variable in which a comprehension accumulates a macro's result. `@result` is not a valid identifier, so source text cannot use it.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// The names of the functions that implement operators. The parser turns each operator into a call of such a function.
+/// The functions that implement the operators. The parser replaces each operator with a call to its function.
 pub(crate) mod operator {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const AND: &str = "_&&_";

@@ -17,7 +17,7 @@ use crate::types::Type;
 use infer::Inference;
 use scope::Scopes;
 
-/// An expression that has passed the type check. All names in the expression are resolved, and all types are known.
+/// A type-checked expression. All names are resolved, and all types are known.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// In this tree, a qualified name such as `a.b` is a single identifier, and a function with a qualified name has no
@@ -25,7 +25,7 @@ pub(crate) struct Checked {
     pub(crate) ast: Ast,
     types: Vec<Type>,
     overloads: Vec<Vec<&'static Overload>>,
-    /// The names of those variables of the environment that the expression reads.
+    /// The declared variables that the expression reads.
     pub(crate) variables: Vec<Arc<str>>,
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn check(environment: &Environment, text: &str, ast: Ast) -> Result<C
     if issues.is_empty() { Ok(checked) } else { Err(issues.into_error(text)) }
 }
 
-/// The maximum number of expressions that one traversal of the tree may visit. If a traversal visits an expression several times, each
-/// visit counts. Some macros copy their receiver to two places, so a short text can expand to a huge expression.
+/// The maximum number of expressions that one traversal of the tree may visit, including repeated visits.
+/// Some macros copy their receiver to two places, so a short text can expand to a huge expression.
 pub(crate) const MAX_VISITS: u32 = 300_000;
 
 struct Checker<'e> {
@@ -134,8 +134,7 @@ impl Checker<'_> {
         inferred
     }
 
-    /// Returns the type that a name has in an expression. The name can be a variable, or a type such as `int` that the
-    /// expression uses as a value.
+    /// Returns the type of the variable `name`. Type names such as `int`, which expressions can use as values, are also resolved.
     fn lookup(&mut self, name: &str) -> Option<Type> {
         if let Some(local) = self.scopes.find(name) {
             return Some(local.clone());
@@ -175,8 +174,7 @@ impl Checker<'_> {
         if test_only { Type::Bool } else { self.inference.substitute(&selected) }
     }
 
-    /// Returns the type of a field that an expression selects from an operand. The result is optional if the operand is
-    /// optional or the expression selects the field with `.?`.
+    /// Returns the type of `operand.field`. The type is optional if the operand is optional or the operator is `.?`.
     fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
         let target = self.expr(operand);
         let target = self.inference.substitute(&target);
@@ -243,7 +241,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the types of the variables of a comprehension.
+    /// Returns the types of a comprehension's variables.
     fn iterated(&mut self, range: Id, over: &Type, two: bool) -> (Type, Type) {
         match over {
             Type::List(items) if two => (Type::Int, (**items).clone()),

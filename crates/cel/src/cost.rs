@@ -8,22 +8,22 @@ use crate::value::Value;
 
 type Called<'a> = Result<Value<'a>, Failure>;
 
-/// The rule that determines the cost of a call.
+/// A cost rule for function calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pricing {
     Fixed(u64),
-    /// The cost is the length of the first argument, multiplied by the number in this variant.
+    /// The cost is the first argument's length multiplied by this factor.
     FirstText(u64),
-    /// The cost depends on the length of the first argument. The rule counts this length in the same way as cel-go.
+    /// The cost depends on the first argument's length, which is counted as in cel-go.
     StandardText,
     /// The cost is the length of the result.
     Join,
     /// The cost depends on the length of a selector.
     Selector,
-    /// The cost depends on the number of all characters and items in the first argument.
+    /// The cost depends on the total number of characters and items in the first argument.
     Traversal,
-    /// The cost depends on the length of the string and the length of the pattern. The rule counts these lengths in the same way as cel-go,
-    /// which counts the content of optional values. Kubernetes' libraries do not count it.
+    /// The cost depends on the lengths of the string and the pattern. As in cel-go,
+    /// the content of an optional value counts. Kubernetes' libraries do not count it.
     Pattern,
     Contains,
     Concatenation,
@@ -43,8 +43,7 @@ pub(crate) enum Pricing {
     Sets(f64),
 }
 
-/// Returns the cost rule of a call. `overload` is the identifier of the signature that matches the call. The identifier
-/// is `None` if several signatures match.
+/// Returns the cost rule for a call of `function`. `overload` identifies the matching signature, or is `None` if several signatures match.
 pub(crate) fn pricing(function: &str, overload: Option<&str>) -> Pricing {
     let overload = overload.unwrap_or_default();
     if let Some(pricing) = of_extension(overload) {
@@ -130,7 +129,7 @@ fn go_u64(number: f64) -> u64 {
     }
 }
 
-/// Multiplies a length by a cost factor, and rounds the product up.
+/// Multiplies a length by a cost factor and rounds up.
 pub(crate) fn scaled(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
@@ -193,7 +192,7 @@ fn self_compare(list: Option<&Value<'_>>) -> u64 {
     11_u64.saturating_add((size.saturating_mul(size) as f64 * factor) as u64)
 }
 
-/// Returns the number of all characters and items in a value, including nested values.
+/// Returns the total number of characters and items in a value, including nested values.
 fn traversal(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Result<u64, Failure> {
     meter.work(1)?;
     let Some(depth) = depth.checked_sub(1) else { return Ok(1) };

@@ -8,10 +8,9 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// Cloning an environment is cheap. Each environment contains the functions of kube-apiserver 1.36. These functions are
-/// CEL's standard functions and macros, and the functions of the libraries of cel-go and Kubernetes. The libraries
-/// support optional values, strings, lists, sets, regular expressions, URLs, IP addresses, CIDRs, quantities, semantic
-/// versions, named formats and the authorizer.
+/// An environment is cheap to clone. It has the same functions as kube-apiserver 1.36: CEL's standard functions and
+/// macros, and the libraries of cel-go and Kubernetes. The libraries cover optional values, strings, lists, sets,
+/// regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
 ///
 /// ```
 /// use pintle_cel::{Activation, Environment, Type, Value};
@@ -27,8 +26,7 @@ use crate::types::Type;
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<Arc<str>, Type>,
-    /// The first schema with which a variable was declared. The limits in this schema bound the estimated
-    /// cost.
+    /// The schema of the first variable that was declared with one. Its limits bound the estimated cost.
     root_schema: Option<Arc<Schema>>,
     objects: Objects,
     patches: bool,
@@ -47,16 +45,15 @@ impl Environment {
         self
     }
 
-    /// Declares a variable. A schema determines the type and the maximum size of the variable. If the schema has no CEL type, this method
-    /// does not declare the variable, because expressions cannot access data without a type.
+    /// Declares a variable whose type and maximum size come from a schema. If the schema has no
+    /// CEL type, the variable is not declared, because expressions cannot access untyped data.
     #[must_use]
     pub fn data(self, name: &str, schema: &Arc<Schema>) -> Self {
         let declared = schema.cel_type().cloned();
         self.sized(name, schema, declared)
     }
 
-    /// Declares a variable that may have no value. A schema determines the type and the maximum size of the variable.
-    /// The value of the variable is a [`Value::Optional`].
+    /// Declares an optional variable whose type and maximum size come from a schema. The variable's value is a [`Value::Optional`].
     ///
     /// [`Value::Optional`]: crate::Value::Optional
     #[must_use]
@@ -74,23 +71,21 @@ impl Environment {
         self
     }
 
-    /// Declares the fields of an object type. If this object type is already declared, the new fields replace the
-    /// previous ones.
+    /// Declares an object type with these fields. If the type is already declared, the new fields replace the previous ones.
     #[must_use]
     pub fn object<'a>(mut self, name: &str, fields: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         self.objects.insert(name.into(), fields.into_iter().map(|(name, part)| (name.into(), part)).collect());
         self
     }
 
-    /// Declares a field of an object type. The other fields of the type do not change.
+    /// Declares one field of an object type. The other fields do not change.
     #[must_use]
     pub fn field(mut self, object: &str, name: &str, declared: Type) -> Self {
         self.objects.entry(object.into()).or_default().insert(name.into(), declared);
         self
     }
 
-    /// Adds the types and functions that only expressions of mutating policies can use: `Object`, `JSONPatch` and
-    /// `jsonpatch.escapeKey`.
+    /// Adds the types and functions that only mutating policies can use: `Object`, `JSONPatch` and `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patches(mut self) -> Self {
         self.patches = true;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::source::CompileError;
 
-/// The error of the function [`evaluate`](crate::evaluate), which compiles and evaluates an expression.
+/// The error of [`evaluate`](crate::evaluate).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,7 +44,7 @@ impl From<EvalError> for Error {
     }
 }
 
-/// The reason why the evaluation of an expression failed, and the cost of the evaluation up to the failure.
+/// A failed evaluation: the reason, and the cost up to the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError {
     pub(crate) failure: Failure,
@@ -79,8 +79,7 @@ impl std::error::Error for EvalError {}
 /// A failure during evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An error during the evaluation. The operators `||` and `&&` and the quantifiers ignore this error if another operand decides their
-    /// result.
+    /// An evaluation error. The operators `||` and `&&` and the quantifiers ignore the error if another operand decides their result.
     Error(Arc<str>),
     /// The evaluation exceeded its budget. No operator ignores this failure.
     Budget,

@@ -38,12 +38,12 @@ struct Estimator<'e> {
     /// The schema of the caller's data.
     root: Option<&'e crate::schema::Schema>,
     scopes: Scopes<'e>,
-    /// For each expression, the part of the caller's data that contains the value of the expression.
+    /// For each expression, the part of the caller's data from which its value comes.
     places: HashMap<Id, Place<'e>>,
     sizes: HashMap<Id, CostRange>,
-    /// The sizes of the keys and of the values of each expression that is a list or a map.
+    /// The key and value sizes of each expression that is a list or a map.
     entries: HashMap<Id, EntrySize>,
-    /// The estimated costs of the expressions that occur in several places of the syntax tree.
+    /// The estimated costs of the expressions that occur more than once in the syntax tree.
     known: HashMap<Id, CostRange>,
 }
 
@@ -100,7 +100,7 @@ impl<'e> Estimator<'e> {
         parts.iter().fold(CostRange::fixed(0), |sum, part| sum.plus(self.cost(*part)))
     }
 
-    /// Returns the smallest range that includes the sizes of all these expressions.
+    /// Returns the smallest range that includes the sizes of all `parts`.
     fn union(&mut self, parts: &[Id]) -> CostRange {
         let none = CostRange { min: u64::MAX, max: 0 };
         let start = if parts.is_empty() { CostRange::fixed(0) } else { none };
@@ -117,7 +117,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns whether a comprehension does not iterate, but only binds a value to a name.
+    /// Returns `true` if a comprehension only binds a value to a name, without iterating.
     fn is_binding(&self, fold: &Fold) -> bool {
         let ast = &self.checked.ast;
         matches!(ast.kind(fold.range), Kind::List(items) if items.is_empty())

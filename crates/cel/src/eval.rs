@@ -14,14 +14,14 @@ use crate::value::{Entries, Key, Object, Value};
 
 pub(crate) type Evaluated<'a> = Result<Value<'a>, Failure>;
 
-/// Returns whether the cost budget was exceeded, so that the evaluation must end.
+/// Returns `true` if the evaluation must end because it exceeded the cost budget.
 fn is_spent<T>(evaluated: &Result<T, Failure>) -> bool {
     matches!(evaluated, Err(Failure::Budget))
 }
 
-/// The units of work that the meter counts for each evaluated subexpression.
+/// The units of work for each evaluated subexpression.
 const STEP: u64 = 15;
-/// The work for one map entry equals the work for this number of list items.
+/// The number of list items that count as much work as one map entry.
 const ENTRY: usize = 4;
 /// The maximum number of arguments that are evaluated without a heap allocation.
 const FEW: usize = 3;
@@ -29,19 +29,19 @@ const CREATE_LIST: u64 = 10;
 const CREATE_MAP: u64 = 30;
 const CREATE_OBJECT: u64 = 40;
 
-/// Evaluates a plan. The evaluator is recursive. The recursion is bounded because the depth of a plan is limited.
+/// Evaluates a plan recursively. The recursion is bounded because a plan's depth is limited.
 pub(crate) struct Evaluator<'a, 'e> {
     pub(crate) variables: &'e dyn Variables<'a>,
     pub(crate) meter: Meter,
-    /// The variables of comprehensions. A slot is `None` until an expression reads the variable of the slot for the first time.
+    /// The comprehension variables. A slot is `None` until an expression first reads its variable.
     pub(crate) slots: Vec<Option<Evaluated<'a>>>,
-    /// The initial values of the accumulators of comprehensions.
+    /// The initial values of the comprehensions' accumulators.
     pub(crate) inits: Vec<Option<&'e Plan>>,
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
     pub(crate) fn eval(&mut self, plan: &'e Plan) -> Evaluated<'a> {
-        // Count this work, because the cost model counts nothing for some subexpressions.
+        // Some subexpressions have no cost, so count work for each of them.
         self.meter.work(STEP)?;
         match plan {
             Plan::Const(value) => Ok(value.clone()),
@@ -76,7 +76,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `&&` or `||`. If one operand decides the result, errors of the other operand are ignored.
+    /// Evaluates `&&` or `||`. If one operand decides the result, an error in the other operand is ignored.
     fn logical(&mut self, terms: &'e [Plan; 2], decides: bool) -> Evaluated<'a> {
         let mut failure = None;
         for term in terms {
@@ -109,8 +109,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates both operands. As for other strict operators, the second operand is evaluated even if the first one
-    /// fails.
+    /// Evaluates both operands. The second operand is evaluated even if the first one fails, as for other strict operators.
     fn sides(&mut self, sides: &'e [Plan; 2]) -> Result<[Result<Cow<'e, Value<'a>>, Failure>; 2], Failure> {
         let left = self.operand(&sides[0]);
         if is_spent(&left) {
@@ -156,7 +155,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
                 Ok(value) => args[index] = value,
                 Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(error) if call.stops_early && index + 1 < call.args.len() => return Err(error),
-                // If the evaluation of an argument failed, the cost of the call is computed as if the argument had no size.
+                // The cost of a call with a failed argument is computed as if the argument had no size.
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -166,7 +165,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         };
         match &result {
             Err(Failure::Budget) => return result,
-            // Count the length of the error message as work, because the message may contain the text of a long value.
+            // An error message may contain a long value, so count its length as work.
             Err(Failure::Error(message)) => self.meter.text(message.len())?,
             Ok(_) => {}
         }
@@ -205,7 +204,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(Value::list(values))
     }
 
-    /// Adds the cost of a list or map literal. The cost is also added if the evaluation of an item failed.
+    /// Adds the cost of a list or map literal, even if an item failed.
     fn finish(&mut self, failure: Option<Failure>, cost: u64) -> Result<(), Failure> {
         match &failure {
             Some(Failure::Budget) => return Err(Failure::Budget),
@@ -302,7 +301,7 @@ fn check_patch(fields: &[(std::sync::Arc<str>, Value<'_>)]) -> Result<(), Failur
 }
 
 impl Call {
-    /// Calls the function. The caller must obey the field `stops_early`, and must add the cost of the call.
+    /// Calls the function. The caller must obey `stops_early` and add the cost of the call.
     pub(crate) fn apply<'a>(&self, meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         meter.work(args.iter().map(Value::weight).sum())?;
         let result = (self.function)(meter, args);

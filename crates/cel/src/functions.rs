@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 
 use crate::types::Type;
 
-/// The signatures of the function, in the order in which the type checker tries them.
+/// The function signatures, in the order in which the type checker tries them.
 const SIGNATURES: &str = include_str!("functions.txt");
-/// A heading in `functions.txt`. The functions below this heading exist only in mutating policies.
+/// The heading in `functions.txt` above the functions that exist only in mutating policies.
 const PATCHES: &str = "patches";
 
 /// A signature of a function.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: &'static str,
-    /// Whether the function is called as a method, so that the first argument is the receiver.
+    /// Whether the function is a method. The first argument of a method is the receiver.
     pub(crate) member: bool,
     pub(crate) args: Vec<Type>,
     pub(crate) result: Type,
@@ -42,7 +42,7 @@ pub(crate) fn overloads(name: &str) -> &'static [Overload] {
     FUNCTIONS.get(name).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Returns all functions in the order of their names.
+/// Returns all functions, sorted by name.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [Overload])> {
     let sorted: std::collections::BTreeMap<_, _> = FUNCTIONS.iter().collect();

@@ -1,5 +1,5 @@
-//! The entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the tests below call them. Each function panics if a
-//! property of the evaluator does not hold.
+//! Fuzz entry points. The targets in `crates/fuzz/` and the tests below call
+//! these functions. Each function panics if the evaluator violates an invariant.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "failed checks panic")]
 
@@ -14,11 +14,11 @@ use crate::re2::Pattern;
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// A tenth of the cost limit that kube-apiserver applies to one expression. With this budget, evaluating one input takes at most some tens
-/// of milliseconds.
+/// A tenth of kube-apiserver's cost limit for one expression. With this
+/// budget, evaluating one input takes at most a few tens of milliseconds.
 const BUDGET: u64 = 100_000;
-/// A fuzz target panics if the text of its result is longer than this number of bytes. Error messages contain types, so this limit also
-/// checks that types do not become too large.
+/// The maximum length of a result's text, in bytes. A fuzz target panics if a result is longer.
+/// Error messages contain types, so the limit also detects types that become too large.
 const LONGEST: usize = 64 << 20;
 
 /// Compiles an expression whose variables have no static type. Checks that the position of each compile error is inside
@@ -62,8 +62,7 @@ pub fn cel_rule(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind_result("self", schema.value(&data)));
 }
 
-/// Evaluates an expression that is generated from the bytes. The data that the expression reads contains extreme values, such as the
-/// smallest integer.
+/// Generates an expression from the bytes and evaluates it over data with extreme values, such as the smallest integer.
 pub fn cel_evaluation(bytes: &[u8]) {
     let text = grammar::expression(bytes);
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -72,8 +71,8 @@ pub fn cel_evaluation(bytes: &[u8]) {
     evaluate(&program, &Activation::new().bind("self", &data));
 }
 
-/// Reads a pattern from the first line, and searches the other lines for it with and without an automaton. Both searches must have the same
-/// result. If the pattern or the search exceeds its limit, the function returns early.
+/// Searches lines for the pattern in the first line, with and without an automaton. Panics
+/// if the results differ. Returns early if the pattern or the search exceeds its limit.
 pub fn cel_pattern(bytes: &[u8]) {
     const MAX_INSTRUCTIONS: u64 = 10_000;
     const MAX_STEPS: usize = 1_000_000;
@@ -94,8 +93,7 @@ pub fn cel_pattern(bytes: &[u8]) {
     }
 }
 
-/// Evaluates an expression twice. Both evaluations must return the same result. An evaluation with a budget below the
-/// cost must fail.
+/// Evaluates an expression twice and checks that the results are equal. Also checks that a budget below the cost makes the evaluation fail.
 fn evaluate(program: &Program, activation: &Activation<'_>) {
     let first = program.evaluate(activation, BUDGET);
     let second = program.evaluate(activation, BUDGET);

@@ -1,6 +1,6 @@
-//! Texts in the forms that Go writes.
+//! Go's text formats.
 
-/// Returns a text in quotes, in the form that Go's `%q` writes.
+/// Quotes a text as Go's `%q` does.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -25,7 +25,7 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Returns a number in the form that Go's `%g` writes.
+/// Formats a number as Go's `%g` does.
 pub(crate) fn go_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

@@ -2,8 +2,7 @@
 
 use crate::source::Issue;
 
-/// The kind of a token. Syntax errors list the expected tokens in the order of these variants. The order comes from the
-/// CEL grammar.
+/// The kind of a token. Syntax errors list the expected tokens in variant order, which comes from the CEL grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Token {
     End,
@@ -97,8 +96,7 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) at: u32,
 }
 
-/// Returns the tokens of a text, and an error for each part of the text that is not a token. The last token is
-/// `Token::End`.
+/// Returns the tokens of a text, and an error for each part that is not a token. The last token is `Token::End`.
 pub(crate) fn tokens(text: &str) -> (Vec<Lexeme<'_>>, Vec<Issue>) {
     let mut lexer = Lexer { rest: text, at: 0 };
     let (mut found, mut issues) = (Vec::new(), Vec::new());
@@ -131,11 +129,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The result of scanning the start of a text. Each variant contains the length of the scanned text in bytes.
+/// The result of scanning the start of a text. Each variant contains the scanned length in bytes.
 enum Scan {
     Token(Token, usize),
     Blank(usize),
-    /// A part of the text that is not a token. The length of this part includes the character that cannot be in a token.
+    /// Text that is not a token. The length includes the first character that cannot be in a token.
     Failure(usize),
 }
 
@@ -280,8 +278,8 @@ fn string(text: &str, start: usize, raw: bool, token: Token) -> Scan {
     }
 }
 
-/// The string literal has no closing quote. If the text begins with two quotes, the token is the empty string that
-/// these two quotes form.
+/// Scans a string literal that has no closing quote. If the text
+/// begins with two quotes, the token is the empty string between them.
 fn ended(text: &str, start: usize, triple: bool, token: Token) -> Scan {
     if triple { Scan::Token(token, start + 2) } else { prefix_or(text, start, Scan::Failure(text.len())) }
 }
@@ -298,7 +296,7 @@ fn broken(text: &str, start: usize, triple: bool, index: usize, token: Token) ->
     }
 }
 
-/// In an invalid string literal, the prefix `r` or `b` becomes an identifier.
+/// Returns the prefix `r` or `b` of an invalid string literal as an identifier. Without a prefix, returns `otherwise`.
 fn prefix_or(_text: &str, start: usize, otherwise: Scan) -> Scan {
     if start > 0 { Scan::Token(Token::Ident, start) } else { otherwise }
 }

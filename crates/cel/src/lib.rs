@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! If a program evaluates an expression often, it should compile the expression once. Data is read in place:
+//! To evaluate an expression often, compile it once. The program reads data in place:
 //!
 //! ```
 //! use pintle_cel::{Activation, CALL_LIMIT, Environment, Type};
@@ -46,9 +46,8 @@
 //! # Two phases
 //!
 //! [`Environment::compile`] parses an expression, checks its types and evaluates its constant subexpressions.
-//! [`Program::evaluate`] reads the caller's data by reference and counts the cost. The evaluation stops when the cost
-//! exceeds the budget. The budget of kube-apiserver is [`CALL_LIMIT`] for each expression, and ten times as much for
-//! all rules of an object together.
+//! [`Program::evaluate`] reads the caller's data by reference and counts the cost. The evaluation stops when the cost exceeds the budget.
+//! The budgets of kube-apiserver are [`CALL_LIMIT`] for one expression, and ten times as much for all rules of an object together.
 //!
 //! # Guarantees
 //!
@@ -56,18 +55,17 @@
 //!
 //! - **No panic.** If arithmetic overflows or a converted value is out of range, the evaluation fails with an error.
 //!   Fuzz targets and tests with hostile expressions check this guarantee.
-//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at most 400 levels. If
-//!   data has more than 256 levels, comparing it fails. Converting such data to JSON or to text fails, too. No other
-//!   function recurses into data.
-//! - **Size.** An expression has at most 100,000 code points, and at most 500 constant regular expressions. After the expansion of
-//!   macros, an expression has at most 300,000 subexpressions. Expressions cannot access a part of the data if this part is deeper than 200
-//!   levels in the schema, or if its path has more than 1,000 bytes.
-//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects costs only one unit. Therefore,
-//!   an evaluation also counts units of work. One unit takes about a nanosecond in an optimized build. The limit is 1,000,000 units of
-//!   work plus 100 for each unit of the cost budget. If an evaluation exceeds this limit, it fails with an error for which
-//!   [`EvalError::is_out_of_budget`] returns true.
-//! - **Memory.** An evaluation allocates at most about one byte for each unit of work. An evaluation never allocates a
-//!   string of more than 16 MiB.
+//! - **Depth.** An expression nests at most 250 levels, as in cel-go, and its syntax tree has at
+//!   most 400 levels. Data may be nested deeper, but comparing data with more than 256 levels
+//!   fails, and so does converting it to JSON or to text. No other function recurses into data.
+//! - **Size.** An expression has at most 100,000 code points, and at most 500 constant regular expressions.
+//!   After the expansion of macros, an expression has at most 300,000 subexpressions. Expressions cannot
+//!   access data that is more than 200 schema levels deep, or whose path has more than 1,000 bytes.
+//! - **Time.** The cost model of cel-go does not count all work. For example, comparing two large objects
+//!   costs only one unit. Therefore, an evaluation also counts units of work. One unit takes about a
+//!   nanosecond in an optimized build. The limit is 1,000,000 units of work plus 100 for each unit of the cost
+//!   budget. An evaluation that exceeds this limit fails, and [`EvalError::is_out_of_budget`] returns true.
+//! - **Memory.** An evaluation allocates at most about one byte for each unit of work, and never a string of more than 16 MiB.
 //! - **Threads.** A [`Program`] is cheap to clone, `Send` and `Sync`. The only global state is a table of functions and
 //!   a set of patterns that are compiled on first use.
 //!

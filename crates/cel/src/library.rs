@@ -32,11 +32,10 @@ pub(crate) type Returned<'a> = Option<Result<Value<'a>, Failure>>;
 /// The implementation of a library function. If the function has a receiver, the receiver is the first argument.
 pub(crate) type Function = for<'a> fn(&mut Meter, &[Value<'a>]) -> Returned<'a>;
 
-/// Returns a function. Returns the implementation of a function. The second result is true if a call ends as soon as the evaluation of one
-/// argument fails.
+/// Returns a function's implementation. The second result is true if a call ends as soon as an argument's evaluation fails.
 ///
-/// `resolved` is true if the type checker found exactly one signature for the call. This function does not handle calls
-/// with a constant regular expression, so the caller must handle them.
+/// `resolved` is true if the type checker found exactly one signature for the
+/// call. The caller must handle calls with a constant regular expression.
 pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bool) {
     let found = arithmetic::function(name)
         .or_else(|| convert::function(name))
@@ -57,7 +56,7 @@ pub(crate) fn function(name: &str, args: usize, resolved: bool) -> (Function, bo
     (found.unwrap_or(unknown), args > 2 || name == "format" || dispatched)
 }
 
-/// Returns the implementation of the function `sum` for the signature that the type checker found.
+/// Returns the implementation of `sum` for the signature that the type checker found.
 pub(crate) fn sum(overload: Option<&str>) -> Function {
     lists::sum_of(overload)
 }
@@ -66,7 +65,7 @@ fn unknown<'a>(_: &mut Meter, _: &[Value<'a>]) -> Returned<'a> {
     None
 }
 
-/// Returns whether a single function implements all signatures with this name.
+/// Returns `true` if a single function implements all signatures of `name`.
 fn is_single(name: &str) -> bool {
     let listed = matches!(
         name,
@@ -92,7 +91,7 @@ fn is_single(name: &str) -> bool {
     listed
 }
 
-/// Returns the error for a call without a matching signature, with the same text as in cel-go.
+/// Returns cel-go's error for a call without a matching signature.
 pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     let plain = matches!(name, "contains" | "endsWith" | "startsWith" | operator::NOT | operator::IN);
     if plain {
@@ -100,8 +99,7 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     }
     if is_single(name) {
         let first = args.first();
-        // As in cel-go, the message is shorter if the value has methods, or if the operator accepts the value as an
-        // operand.
+        // As in cel-go, the message is shorter if the value has methods or the operator accepts the value as an operand.
         return if first.is_some_and(|first| is_receiver(first) || arithmetic::supports(name, first)) {
             Failure::no_overload()
         } else {
@@ -116,7 +114,7 @@ pub(crate) fn no_overload(name: &str, args: &[Value<'_>]) -> Failure {
     Failure::new(format!("no such overload: {name}({})", types.join(", ")))
 }
 
-/// Evaluates two strings.
+/// Returns the arguments of a function that takes two strings.
 fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     match args {
         [Value::String(left), Value::String(right)] => Some((left, right)),
@@ -124,8 +122,8 @@ fn two_texts<'v, 'a>(args: &'v [Value<'a>]) -> Option<(&'v str, &'v str)> {
     }
 }
 
-/// Returns whether `holds` returns true for the first item of the list. cel-go chooses the signature of the call by the type of this item.
-/// For an empty list, the function returns true without calling `holds`.
+/// Returns `true` if `holds` accepts the first item of the list. cel-go chooses the call's
+/// signature by the type of this item. Returns `true` for an empty list without calling `holds`.
 fn first_is(args: &[Value<'_>], holds: impl FnOnce(&Value<'_>) -> bool) -> bool {
     let [Value::List(list), ..] = args else { return true };
     list.get(0).is_none_or(|first| first.is_ok_and(|first| holds(&first)))

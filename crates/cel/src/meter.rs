@@ -10,29 +10,29 @@ use crate::re2::Pattern;
 const MAX_TEXT: usize = 16 << 20;
 /// The maximum length of a list that an expression can create.
 const MAX_ITEMS: usize = 4 << 20;
-/// The memory that the meter counts for one value, in bytes.
+/// The memory counted for one value, in bytes.
 const VALUE: u64 = 40;
-/// The memory that the meter counts for one string in a list, in bytes.
+/// The memory counted for one string in a list, in bytes.
 pub(crate) const ITEM: usize = 64;
-/// The units of work that the meter counts for compiling a pattern.
+/// The units of work for compiling a pattern.
 const COMPILE: u64 = 100_000;
-/// The additional units of work that the meter counts for each state or range of a compiled pattern.
+/// The additional units of work for each state or range of a compiled pattern.
 const COMPILE_STATE: u64 = 500;
-/// The units of work that the meter counts for each step of a pattern search.
+/// The units of work for each step of a pattern search.
 const STEP: u64 = 20;
 /// The maximum memory of a pattern's automaton, in bytes.
 pub(crate) const MAX_AUTOMATON: usize = 1 << 20;
-/// The maximum number of compiled patterns that are kept during an evaluation.
+/// The maximum number of compiled patterns that an evaluation keeps.
 const MAX_PATTERNS: usize = 32;
 
 /// Patterns by their texts.
 pub(crate) type Patterns = HashMap<Box<str>, Arc<Pattern>>;
 
-/// Counts the cost of an evaluation, and also the units of work.
+/// Counts the cost and the work of an evaluation.
 ///
-/// Some operations have a small cost but take a long time. For example, the comparison of two large objects costs one
-/// unit. Therefore, the meter also counts units of work. One unit takes about a nanosecond. If an evaluation does too
-/// much work for its budget, the meter ends the evaluation.
+/// Some operations cost little but take a long time. For example, comparing two large
+/// objects costs one unit. Therefore, the meter also counts units of work, which take about
+/// a nanosecond each. The meter ends an evaluation that does too much work for its budget.
 pub(crate) struct Meter {
     cost: u64,
     budget: u64,
@@ -62,7 +62,7 @@ impl Meter {
         self.budget.saturating_sub(self.cost)
     }
 
-    /// Adds a cost.
+    /// Adds a cost. Fails if the total exceeds the budget.
     pub(crate) fn pay(&mut self, cost: u64) -> Result<(), Failure> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.budget { Err(Failure::Budget) } else { Ok(()) }
@@ -79,7 +79,7 @@ impl Meter {
         }
     }
 
-    /// Counts the work of creating a list of this length. Call this method before you allocate the list.
+    /// Counts the work of creating a list with `count` items. Call this method before you allocate the list.
     pub(crate) fn items(&mut self, count: usize) -> Result<(), Failure> {
         if count > MAX_ITEMS {
             return Err(Failure::Budget);
@@ -87,7 +87,7 @@ impl Meter {
         self.work((count as u64).saturating_mul(VALUE))
     }
 
-    /// Counts the work of creating a string of this length. Call this method before you allocate the string.
+    /// Counts the work of creating a string with `length` bytes. Call this method before you allocate the string.
     pub(crate) fn text(&mut self, length: usize) -> Result<(), Failure> {
         if length > MAX_TEXT {
             return Err(Failure::Budget);

@@ -4,9 +4,9 @@ use std::fmt;
 
 /// A node in a tree of data, such as a JSON value.
 ///
-/// The evaluator reads nodes by reference. The evaluator copies only data that becomes part of a result. This crate
-/// implements the trait for [`pintle_json::Json`] and [`serde_json::Value`]. To let expressions read your own type,
-/// implement these methods:
+/// The evaluator reads nodes by reference. It copies only data that becomes part of a
+/// result. This crate implements the trait for [`pintle_json::Json`] and
+/// [`serde_json::Value`]. Implement these methods to let expressions read your own type:
 ///
 /// ```
 /// use pintle_cel::{Node, Scalar};
@@ -41,7 +41,7 @@ use std::fmt;
 /// }
 /// ```
 pub trait Node: fmt::Debug + Sync {
-    /// Returns the value of a scalar, or whether the node is a list or a map.
+    /// Returns the value of a scalar, or the kind of a list or map.
     fn scalar(&self) -> Scalar<'_>;
 
     /// Returns the number of list items or map fields.
@@ -70,7 +70,7 @@ pub trait Node: fmt::Debug + Sync {
     }
 }
 
-/// The value of a scalar [`Node`], or its kind if the node is a list or a map.
+/// The value of a scalar [`Node`], or the kind of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     /// `null`.
@@ -79,7 +79,7 @@ pub enum Scalar<'a> {
     Bool(bool),
     /// An integer.
     Int(i64),
-    /// A non-negative integer that is too large for the variant `Int`.
+    /// A non-negative integer that exceeds `i64::MAX`.
     Uint(u64),
     /// A number with a fraction or an exponent.
     Double(f64),

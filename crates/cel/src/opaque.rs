@@ -34,11 +34,11 @@ pub enum Opaque {
     Semver(Arc<Version>),
     /// A URL.
     Url(Arc<Url>),
-    /// A named format of strings.
+    /// A named string format.
     Format(&'static NamedFormat),
-    /// A permission check that the authorizer of the server decides.
+    /// A permission check that the server's authorizer decides.
     Authorization(Arc<Authorization>),
-    /// The answer of an authorizer.
+    /// An authorizer's answer.
     Decision(Arc<Decision>),
 }
 

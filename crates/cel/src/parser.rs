@@ -40,16 +40,16 @@ pub(crate) fn parse(text: &str) -> Result<Ast, CompileError> {
     if issues.is_empty() { Ok(Ast { exprs: parser.builder.exprs, root }) } else { Err(CompileError::new(text, issues)) }
 }
 
-/// The reason why the parser stopped early.
+/// Why the parser stopped early.
 enum Stop {
-    /// A syntax error. The parser has already added this error to its list of errors.
+    /// A syntax error, which the parser has already recorded.
     Syntax,
     Limit(String),
 }
 
 type Parsed<T = Id> = Result<T, Stop>;
 
-/// For each rule of cel-go's grammar, the nesting depth of the rule at the current position.
+/// The nesting depth of each of cel-go's grammar rules at the current position.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     expr: u32,
@@ -62,7 +62,7 @@ struct Parser<'a> {
     tokens: Vec<Lexeme<'a>>,
     next: usize,
     nesting: Nesting,
-    /// For each open bracket, the tokens that may follow the content of the brackets.
+    /// For each open bracket, the tokens that may follow its content.
     closers: Vec<&'static [Token]>,
     builder: Builder,
 }
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.next + ahead).map_or(Token::End, |lexeme| lexeme.token)
     }
 
-    /// The current token. The last token is `Token::End`, and the method `take` never moves past this token.
+    /// Returns the current token. The last token is `Token::End`, and `take` never moves past it.
     fn current(&self) -> Lexeme<'a> {
         self.tokens[self.next]
     }
@@ -130,8 +130,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Consumes the token that the grammar requires at this position. As in cel-go, this method skips one unexpected
-    /// token before the required one.
+    /// Consumes the required token `token`. As in cel-go, skips one unexpected token before it.
     fn expect(&mut self, token: Token) -> Parsed<Lexeme<'a>> {
         if self.peek() == token {
             return Ok(self.take());
@@ -149,7 +148,7 @@ impl<'a> Parser<'a> {
         Err(self.mismatched(&[token]))
     }
 
-    /// Returns whether the current token is valid after the closing token `closer`, if `closer` were inserted before it.
+    /// Returns `true` if the current token would be valid after an inserted closing token `closer`.
     fn may_follow(&self, closer: Token) -> bool {
         let here = self.peek();
         let outer = self.closers.len().checked_sub(2).map(|index| self.closers[index]);
@@ -187,7 +186,7 @@ fn enter(nesting: &mut u32) -> Parsed<()> {
     }
 }
 
-/// Formats the names of tokens as a list for an error message.
+/// Formats token names as a list for an error message.
 fn listed(tokens: &[Token]) -> String {
     match tokens {
         [token] => token.name().into(),

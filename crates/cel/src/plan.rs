@@ -13,13 +13,13 @@ use crate::value::{Key, Value};
 
 pub(crate) use build::plan;
 
-/// The plan of an expression, with the data that the evaluator needs to run the plan.
+/// An expression's plan, with the data that the evaluator needs to run it.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    /// The number of slots in which the evaluator stores the variables of comprehensions.
+    /// The number of slots for comprehension variables.
     pub(crate) slots: usize,
-    /// The constant regular expressions of the plan.
+    /// The plan's constant regular expressions.
     pub(crate) patterns: Arc<Patterns>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Plan {
     NotEqual(Box<[Plan; 2]>),
     NotStrictlyFalse(Box<Plan>),
     Call(Box<Call>),
-    /// A call of `matches` with a constant pattern. The variant contains the operands and the pattern.
+    /// A call of `matches` with a constant pattern.
     Matches(Box<PlannedMatch>),
     List(Vec<PlannedItem>),
     Map(Vec<PlannedEntry>),
@@ -74,17 +74,17 @@ pub(crate) struct PlannedObject {
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
-    /// Whether the attribute only tests for presence, as `has(a.b)` does. The result is then a boolean, and not the selected value.
+    /// Whether the attribute only tests for presence, as `has(a.b)` does. The result is then a boolean.
     pub(crate) test_only: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Base {
     Variable(Arc<str>),
-    /// The variable of a comprehension. The number is the index of the slot in which the evaluator stores the variable.
+    /// The slot of a comprehension variable.
     Local(usize),
     Value(Plan),
-    /// The operands of `a ? b : c`: the condition, the value if the condition is true, and the value if the condition is false.
+    /// The operands of `a ? b : c`: the condition, and the values for a true and for a false condition.
     Conditional(Box<[Plan; 3]>),
 }
 
@@ -97,20 +97,20 @@ pub(crate) struct Qualifier {
 #[derive(Debug)]
 pub(crate) enum QualifierKey {
     Const(Value<'static>),
-    /// An attribute. No cost is counted for reading the variable at the start of this attribute.
+    /// An attribute. Reading the variable at its start costs nothing.
     Attribute(Attribute),
     Computed(Plan),
 }
 
-/// A call of a function.
+/// A function call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) name: Arc<str>,
     pub(crate) function: Function,
     pub(crate) pricing: Pricing,
-    /// The receiver comes first.
+    /// The arguments. A receiver comes first.
     pub(crate) args: Vec<Plan>,
-    /// Whether the evaluation of the call ends as soon as an argument fails. If an argument fails, the call itself then adds no cost.
+    /// Whether the call ends as soon as an argument fails. The call itself then adds no cost.
     pub(crate) stops_early: bool,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Call {
 pub(crate) struct PlannedMatch {
     pub(crate) text: Plan,
     pub(crate) pattern: Arc<Pattern>,
-    /// The length of the pattern, if the length of the pattern influences the cost of the call. `None` means that the cost is fixed.
+    /// The pattern's length, if it influences the cost of the call. `None` means a fixed cost.
     pub(crate) length: Option<u64>,
 }
 
@@ -130,8 +130,7 @@ pub(crate) struct PlannedFold {
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
     pub(crate) result: Plan,
-    /// The slot of the accumulator. The slots after the accumulator's slot belong to the variables of the
-    /// comprehension.
+    /// The accumulator's slot. The slots after it belong to the comprehension's variables.
     pub(crate) slot: usize,
     pub(crate) two_vars: bool,
 }
@@ -140,14 +139,14 @@ pub(crate) struct PlannedFold {
 pub(crate) struct Append {
     pub(crate) slot: usize,
     pub(crate) item: Plan,
-    /// Whether the list to search is a constant. Creating a constant list costs nothing.
+    /// Whether the searched list is a constant. Creating a constant list costs nothing.
     pub(crate) constant: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) slot: usize,
-    /// The key of the entry. `None` means that `value` is a map whose entries are all added.
+    /// The key of the entry. With `None`, `value` is a map whose entries are all added.
     pub(crate) key: Option<Plan>,
     pub(crate) value: Plan,
 }

@@ -17,21 +17,21 @@ use crate::source::CompileError;
 use crate::types::Type;
 use crate::value::Value;
 
-/// A compiled expression. A program is cheap to clone. Several threads can evaluate the same program at the same time.
+/// A compiled expression. A program is cheap to clone, and several threads can evaluate it at the same time.
 #[derive(Clone)]
 pub struct Program(Arc<Compiled>);
 
 struct Compiled {
     planned: Planned,
     checked: Checked,
-    /// Limits the estimated cost.
+    /// The schema that limits the estimated cost.
     root: Option<Arc<Schema>>,
 }
 
 /// The result of an expression, and the cost of its evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
-    /// The value.
+    /// The result.
     pub value: Value<'a>,
     /// The cost of the evaluation, in units of cel-go's cost model.
     pub cost: u64,
@@ -43,8 +43,8 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// Fails if the parser or the type checker reports errors, or if the evaluation of a constant subexpression fails.
-    /// The messages have the same wording as in cel-go.
+    /// Fails if the parser or the type checker reports errors, or if evaluating
+    /// a constant subexpression fails. The messages are the same as in cel-go.
     pub fn compile(&self, text: &str) -> Result<Program, CompileError> {
         let ast = parser::parse(text)?;
         let checked = checker::check(self, text, ast)?;
@@ -60,24 +60,23 @@ impl Program {
         self.0.checked.result()
     }
 
-    /// Returns whether the expression reads the environment's variable with this name.
+    /// Returns `true` if the expression reads the environment variable `variable`.
     pub fn uses(&self, variable: &str) -> bool {
         self.0.checked.variables.iter().any(|used| **used == *variable)
     }
 
-    /// Estimates the cost of an evaluation before the expression is evaluated. The estimate uses the sizes of literals and the size limits
-    /// in schemas.
+    /// Estimates the cost of an evaluation from the sizes of literals and the size limits in schemas, without evaluating the expression.
     ///
     /// For strings and lists without a limit, the estimate assumes the maximum size of a request.
     pub fn estimate(&self) -> CostRange {
         estimate::estimate(self.0.root.as_deref(), &self.0.checked)
     }
 
-    /// Evaluates the expression. `budget` is the maximum cost.
+    /// Evaluates the expression with a maximum cost of `budget`.
     ///
     /// # Errors
     ///
-    /// Fails if the evaluation of the expression fails, or if it exceeds the budget. The error message has the same wording as in cel-go.
+    /// Fails if the expression fails or exceeds the budget. The error messages are the same as in cel-go.
     pub fn evaluate<'a>(&self, variables: &dyn Variables<'a>, budget: u64) -> Result<Evaluation<'a>, EvalError> {
         let Planned { plan, slots, patterns } = &self.0.planned;
         let mut evaluator = Evaluator {
@@ -98,8 +97,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`evaluate`](Self::evaluate). If the result is not a boolean, the evaluation fails with `no such
-    /// overload`.
+    /// Fails in the same cases as [`evaluate`](Self::evaluate). A result that is not a boolean is the error `no such overload`.
     pub fn test(&self, variables: &dyn Variables<'_>, budget: u64) -> Result<bool, EvalError> {
         let Evaluation { value, cost } = self.evaluate(variables, budget)?;
         value.as_bool().ok_or_else(|| EvalError { failure: Failure::no_overload(), cost })

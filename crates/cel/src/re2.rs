@@ -1,8 +1,8 @@
-//! Regular expressions in the syntax of RE2, which Go uses, for the crate `regex`.
+//! Translates regular expressions from Go's RE2 syntax for the crate `regex`.
 //!
-//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes, `\u0041`). The crate rejects some patterns
-//! that RE2 accepts (a lone `{`, octal escapes). Other patterns have another meaning in the crate than in RE2 (`\d`, `\b`, `[a&&b]`).
-//! Therefore, a pattern is translated before it is parsed.
+//! The crate `regex` accepts some patterns that RE2 rejects (nested repetitions, nested classes,
+//! `\u0041`), and rejects some that RE2 accepts (a lone `{`, octal escapes). Other patterns have a
+//! different meaning (`\d`, `\b`, `[a&&b]`). Therefore, a pattern is translated before it is parsed.
 
 mod class;
 mod escape;
@@ -17,18 +17,18 @@ pub use pattern::Pattern;
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{Ast, ErrorKind};
 
-/// The maximum count of a repetition. For nested repetitions, the product of their counts must not exceed this maximum either.
+/// The maximum repetition count. The product of nested repetition counts has the same limit.
 const MAX_REPEAT: u64 = 1000;
 
-/// Translates a regular expression from the syntax of RE2 to the syntax of the crate `regex`. Groups lose their names. Returns the
-/// translated pattern and its syntax tree.
+/// Translates a regular expression from RE2 syntax to the syntax of the crate `regex`.
+/// Groups lose their names. Returns the translated pattern and its syntax tree.
 ///
 /// This function checks only the syntax and the counts of repetitions, so it can return a pattern that is too large to compile. The
 /// translated pattern is at most eight times as long as `pattern`, and nests at most `max_depth` levels.
 ///
 /// # Errors
 ///
-/// If RE2 does not accept the pattern, returns the error message of Go's package `regexp/syntax`.
+/// Returns the error message of Go's package `regexp/syntax` if RE2 rejects the pattern.
 fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     let text = Scanner::new(pattern).run()?;
     let parsed = ParserBuilder::new().nest_limit(max_depth).build().parse(&text);
@@ -41,9 +41,9 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     }
 }
 
-/// A class that contains no character. The translated pattern can contain this class inside and outside of brackets.
+/// A class without characters. It is valid inside and outside of brackets.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
-/// A class that contains all characters.
+/// A class of all characters.
 const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
 
 struct Scanner<'p> {
@@ -51,23 +51,23 @@ struct Scanner<'p> {
     /// The offset of the next character.
     at: usize,
     out: String,
-    /// Flags such as `(?i)` that have been read but not written to `out` yet. In RE2, a repetition operator that follows flags repeats the
-    /// part before these flags.
+    /// Flags such as `(?i)` that are not written to `out` yet. In RE2, a
+    /// repetition operator after flags repeats the part before these flags.
     flags: String,
     /// The number of open groups.
     depth: usize,
-    /// Maps the name of each Unicode class in the pattern to whether RE2 knows the class.
+    /// The Unicode class names in the pattern. The value is true if RE2 knows the class.
     classes: HashMap<&'p str, bool>,
 }
 
-/// The kind of a part of a pattern. The kind determines whether a repetition operator can follow the part.
+/// The kind of a pattern part, which determines whether a repetition operator can follow the part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
     /// Something to repeat.
     Operand,
-    /// A repetition operator, which starts at this offset.
+    /// A repetition operator at this offset.
     Repetition(usize),
-    /// The start of a pattern, of a group or of an alternative.
+    /// The start of a pattern, group or alternative.
     Start,
 }
 
@@ -147,7 +147,7 @@ impl<'p> Scanner<'p> {
         Some(c)
     }
 
-    /// Returns the text from the offset `start` to the current position.
+    /// Returns the text from `start` to the current position.
     fn since(&self, start: usize) -> &'p str {
         &self.pattern[start..self.at]
     }
@@ -174,14 +174,13 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a repetition operator of this length, and a following `?`, which makes the operator lazy.
+    /// Reads a repetition operator of this length. A following `?` makes the operator lazy.
     fn repetition(&mut self, length: usize, before: Piece) -> Result<Piece, String> {
         let start = self.at;
         if self.flags.is_empty() || self.peek() != Some('?') {
             self.copy_to(start + length)
         } else {
-            // Write `{0,1}` instead of `?`, because the part before the flags can end with an operator that a `?`
-            // would make lazy.
+            // Write `{0,1}` instead of `?`, because a `?` could make an operator before the flags lazy.
             self.at += length;
             self.out.push_str("{0,1}");
         }
@@ -195,7 +194,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// Reads a text that begins with `(?`, which is either the start of a group or flags.
+    /// Reads text that begins with `(?`: either a group or flags.
     fn group(&mut self, before: Piece) -> Result<Piece, String> {
         let (start, rest) = (self.at, self.rest());
         let name = rest.strip_prefix("(?P<").or_else(|| rest.strip_prefix("(?<"));
@@ -214,7 +213,7 @@ impl<'p> Scanner<'p> {
         }
         self.at += 2;
         let (mut is_negative, mut has_flag) = (false, false);
-        // The crate `regex` refuses repeated flags.
+        // The crate `regex` rejects repeated flags.
         let (mut set, mut cleared) = (String::new(), String::new());
         while let Some(c) = self.bump() {
             match c {
@@ -247,8 +246,8 @@ impl<'p> Scanner<'p> {
 }
 
 impl Piece {
-    /// Returns the kind that this part has for a repetition operator that does not directly follow the part, because flags or an empty
-    /// quotation are between them. RE2 accepts the operator even if the part itself ends with an operator.
+    /// Returns the kind of a part that is separated from the repetition operator by flags or an
+    /// empty quotation. RE2 accepts such an operator even if the part itself ends with an operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -262,8 +261,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads the counts at the start of a text. Returns `None` if the text is not a repetition, because RE2 then reads the brace as a
-    /// literal.
+    /// Reads the counts at the start of a text. Returns `None` if the text
+    /// is not a repetition. In this case, RE2 reads the brace as a literal.
     fn read(text: &str) -> Option<Self> {
         let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {
@@ -284,7 +283,7 @@ impl Counts {
     }
 }
 
-/// Returns the reason why the crate `regex` rejects a translated pattern.
+/// Returns why the crate `regex` rejects a translated pattern.
 fn reason(error: &regex_syntax::ast::Error) -> String {
     let (text, span) = (error.pattern(), error.span());
     let here = text.get(span.start.offset..span.end.offset).unwrap_or_default();
@@ -306,12 +305,12 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(proptest::test_runner::Config::with_cases(2_000))]
 
-        /// The texts consist of characters that have a meaning in patterns, so many of the texts are valid patterns.
+        /// The random texts use characters that have a meaning in patterns, so many of them are valid patterns.
         #[test]
         fn translation_is_a_pattern_of_bounded_length(text in "([-a-c1-3{},*+?()|\\[\\]^$.&~:<>\\\\ PpQEdDwbBxé]|\\(\\?|\\[:){0,12}") {
             if let Ok((translated, _)) = parsed(&text, 50) {
                 proptest::prop_assert!(translated.len() <= 8 * text.len(), "{text}: {translated}");
-                // A pattern may fail to compile only if it is too large.
+                // A pattern may fail to compile only because of its size.
                 if let Err(error) = regex::Regex::new(&translated) {
                     let is_large = matches!(error, regex::Error::CompiledTooBig(_));
                     proptest::prop_assert!(is_large, "{text}: {translated}: {error}");

@@ -1,5 +1,4 @@
-//! OpenAPI schemas. A schema determines the types in expressions, the sizes for cost estimates, and the conversion of
-//! data to values.
+//! OpenAPI schemas, which determine types, sizes for cost estimates, and the conversion of data to values.
 
 mod build;
 mod names;
@@ -29,12 +28,12 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub struct Schema {
     shape: Shape,
-    /// The type that the data has in expressions. `None` if expressions cannot access the data.
+    /// The data's type in expressions. `None` if expressions cannot access the data.
     declared: Option<Type>,
     nullable: bool,
     /// The maximum length of a string, or the maximum number of list items or map entries.
     max_elements: u64,
-    /// The minimum length of the data as JSON text, in bytes.
+    /// The minimum length of the data's JSON text, in bytes.
     min_size: u64,
     list: List,
 }
@@ -75,7 +74,7 @@ enum List {
     Unknown(Box<str>),
 }
 
-/// The rule that determines how `==` compares two lists. The rule determines which items of the two lists `==` compares with each other.
+/// Determines which items `==` compares with each other when it compares two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind<'a> {
     Atomic,
@@ -83,21 +82,18 @@ pub(crate) enum ListKind<'a> {
     Keyed(&'a [Box<str>]),
 }
 
-/// The fields of all object types that a schema declares. The outer key is the name of the object type, and the inner
-/// key is the name of the field.
+/// The fields of all object types that a schema declares, by type name and field name.
 pub(crate) type Objects = BTreeMap<Arc<str>, BTreeMap<String, Type>>;
 
 impl Schema {
-    /// Returns the type that the data has in expressions. Returns `None` if the schema has no type, because expressions
-    /// then cannot access the data.
+    /// Returns the data's type in expressions. Returns `None` if expressions cannot access the data.
     pub fn cel_type(&self) -> Option<&Type> {
         self.declared.as_ref()
     }
 
     /// Returns the maximum number of times that data with this schema can occur in one request.
     ///
-    /// For a rule inside a list without a maximum length, kube-apiserver multiplies the cost of the rule by this
-    /// number.
+    /// kube-apiserver multiplies a rule's cost by this number if the rule is inside a list without a maximum length.
     pub fn max_cardinality(&self) -> u64 {
         build::MAX_REQUEST_BYTES / (self.min_size + 1)
     }
@@ -121,7 +117,7 @@ impl Schema {
         }
     }
 
-    /// Returns the list type in the schema, if Kubernetes does not know this list type.
+    /// Returns the schema's list type if Kubernetes does not know this list type.
     pub(crate) fn unknown_list_kind(&self) -> Option<&str> {
         match &self.list {
             List::Unknown(kind) => Some(kind),
@@ -141,7 +137,7 @@ impl Schema {
         matches!(self.shape, Shape::Object(_))
     }
 
-    /// Returns whether the schema declares a field with this name.
+    /// Returns `true` if the schema declares the field `name`.
     pub(crate) fn declares(&self, name: &str) -> bool {
         match &self.shape {
             Shape::Object(properties) => properties.contains_key(name),
@@ -150,13 +146,13 @@ impl Schema {
         }
     }
 
-    /// Returns the schema of a field, an item, a value or a key. `step` is a field name in the form that expressions
-    /// use, or `@items`, `@values` or `@keys`.
+    /// Returns the schema of a field, item, value or key. `step` is a field
+    /// name as expressions write it, or `@items`, `@values` or `@keys`.
     pub(crate) fn part(&self, step: &str) -> Option<&Schema> {
         match (&self.shape, step) {
             (Shape::List(items), "@items" | "@values") => items.as_deref(),
             (Shape::Map(values), "@items" | "@values") => Some(values),
-            // As in kube-apiserver, the size of a field is unknown if the field's name is a keyword and the expression does not escape it.
+            // As in kube-apiserver, the size of a field is unknown if its name is a keyword that the expression does not escape.
             (Shape::Object(_), field) if is_reserved(field) => None,
             (Shape::Object(properties), field) => {
                 let part = properties.get(&*unescape(field)?)?;
@@ -166,12 +162,12 @@ impl Schema {
         }
     }
 
-    /// Returns whether this schema describes a map. A map schema has no separate limit for the map's keys.
+    /// Returns `true` if this schema describes a map. A map schema has no separate limit for keys.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.shape, Shape::Map(_))
     }
 
-    /// Adds the object types that this schema contains to `objects`.
+    /// Adds the schema's object types to `objects`.
     pub(crate) fn declare(&self, objects: &mut Objects) {
         match &self.shape {
             Shape::List(Some(items)) => items.declare(objects),
@@ -193,22 +189,21 @@ impl Schema {
         }
     }
 
-    /// Reads the OpenAPI schema of a value.
+    /// Reads a value's OpenAPI schema.
     ///
-    /// Expressions cannot access a part of the value if this part is deeper than 200 levels in the schema, or if its path has more than
-    /// 1,000 bytes.
+    /// Expressions cannot access data that is more than 200 schema levels deep, or whose path has more than 1,000 bytes.
     pub fn new(schema: &dyn Node) -> Self {
         build::schema(schema, false, "selfType")
     }
 
-    /// Reads the OpenAPI schema of a Kubernetes resource. Expressions can always access the resource's fields
-    /// `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`.
+    /// Reads a Kubernetes resource's OpenAPI schema. Expressions can always access
+    /// the fields `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`.
     pub fn resource(schema: &dyn Node) -> Self {
         build::schema(schema, true, "selfType")
     }
 
-    /// Reads the schema of a resource as [`resource`](Self::resource) does, and gives the schema's type a name. The type names of all
-    /// parts of the schema begin with this name. So an environment can declare several schemas that have different names.
+    /// Reads a resource's schema like [`resource`](Self::resource), and prefixes all its type
+    /// names with `type_name`. With different names, an environment can declare several schemas.
     pub fn named_resource(schema: &dyn Node, type_name: &str) -> Self {
         build::schema(schema, true, type_name)
     }

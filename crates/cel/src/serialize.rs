@@ -1,4 +1,4 @@
-//! Creates variables from values that serde serializes.
+//! Binds variables to values that serde serializes.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -9,8 +9,7 @@ use crate::error::Error;
 use crate::types::Type;
 use crate::value::{Entries, Key, Text, Value};
 
-/// The cost limit that kube-apiserver applies to one expression. An evaluation with this budget takes at most about a
-/// second.
+/// kube-apiserver's cost limit for one expression. An evaluation with this budget takes at most about a second.
 pub const CALL_LIMIT: u64 = 1_000_000;
 
 /// The maximum nesting depth of a serialized value.
@@ -34,8 +33,8 @@ const MAX_DEPTH: usize = 256;
 ///
 /// # Errors
 ///
-/// Fails in these cases: the expression is invalid, its evaluation fails, the variables cannot be serialized, or the
-/// result cannot be represented as JSON.
+/// Fails if the expression is invalid, its evaluation fails, the variables
+/// cannot be serialized, or the result cannot be represented as JSON.
 pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Error> {
     let fields = match json(variables)? {
         Json::Object(fields) => fields,
@@ -54,7 +53,7 @@ pub fn evaluate(expression: &str, variables: &impl Serialize) -> Result<Json, Er
 }
 
 impl Activation<'_> {
-    /// Sets a variable to a value that serde serializes.
+    /// Binds a variable to a value that serde serializes.
     ///
     /// The value is copied. To let expressions read a `&serde_json::Value` without a copy, use [`bind`](Self::bind).
     ///

@@ -1,4 +1,4 @@
-//! The source text of an expression, and the errors that refer to positions in it.
+//! Source texts, and errors with positions.
 
 use std::fmt;
 
@@ -24,7 +24,8 @@ impl Issue {
         &self.message
     }
 
-    /// Returns the position of the error as the number of code points from the start of the text.
+    /// Returns the error's position in code points from the start of the
+    /// text. `None` means that the error concerns the whole expression.
     pub fn offset(&self) -> Option<u32> {
         self.at
     }
@@ -42,15 +43,15 @@ pub struct CompileError {
     constant: bool,
 }
 
-/// The errors that the parser or the type checker found. Error messages contain types, and the text of a type can be
-/// long. After four megabytes of messages, further errors are dropped.
+/// The errors of the parser or the type checker. Messages contain types, whose
+/// texts can be long. After four megabytes of messages, further errors are dropped.
 #[derive(Default)]
 pub(crate) struct Findings {
     issues: Vec<Issue>,
     bytes: usize,
 }
 
-/// The maximum total length of all error messages, in bytes.
+/// The maximum total length of the error messages, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
 impl Findings {
@@ -117,7 +118,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// The lines of a source text, with the offset of each line in code points.
+/// The lines of a source text, each with its offset in code points.
 struct Lines<'a>(Vec<(u32, &'a str)>);
 
 impl<'a> Lines<'a> {
@@ -138,7 +139,7 @@ impl<'a> Lines<'a> {
         let number = self.0.partition_point(|(start, _)| *start <= at).max(1);
         let (start, line) = self.0[number - 1];
         if self.0.len() == 1 && line.is_empty() {
-            // For an empty text, cel-go reports the end of the text before the first column.
+            // For an empty text, cel-go reports the end of the text at column 0.
             return write!(f, "ERROR: <input>:1:0: {}", issue.message);
         }
         let column = at - start;

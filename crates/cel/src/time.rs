@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use crate::error::Failure;
 
 const NANOS: i64 = 1_000_000_000;
-/// The first second of the year 1 and the last second of the year 9999, as seconds since 1970.
+/// The first second of the year 1 and the last second of the year 9999, in seconds since 1970.
 const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 fn overflow() -> Failure {
@@ -59,7 +59,7 @@ impl Timestamp {
         }
     }
 
-    /// Parses a timestamp in the format of RFC 3339. Returns `None` if the text is not in this format.
+    /// Parses an RFC 3339 timestamp. Returns `None` if the text does not have this format.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Failure>> {
         let (date, rest) = text.split_at_checked(10)?;
         let date = parse_date(date)?;
@@ -82,7 +82,7 @@ impl Timestamp {
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
 
-    /// Parses a date. The timestamp is the start of the given day in UTC.
+    /// Parses a date. The timestamp is the start of the day in UTC.
     pub(crate) fn parse_date(text: &str) -> Option<Self> {
         Some(Self { seconds: parse_date(text)? * 86_400, nanos: 0, offset: 0 })
     }
@@ -112,7 +112,7 @@ impl Timestamp {
         Ok(Self { offset: self.offset, ..moved })
     }
 
-    /// Returns the duration from another timestamp to this timestamp, in nanoseconds.
+    /// Returns the duration from `other` to this timestamp, in nanoseconds.
     pub(crate) fn since(self, other: Self) -> Result<i64, Failure> {
         let nanos = |time: Self| i128::from(time.seconds) * i128::from(NANOS) + i128::from(time.nanos);
         let span = i64::try_from(nanos(self) - nanos(other)).ok();
@@ -120,13 +120,12 @@ impl Timestamp {
         span.filter(|span| *span != i64::MIN).ok_or_else(|| Failure::new("integer overflow"))
     }
 
-    /// Converts the timestamp to the date and the clock time in a time zone. `zone` is an IANA time zone name or an
-    /// offset such as `-02:30`.
+    /// Converts the timestamp to a date and clock time. `zone` is an IANA time zone name or an offset such as `-02:30`.
     pub(crate) fn civil(self, zone: &str) -> Result<Civil, Failure> {
         Ok(Civil::at(self.seconds.saturating_add(self.offset_in(zone)?)))
     }
 
-    /// Returns the offset of a time zone from UTC, in seconds. Offsets east of UTC are positive.
+    /// Returns a time zone's UTC offset in seconds. Offsets east of UTC are positive.
     fn offset_in(self, zone: &str) -> Result<i64, Failure> {
         let unknown = || Failure::new(format!("unknown time zone {zone}"));
         if let Some((hours, minutes)) = zone.split_once(':') {
@@ -141,17 +140,17 @@ impl Timestamp {
         if matches!(zone, "" | "UTC" | "Local") {
             return Ok(0);
         }
-        // jiff ignores the case of zone names, but Go does not.
+        // jiff ignores case in zone names, but Go does not.
         let zone = TimeZone::get(zone).ok().filter(|found| found.iana_name() == Some(zone)).ok_or_else(unknown)?;
-        // The last time that jiff supports is shortly before the year 10000. No time zone changes its offset between
-        // that time and the end of the year 9999.
+        // jiff's last supported time is shortly before the year 10000. No
+        // time zone changes its offset between that time and the end of 9999.
         let (first, last) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let time = jiff::Timestamp::from_second(self.seconds.clamp(first, last));
         Ok(i64::from(zone.to_offset(time.unwrap_or_default()).seconds()))
     }
 }
 
-/// The maximum absolute value of a numeric offset, in seconds. The limit is about a thousand years.
+/// The maximum absolute value of a numeric offset, in seconds: about a thousand years.
 const MAX_OFFSET: i64 = 31_556_952_000;
 
 /// A date and a clock time.
@@ -172,8 +171,7 @@ impl Civil {
     /// Converts seconds since 1970 to a date and a clock time in the Gregorian calendar.
     fn at(seconds: i64) -> Self {
         let (days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        // For this computation, years start in March, so that the leap day is the last day of a year. An era has 400
-        // years.
+        // In this computation, a year starts in March, so that the leap day is the last day of a year. An era has 400 years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -201,8 +199,7 @@ fn first_day(year: i64) -> i64 {
     before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
 }
 
-/// Writes the timestamp in the format of RFC 3339. The fraction of a second is written with only as many digits as it
-/// needs.
+/// Writes the timestamp in RFC 3339 format. The fraction of a second has only as many digits as needed.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Civil { year, month, day, hour, minute, second, .. } = Civil::at(self.seconds + i64::from(self.offset));
@@ -263,13 +260,13 @@ fn atoi(text: &str) -> Result<i64, Failure> {
     value.ok_or_else(|| Failure::new(format!("strconv.Atoi: parsing {quoted}: invalid syntax")))
 }
 
-/// Returns a duration as a number of seconds, in the text form that `string(duration)` returns.
+/// Formats a duration in seconds, as `string(duration)` does.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let seconds = (nanos / NANOS) as f64 + (nanos % NANOS) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Parses a duration such as `1h30m` or `-1.5s` by the rules of Go.
+/// Parses a duration such as `1h30m` or `-1.5s` by Go's rules. Returns nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -318,8 +315,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// Converts the digits of a decimal fraction to nanoseconds. As in Go, once the fraction no longer fits into 63 bits, all further digits
-/// are ignored.
+/// Converts the digits of a decimal fraction to nanoseconds. As in Go, digits are ignored after the fraction no longer fits into 63 bits.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
@@ -335,8 +331,7 @@ fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-/// Parses a time in one of the formats that OpenAPI schemas allow. The format is RFC 3339, but the text may omit the
-/// zone.
+/// Parses a time in a format that OpenAPI schemas allow: RFC 3339, with an optional zone.
 pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::new(0, 0).ok();
@@ -344,8 +339,8 @@ pub(crate) fn parse_schema_time(text: &str) -> Option<Timestamp> {
     Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}Z")))?.ok()
 }
 
-/// The units in the durations that OpenAPI schemas allow, with the names of each unit. In a duration text, the last name of a unit may be
-/// followed by further letters, as in `seconds`.
+/// The units in OpenAPI duration formats, each with its names and its nanoseconds.
+/// Further letters may follow the last name of a unit, as in `seconds`.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "\u{b5}s", "micro"], 1_000),
@@ -357,8 +352,7 @@ const UNITS: [(&[&str], i64); 8] = [
     (&["w", "wk", "week"], 604_800 * NANOS),
 ];
 
-/// Parses a duration in one of the formats that OpenAPI schemas allow. The text is either in Go's format, or consists
-/// of numbers and unit names such as `3 days`.
+/// Parses a duration in a format that OpenAPI schemas allow: Go's format, or numbers with unit names such as `3 days`.
 pub(crate) fn parse_schema_duration(text: &str) -> Option<i64> {
     parse_duration(text).or_else(|| words(text))
 }

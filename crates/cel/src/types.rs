@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
-    /// Any value. The evaluator checks the type of such a value only during the evaluation.
+    /// Any value. Its type is checked only during the evaluation.
     Dyn,
     /// `null`.
     Null,
@@ -29,39 +29,39 @@ pub enum Type {
     Timestamp,
     /// A list whose items all have this type.
     List(Arc<Type>),
-    /// A map. The first type is the type of the keys, and the second one is the type of the values.
+    /// A map with this key type and value type.
     Map(Arc<(Type, Type)>),
     /// An optional value, which may be absent.
     Optional(Arc<Type>),
     /// A type that an expression uses as a value, such as `int`.
     Type(Arc<Type>),
-    /// An object with declared fields. The string is the name of the object type.
+    /// An object with declared fields, by the name of its type.
     Object(Arc<str>),
-    /// A type without fields. The string is the name of the type.
+    /// A type without fields, by its name.
     Opaque(Arc<str>),
-    /// A type parameter of a function signature, or a type that the type checker has not inferred yet.
+    /// A type parameter of a function signature, or a type that is not inferred yet.
     Param(Arc<str>),
-    /// The type of an expression in which the type checker found an error.
+    /// The type of an expression with a type error.
     Error,
 }
 
 impl Type {
-    /// Returns the type of a list whose items have the type `items`.
+    /// Returns the type of a list of `items`.
     pub fn list(items: Self) -> Self {
         Self::List(Arc::new(items))
     }
 
-    /// Returns the type of a map whose keys have the type `keys` and whose values have the type `values`.
+    /// Returns the type of a map from `keys` to `values`.
     pub fn map(keys: Self, values: Self) -> Self {
         Self::Map(Arc::new((keys, values)))
     }
 
-    /// Returns the type of an optional value whose content has the type `value`.
+    /// Returns the type of an optional `value`.
     pub fn optional(value: Self) -> Self {
         Self::Optional(Arc::new(value))
     }
 
-    /// Returns the object type with this name.
+    /// Returns the object type `name`.
     pub fn object(name: impl Into<Arc<str>>) -> Self {
         Self::Object(name.into())
     }
@@ -74,7 +74,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// Returns whether cost estimates assume the size 1 for each value of the type.
+    /// Returns `true` if cost estimates assume the size 1 for values of this type.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool | Self::Double | Self::Duration | Self::Int | Self::Timestamp | Self::Uint => true,
@@ -105,21 +105,21 @@ impl Type {
         }
     }
 
-    /// Writes the type as it appears in error messages of the type checker.
+    /// Returns a `Display` for the type checker's error messages.
     pub(crate) fn in_messages(&self) -> InMessages<'_> {
         InMessages(self)
     }
 }
 
-/// Returns the type as it appears in kube-apiserver's error messages about result types. A very long text is truncated.
+/// Formats the type as in kube-apiserver's error messages about result types. A very long text is truncated.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(Self::name))
     }
 }
 
-/// The maximum length of the text form of a type. Nested types are shared in memory, so even a short expression can
-/// have a type with a huge text.
+/// The maximum length of a type's text. Nested types share memory,
+/// so even a short expression can have a type with a huge text.
 const MAX_TEXT: usize = 16_384;
 
 impl Type {
@@ -131,7 +131,7 @@ impl Type {
         text
     }
 
-    /// Writes the type. Returns false if the text would become longer than the maximum.
+    /// Writes the type. Returns `false` if the text would exceed the maximum length.
     fn write(&self, name: fn(&Self) -> &str, text: &mut String) -> bool {
         if text.len() > MAX_TEXT {
             return false;

@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! The values of expressions.
 
 mod compare;
 mod format;
@@ -26,9 +26,9 @@ use crate::opaque::Opaque;
 use crate::time::Timestamp;
 use crate::types::Type;
 
-/// The value of a variable or of an expression.
+/// The value of a variable or an expression.
 ///
-/// Lists and maps can be references to the caller's data, so a value cannot outlive the caller's data.
+/// Lists and maps can borrow the caller's data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -65,14 +65,13 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Creates a value from data that has no schema.
+    /// Creates a value from data without a schema.
     pub fn of(node: &'a dyn Node) -> Self {
         match node.scalar() {
             Scalar::Null => Self::Null,
             Scalar::Bool(value) => Self::Bool(value),
             Scalar::Int(value) => Self::Int(value),
-            // As in Kubernetes, an integer that does not fit into a signed 64-bit integer becomes a floating-point
-            // number.
+            // As in Kubernetes, an integer that does not fit into `i64` becomes a floating-point number.
             Scalar::Uint(value) => Self::Double(value as f64),
             Scalar::Double(value) => Self::Double(value),
             Scalar::String(text) => Self::String(Text::Borrowed(text)),
@@ -81,7 +80,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns a string.
+    /// Creates a string.
     pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(Text::Owned(text.into()))
     }
@@ -91,7 +90,7 @@ impl<'a> Value<'a> {
         Self::List(List::from(items))
     }
 
-    /// Creates a map with string keys. If a key occurs twice, the last value is used.
+    /// Creates a map with string keys. If a key occurs several times, its last value is used.
     pub fn map(fields: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Self {
         let mut entries = Entries::default();
         for (name, value) in fields {
@@ -105,14 +104,14 @@ impl<'a> Value<'a> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// The optional value that contains nothing.
+    /// An empty optional value.
     pub const NONE: Self = Self::Optional(None);
 
     pub(crate) fn strings(items: impl IntoIterator<Item = String>) -> Self {
         Self::list(items.into_iter().map(Self::string).collect())
     }
 
-    /// Returns the boolean.
+    /// Returns the boolean, or `None` for other values.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -120,7 +119,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the string.
+    /// Returns the string, or `None` for other values.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -128,8 +127,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the type that the value has during the evaluation. The type parameters of lists, maps and optional
-    /// values are `Dyn`.
+    /// Returns the value's runtime type. The type parameters of lists, maps and optional values are `Dyn`.
     pub fn type_of(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -150,8 +148,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size that cost computations use for the value. For types whose values have no size, the method
-    /// returns 1.
+    /// Returns the value's size in cost computations. Values without a size count as 1.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.library_size(),
@@ -159,13 +156,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the size of the value as Kubernetes' libraries count it. These libraries do not count the content of
-    /// optional values.
+    /// Returns the value's size as Kubernetes' libraries count it, without the content of optional values.
     pub(crate) fn library_size(&self) -> u64 {
         self.length().unwrap_or(1)
     }
 
-    /// Returns the size of the value as the CEL function `size` defines it. Returns `None` if the value has no size.
+    /// Returns the result of the CEL function `size`, or `None` if the value has no size.
     pub(crate) fn length(&self) -> Option<u64> {
         Some(match self {
             Self::String(text) => text.chars().count() as u64,
@@ -177,8 +173,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the approximate work of reading the value, in units of the meter. The work of reading list items and map entries is not
-    /// included.
+    /// Returns the approximate work of reading the value, in the meter's units. Reading list items and map entries is not included.
     pub(crate) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),
@@ -188,7 +183,7 @@ impl<'a> Value<'a> {
         1 + length as u64 / 8
     }
 
-    /// Returns whether the value is the zero value of its type, as `optional.ofNonZeroValue` defines it.
+    /// Returns `true` for the zero value of the type, as `optional.ofNonZeroValue` defines it.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

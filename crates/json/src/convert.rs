@@ -1,4 +1,4 @@
-//! Conversions from Rust values and from `serde_json::Value`, and comparisons with these types.
+//! Conversions and comparisons with Rust values and `serde_json::Value`.
 
 use std::borrow::Cow;
 

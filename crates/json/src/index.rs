@@ -6,10 +6,10 @@ use crate::json::Json;
 use crate::map::Map;
 use crate::text::Text;
 
-/// Implements indexing of [`Json`] with one type of key.
+/// Implements indexing of [`Json`] with a type of key.
 macro_rules! keys {
     ($($key:ty)*) => {$(
-        /// Returns a member. Returns `null` if the object has no such member.
+        /// Returns a member, or `null` if there is no such member.
         impl Index<$key> for Json {
             type Output = Json;
 
@@ -19,8 +19,8 @@ macro_rules! keys {
             }
         }
 
-        /// Returns a member. If the member is absent, it is inserted with the value `null`. If `self` is `null`, it becomes an
-        /// empty object first.
+        /// Returns a member. An absent member is inserted with the value
+        /// `null`. If `self` is `null`, it first becomes an empty object.
         ///
         /// # Panics
         /// Panics if `self` is not an object or `null`.
@@ -41,7 +41,7 @@ macro_rules! keys {
 
 keys!(&str &String String &Text);
 
-/// Returns an item. Returns `null` if the array has no such item.
+/// Returns an item, or `null` if there is no such item.
 impl Index<usize> for Json {
     type Output = Json;
 
@@ -63,7 +63,7 @@ impl IndexMut<usize> for Json {
     }
 }
 
-/// Returns a member. Returns `null` if the map has no such member.
+/// Returns a member, or `null` if there is no such member.
 impl Index<&str> for Map {
     type Output = Json;
 

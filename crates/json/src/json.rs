@@ -28,52 +28,52 @@ pub enum Json {
 }
 
 impl Json {
-    /// Returns whether the value is `null`.
+    /// Returns `true` if the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Returns whether the value is `true` or `false`.
+    /// Returns `true` if the value is a boolean.
     pub fn is_boolean(&self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// Returns whether the value is a number.
+    /// Returns `true` if the value is a number.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
     }
 
-    /// Returns whether the value is an integer that fits into an `i64`.
+    /// Returns `true` if the value is an integer that fits into an `i64`.
     pub fn is_i64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_i64())
     }
 
-    /// Returns whether the value is an integer that fits into a `u64`.
+    /// Returns `true` if the value is an integer that fits into a `u64`.
     pub fn is_u64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_u64())
     }
 
-    /// Returns whether the value is a number with a fraction or an exponent.
+    /// Returns `true` if the value is a number with a fraction or an exponent.
     pub fn is_f64(&self) -> bool {
         matches!(self, Self::Number(number) if number.is_f64())
     }
 
-    /// Returns whether the value is a string.
+    /// Returns `true` if the value is a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::String(_))
     }
 
-    /// Returns whether the value is an array.
+    /// Returns `true` if the value is an array.
     pub fn is_array(&self) -> bool {
         matches!(self, Self::Array(_))
     }
 
-    /// Returns whether the value is an object.
+    /// Returns `true` if the value is an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }
 
-    /// Returns whether the value is `null`, an empty string, an empty array or an empty object.
+    /// Returns `true` if the value is `null`, an empty string, an empty array or an empty object.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -84,7 +84,7 @@ impl Json {
         }
     }
 
-    /// Returns the boolean. Returns `None` for other values.
+    /// Returns the boolean, or `None` for other values.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -92,7 +92,7 @@ impl Json {
         }
     }
 
-    /// Returns the number if it is an integer that fits into an `i64`.
+    /// Returns the integer if it fits into an `i64`, or `None` for other values.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.as_i64(),
@@ -100,7 +100,7 @@ impl Json {
         }
     }
 
-    /// Returns the number if it is an integer that fits into a `u64`.
+    /// Returns the integer if it fits into a `u64`, or `None` for other values.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Number(number) => number.as_u64(),
@@ -108,7 +108,7 @@ impl Json {
         }
     }
 
-    /// Returns the number, rounded to the nearest `f64`.
+    /// Returns the number as an `f64`, or `None` for other values. The number is rounded if necessary.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Number(number) => number.as_f64(),
@@ -116,7 +116,7 @@ impl Json {
         }
     }
 
-    /// Returns the string. Returns `None` for other values.
+    /// Returns the string, or `None` for other values.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -124,7 +124,7 @@ impl Json {
         }
     }
 
-    /// Returns the items of an array, or `None` if the value is not an array.
+    /// Returns the items of an array, or `None` for other values.
     pub fn as_array(&self) -> Option<&Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -132,7 +132,7 @@ impl Json {
         }
     }
 
-    /// Returns the mutable items of an array, or `None` if the value is not an array.
+    /// Returns the mutable items of an array, or `None` for other values.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Json>> {
         match self {
             Self::Array(items) => Some(items),
@@ -140,7 +140,7 @@ impl Json {
         }
     }
 
-    /// Returns the members of an object, or `None` if the value is not an object.
+    /// Returns the members of an object, or `None` for other values.
     pub fn as_object(&self) -> Option<&Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -148,7 +148,7 @@ impl Json {
         }
     }
 
-    /// Returns the mutable members of an object, or `None` if the value is not an object.
+    /// Returns the mutable members of an object, or `None` for other values.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         match self {
             Self::Object(members) => Some(members),
@@ -156,23 +156,23 @@ impl Json {
         }
     }
 
-    /// Returns the value of an object member.
+    /// Returns the object member `key`, or `None` if there is none.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.as_object()?.get(key)
     }
 
-    /// Returns the mutable value of an object member.
+    /// Returns the mutable object member `key`, or `None` if there is none.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         self.as_object_mut()?.get_mut(key)
     }
 
-    /// Returns the value and replaces it by `null`.
+    /// Returns the value and leaves `null` in its place.
     pub fn take(&mut self) -> Json {
         std::mem::take(self)
     }
 }
 
-/// Writes JSON without spaces. The members of an object are sorted by their keys. `{:#}` writes indented JSON.
+/// Writes JSON without spaces, with members sorted by key. `{:#}` writes indented JSON.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if f.alternate() { to_vec_pretty(self) } else { to_vec(self) };

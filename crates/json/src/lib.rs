@@ -22,8 +22,8 @@
 //! assert_eq!(pod["status"].to_string(), r#"{"phase":"Running"}"#);
 //! ```
 //!
-//! The functions of `serde_json` read and write a [`Json`]. [`Json`] and `serde_json::Value` can be converted to each other.
-//! [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write numbers in the same form as Go.
+//! `serde_json` reads and writes [`Json`] values, and `serde_json::Value` converts to and from
+//! [`Json`]. [`to_vec`], [`to_vec_pretty`], [`to_writer`] and `Display` write numbers as Go does.
 
 mod access;
 mod convert;

@@ -15,12 +15,12 @@ use crate::text::Text;
 
 /// The members of a JSON object, sorted by key.
 ///
-/// Up to 32 members are stored as a sorted list, because most objects have few members. A map with more members is stored as a tree.
-/// Inserting `n` members takes O(`n` log `n`) time, even if the keys are not sorted.
+/// Up to 32 members are stored as a sorted list, because most objects have few members. A larger map is
+/// stored as a tree. Inserting `n` members takes O(`n` log `n`) time, even if the keys are not sorted.
 #[derive(Clone)]
 pub struct Map(MapLayout);
 
-/// The maximum number of members in the list layout. An insertion moves at most this number of members.
+/// The maximum number of members in the list layout, and therefore of members that an insertion moves.
 const MAX_LIST_LEN: usize = 32;
 
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Map {
         self.len() == 0
     }
 
-    /// Returns the value of this key.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&Json> {
         match &self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &list[at].1),
@@ -58,7 +58,7 @@ impl Map {
         }
     }
 
-    /// Returns the mutable value of this key.
+    /// Returns the mutable value of `key`.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Json> {
         match &mut self.0 {
             MapLayout::List(list) => find(list, key).ok().map(|at| &mut list[at].1),
@@ -66,12 +66,12 @@ impl Map {
         }
     }
 
-    /// Returns whether the map contains this key.
+    /// Returns `true` if the map contains `key`.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Inserts a member. Returns the previous value of the key, if there is one.
+    /// Inserts a member. Returns the key's previous value, if any.
     pub fn insert(&mut self, key: impl Into<Text>, value: Json) -> Option<Json> {
         let key = key.into();
         if let Some(known) = self.get_mut(&key) {
@@ -81,7 +81,7 @@ impl Map {
         None
     }
 
-    /// Returns the entry of a key, for inserting or changing its value.
+    /// Returns the entry of a key, to insert or change its value.
     pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
         Entry { members: self, key: key.into() }
     }
@@ -94,7 +94,7 @@ impl Map {
         }
     }
 
-    /// Removes all members for which `keep` returns false.
+    /// Keeps only the members for which `keep` returns `true`.
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Json) -> bool) {
         match &mut self.0 {
             MapLayout::List(list) => list.retain_mut(|(key, value)| keep(key, value)),
@@ -107,14 +107,14 @@ impl Map {
         *self = Self::new();
     }
 
-    /// Inserts a member. The list must not already contain the key of the new member.
+    /// Inserts a member. The map must not contain the key.
     fn add(&mut self, key: Text, value: Json) -> &mut Json {
         if let MapLayout::List(list) = &mut self.0 {
             if list.len() == MAX_LIST_LEN {
                 self.0 = MapLayout::Tree(Box::new(std::mem::take(list).into_iter().collect()));
             } else if list.len() == list.capacity() {
-                // The capacity grows slowly, because most objects have one member, and many objects have up to four members. `Vec` would
-                // start with a capacity of four.
+                // Grow the capacity slowly, because most objects have one member, and
+                // many have up to four. `Vec` would start with a capacity of four.
                 list.reserve_exact([1, 3].get(list.len()).copied().unwrap_or(list.len()));
             }
         }
@@ -129,11 +129,10 @@ impl Map {
     }
 }
 
-/// Returns the index of a key in the list layout. If the list does not contain the key, the result is `Err` with the index at which the
-/// key belongs.
+/// Returns a key's index in the list layout. If the list does not contain the key, returns `Err` with the index where the key belongs.
 fn find(list: &[(Text, Json)], key: &str) -> Result<usize, usize> {
     match list.last() {
-        // The last member is compared first, because most keys are inserted in ascending order.
+        // Compare the last member first, because most keys are inserted in ascending order.
         Some((last, _)) if last.as_str() < key => Err(list.len()),
         _ => list.binary_search_by(|(known, _)| known.as_str().cmp(key)),
     }
@@ -145,7 +144,7 @@ impl Default for Map {
     }
 }
 
-/// Compares the members. One of the two objects may be stored as a list and the other one as a tree.
+/// Compares the members, which may be stored in different layouts.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -171,8 +170,7 @@ impl fmt::Debug for Map {
 mod tests {
     use super::*;
 
-    /// Inserts the keys `0..many` and returns an upper bound for the number of members that were moved. `order` rearranges the keys
-    /// before the insertion.
+    /// Inserts the keys `0..many`, rearranged by `order`. Returns an upper bound for the number of moved members.
     fn moved(many: usize, order: impl FnOnce(&mut Vec<usize>)) -> usize {
         let mut keys: Vec<_> = (0..many).collect();
         order(&mut keys);

@@ -33,13 +33,13 @@ impl Serialize for Map {
 /// Converts a serializable value to JSON.
 ///
 /// # Errors
-/// Returns an error if the value's implementation of `Serialize` fails, or if a map key is not a string, an integer, a
-/// boolean, a char or a unit variant.
+/// Fails if the value's `Serialize` implementation fails, or if a map
+/// key is not a string, an integer, a boolean, a char or a unit variant.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Json, Error> {
     value.serialize(JsonSerializer)
 }
 
-/// Implements serializer methods for values that convert to JSON.
+/// Implements serializer methods for types that convert to JSON.
 macro_rules! plain {
     ($($name:ident $of:ty),*) => {$(
         fn $name(self, value: $of) -> Result<Json, Error> {
@@ -110,7 +110,7 @@ impl Serializer for JsonSerializer {
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<ItemsSerializer, Error> {
-        // The length comes from an implementation of `Serialize`, so it may be wrong.
+        // The length comes from a `Serialize` implementation, so it may be wrong.
         Ok(ItemsSerializer { items: Vec::with_capacity(len.unwrap_or(0).min(4096)), variant: None })
     }
 
@@ -151,8 +151,7 @@ impl Serializer for JsonSerializer {
     }
 }
 
-/// Returns the JSON of an enum variant with content. This JSON is an object with one member, whose key is the name of
-/// the variant.
+/// Returns the JSON of an enum variant with content: an object whose only key is the name of the variant.
 fn variant_of(variant: Option<&'static str>, value: Json) -> Json {
     match variant {
         Some(variant) => Json::Object([(variant, value)].into_iter().collect()),
@@ -204,10 +203,10 @@ items!(
 #[derive(Default)]
 struct MembersSerializer {
     members: Map,
-    /// The key that the next value of the map belongs to.
+    /// The key of the next value.
     key: Text,
     variant: Option<&'static str>,
-    /// Whether the struct represents a number as text, as `serde_json` does.
+    /// Whether the struct is a number that `serde_json` keeps as text.
     is_number: bool,
 }
 

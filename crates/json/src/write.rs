@@ -1,5 +1,4 @@
-//! Writes JSON. Floats have the same form as in Go's `encoding/json`. A float from 1e-6 up to 1e21 is written without an exponent. All
-//! other floats have an exponent.
+//! Writes JSON. As in Go's `encoding/json`, floats from 1e-6 up to 1e21 have no exponent, and all other floats have one.
 
 use std::io::{self, Write};
 
@@ -10,7 +9,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 /// Writes a value without spaces.
 ///
 /// # Errors
-/// Returns an error if the writer fails, or if the value's implementation of `Serialize` fails.
+/// Fails if the writer or the value's `Serialize` implementation fails.
 pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(), Error> {
     value.serialize(&mut Serializer::with_formatter(to, GoNumbers(CompactFormatter)))
 }
@@ -18,7 +17,7 @@ pub fn to_writer<T: Serialize + ?Sized>(to: impl Write, value: &T) -> Result<(),
 /// Serializes a value as JSON without spaces.
 ///
 /// # Errors
-/// Returns an error if the value's implementation of `Serialize` fails.
+/// Fails if the value's `Serialize` implementation fails.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     to_writer(&mut out, value).map(|()| out)
@@ -27,13 +26,13 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
 /// Serializes a value as JSON with line breaks and an indentation of two spaces per level.
 ///
 /// # Errors
-/// Returns an error if the value's implementation of `Serialize` fails.
+/// Fails if the value's `Serialize` implementation fails.
 pub fn to_vec_pretty<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(128);
     value.serialize(&mut Serializer::with_formatter(&mut out, GoNumbers(PrettyFormatter::new()))).map(|()| out)
 }
 
-/// A formatter that writes floats in the same form as Go. The formatter passes all other values to another formatter.
+/// A formatter that writes floats as Go does and passes all other values to another formatter.
 struct GoNumbers<F>(F);
 
 macro_rules! forward {
@@ -59,7 +58,7 @@ impl<F: Formatter> Formatter for GoNumbers<F> {
         write_float(to, value.abs(), format_args!("{value:e}"), format_args!("{value}"))
     }
 
-    /// Writes a number that serde_json keeps as text because the feature `arbitrary_precision` is enabled.
+    /// Writes a number that serde_json keeps as text, with its feature `arbitrary_precision`.
     fn write_number_str<W: ?Sized + Write>(&mut self, to: &mut W, text: &str) -> io::Result<()> {
         let is_integer = text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok();
         match text.parse::<f64>() {

@@ -1,5 +1,5 @@
-//! Tests how much memory a [`Json`] value needs. The file contains only one test, because the allocator counts the
-//! memory of the whole process.
+//! Tests how much memory a [`Json`] value needs. The file contains only
+//! one test, because the allocator counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -14,8 +14,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 fn small_values_take_little_memory() {
     assert_eq!((size_of::<Json>(), size_of::<Text>(), size_of::<Map>()), (32, 24, 24));
 
-    // Parse an object first. When the first object is parsed, the crate determines how this build represents numbers,
-    // and allocates memory once.
+    // Parsing the first object determines how this build represents numbers, and allocates memory once.
     assert!("{}".parse::<Json>().is_ok());
     let check = |text: &str, allocations, bytes| {
         let region = Region::new(ALLOCATOR);

@@ -1,8 +1,8 @@
-// Writes the table of the built-in types: `go run . DIR >../types.txt`. DIR contains the OpenAPI v3 documents of a kube-apiserver of the
-// same release. README.md describes how to fetch them and the format of the table.
+// Writes the table of built-in types: `go run . DIR >../types.txt`. DIR contains the OpenAPI v3 documents of a
+// kube-apiserver of the same release. README.md describes the table's format and how to fetch the documents.
 //
-// Only the Go types and their struct tags define the wire format of a field: omitted when empty or not, a pointer or a value, a time, a
-// quantity. Only the OpenAPI documents define how server-side apply treats lists and maps.
+// The Go types and their struct tags define a field's wire format: whether it is omitted when empty, whether it is a
+// pointer, and whether it is a time or a quantity. The OpenAPI documents define how server-side apply treats lists and maps.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// property is the part of an OpenAPI schema that the table needs, for a field or a type.
+// property has the parts of a field's or type's OpenAPI schema that the table needs.
 type property struct {
 	Properties map[string]property                     `json:"properties"`
 	Required   []string                                `json:"required"`
@@ -89,7 +89,7 @@ func main() {
 			collect(of)
 		}
 	}
-	// The discovery documents, which the server sends in protobuf, too.
+	// The discovery documents, which the server also sends in protobuf.
 	for name, object := range map[string]any{
 		"v1 APIGroup":        meta.APIGroup{},
 		"v1 APIGroupList":    meta.APIGroupList{},
@@ -134,7 +134,7 @@ func read(dir string) {
 	}
 }
 
-// collect adds the structs that are reachable from `of` to types.
+// collect adds all structs that `of` can reach to types.
 func collect(of reflect.Type) {
 	switch {
 	case special[of] == "schema-or-bool":
@@ -156,13 +156,13 @@ func collect(of reflect.Type) {
 	}
 }
 
-// member is a JSON member of a struct and its protobuf field number, after the number of the enclosing message if Go embeds the struct.
+// member is a struct's JSON member with its protobuf field number. If Go embeds the struct, the enclosing message's number precedes it.
 type member struct {
 	reflect.StructField
 	number string
 }
 
-// fields lists the JSON members of a struct, including those of embedded structs.
+// fields lists a struct's JSON members, including members of embedded structs.
 func fields(of reflect.Type) []member {
 	var all []member
 	for i := range of.NumField() {
@@ -172,7 +172,7 @@ func fields(of reflect.Type) []member {
 		if tag := strings.Split(field.Tag.Get("protobuf"), ","); len(tag) > 1 {
 			number = tag[1]
 		}
-		// A list type with a name of its own is a message that contains the items.
+		// A named list type is a message that contains the items.
 		if _, message := reflect.Zero(field.Type).Interface().(interface{ Size() int }); message && field.Type.Kind() == reflect.Slice {
 			number += ".1"
 		}
@@ -243,12 +243,12 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 	}
 }
 
-// rounded reports whether the defaults of Kubernetes round the resource lists of a struct up to a milli.
+// rounded reports whether Kubernetes' defaults round the struct's resource lists up to a milli.
 func rounded(of reflect.Type) bool {
 	return of.PkgPath() == "k8s.io/api/core/v1" && of.Name() != "NodeAllocatableResourceClaimStatus"
 }
 
-// always reports whether Go writes the field even when it is empty.
+// always reports whether Go writes the field even if it is empty.
 func always(field member, options []string) bool {
 	value := field.Type.Kind() == reflect.Struct
 	for _, option := range options {
@@ -259,7 +259,7 @@ func always(field member, options []string) bool {
 	return true
 }
 
-// keys returns the keys of a list of type map, each with its default unless that is the empty value.
+// keys returns the keys of a list of type map. A key has its default, unless the default is the empty value.
 func keys(of reflect.Type, names []string) []string {
 	for of.Kind() != reflect.Struct {
 		of = of.Elem()
@@ -313,7 +313,7 @@ func short(of reflect.Type) string {
 	return group + "." + version + "." + of.Name()
 }
 
-// long returns the name of the schema in the OpenAPI documents.
+// long returns the schema's name in the OpenAPI documents.
 func long(of reflect.Type) string {
 	host, path, _ := strings.Cut(of.PkgPath(), "/")
 	hosts := strings.Split(host, ".")

@@ -1,4 +1,4 @@
-//! The table of built-in types. This table is parsed once from `types.txt`.
+//! The table of built-in types, which is parsed once from `types.txt`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use super::types::{Field, ListKey, Merge, Scalar, Struct, StructRef, Topology, T
 
 const TEXT: &str = include_str!("types.txt");
 
-/// The table of the types of all built-in kinds.
+/// The types of all built-in kinds.
 pub(super) struct BuiltinTypes {
     structs: Vec<Struct>,
     names: HashMap<&'static str, u16>,
@@ -15,25 +15,25 @@ pub(super) struct BuiltinTypes {
     kinds: HashMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Returns the type table. The first call parses the table from its text form.
+/// Returns the type table. The first call parses it.
 pub(super) fn table() -> &'static BuiltinTypes {
     static TABLE: OnceLock<BuiltinTypes> = OnceLock::new();
     TABLE.get_or_init(|| BuiltinTypes::read(TEXT))
 }
 
 impl BuiltinTypes {
-    /// Returns the struct at this index in the type table.
+    /// Returns the struct at index `at` of the type table.
     pub(super) fn at(&self, at: u16) -> &Struct {
         &self.structs[usize::from(at)]
     }
 
-    /// Returns the type of the objects of a kind. `version` has the form `version` or `group/version`.
+    /// Returns the type of a kind's objects. `version` has the form `version` or `group/version`.
     pub(super) fn kind(&self, version: &str, kind: &str) -> Option<Type> {
         self.named(self.kinds.get(&(version, kind))?)
     }
 
-    /// Returns the version and the name of each kind, keyed by the name of the kind's type. The map does not contain
-    /// types that do not belong to a kind.
+    /// Returns each kind's version and name, keyed by the name of its
+    /// type. Types that do not belong to a kind are not included.
     pub(super) fn types_of_kinds(&self) -> HashMap<&'static str, (&'static str, &'static str)> {
         self.kinds.iter().map(|(kind, of)| (*of, *kind)).collect()
     }
@@ -50,7 +50,7 @@ impl BuiltinTypes {
         kinds
     }
 
-    /// Returns the struct with a qualified name, such as `meta.ObjectMeta`.
+    /// Returns the struct with the qualified name `name`, such as `meta.ObjectMeta`.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
         let at = *self.names.get(name)?;
         Some(Type::Struct { of: StructRef::built_in(at), atomic: self.atomic[usize::from(at)] })
@@ -59,8 +59,7 @@ impl BuiltinTypes {
     fn read(text: &'static str) -> Self {
         let mut table = Self { structs: Vec::new(), names: HashMap::new(), atomic: Vec::new(), kinds: HashMap::new() };
         let lines = || text.lines().filter(|line| !line.starts_with('#'));
-        // The first pass over the table collects only the names of the structs, because a struct can refer to a struct
-        // that follows later.
+        // Collect the names of the structs first, because a struct can refer to a later one.
         for line in lines().filter(|line| !line.starts_with([' '])) {
             let mut words = line.split(' ');
             match (words.next(), words.next(), words.next(), words.next()) {
@@ -94,7 +93,7 @@ impl BuiltinTypes {
         table
     }
 
-    /// Parses a line of the type table. The line has the form `name[!] type [words]`.
+    /// Parses a line of the type table with the form `name[!] type [words]`.
     fn field(&self, line: &str) -> Option<Field> {
         let mut words = line.split(' ');
         let (name, of) = (words.next()?, words.next()?);
@@ -163,7 +162,7 @@ impl BuiltinTypes {
     }
 }
 
-/// Parses a list key. The text has the form `name[:default]`. The default is JSON.
+/// Parses a list key with the form `name[:default]`. The default is JSON.
 fn list_key(text: &str) -> ListKey {
     let (name, default) = text.split_once(':').unwrap_or((text, ""));
     ListKey { name: name.into(), default: serde_json::from_str(default).ok() }

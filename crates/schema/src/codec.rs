@@ -11,18 +11,18 @@ use super::{Schema, Yaml, protobuf, yaml};
 use crate::decoded::{BodyError, Decoded};
 use crate::finding::StrictFinding;
 
-/// The format of a body.
+/// The format of a request body.
 #[derive(Clone, Copy, Debug)]
 pub enum BodyFormat<'a> {
     /// JSON text.
     Json,
-    /// YAML text. The value is the result of [`read_yaml`](super::read_yaml).
+    /// YAML text, as the result of [`read_yaml`](super::read_yaml).
     Yaml(&'a Yaml),
     /// Protobuf, which only built-in kinds support.
     Protobuf,
 }
 
-/// The version and the kind that the request URL specifies for the object.
+/// The version and kind that the request URL specifies for the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     /// The version in the form `version` or `group/version`.
@@ -33,18 +33,17 @@ pub struct Expected<'a> {
 
 /// Decodes a request body into an object.
 ///
-/// - For a built-in kind, the function fills in a missing apiVersion or kind. Unknown fields are dropped, and the returned object contains
-///   exactly the fields and the number formats that Go's JSON encoder would write.
-/// - For a custom resource, the function defaults only the metadata, and drops unknown fields only from the metadata. The kind in the body
-///   can differ from the expected kind. Validation reports this difference later. The caller must compare the version with
-///   [`check_version`].
+/// - For a built-in kind, a missing apiVersion or kind is filled in, and unknown fields are dropped. The
+///   returned object contains exactly the fields and number formats that Go's JSON encoder would write.
+/// - For a custom resource, only the metadata is defaulted and loses its unknown fields. The kind in the body can differ
+///   from the expected kind, which validation reports later. The caller must check the version with [`check_version`].
 ///
-/// The unknown and duplicate fields are reported in document order. The request's `fieldValidation` option determines whether the
-/// server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
+/// Unknown and duplicate fields are reported in document order. The request's `fieldValidation` option determines
+/// whether the server ignores these fields, sends warnings or returns an error. [`strict_error`] returns this error.
 ///
 /// # Errors
 ///
-/// Returns an error if the body is not an object of the kind. The server responds to all these errors with status 400.
+/// Fails if the body is not an object of the expected kind. The server responds to all these errors with status 400.
 pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> Result<Decoded, BodyError> {
     let schema = expected.schema;
     let kind = schema.kind();
@@ -60,7 +59,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
         BodyFormat::Json => (take_json(body, whole).map_err(syntax)?, Vec::new()),
         BodyFormat::Yaml(Ok((node, findings))) => (take(node, whole).map_err(broken)?, findings.clone()),
         BodyFormat::Yaml(Err(why)) => {
-            // kube-apiserver reports the error of its YAML parser without the prefix that `yaml::CONVERSION` contains.
+            // kube-apiserver reports its YAML parser's error without the prefix `yaml::CONVERSION`.
             let why = why.strip_prefix(yaml::CONVERSION).unwrap_or(why);
             return Err(unrecognized(format!("{why} ({})", excerpt(body))));
         }
@@ -76,11 +75,10 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
             return Err(syntax(format!("json: cannot unmarshal {} into Go value of type {TYPE_META}", shape(&other))));
         }
     };
-    // If `apiVersion` or `kind` has an error, this error is reported instead of errors in other values.
+    // An error in `apiVersion` or `kind` takes precedence over errors in other values.
     let version = type_meta.api_version.text(&mut reader).map_err(syntax)?;
     let body_kind = type_meta.kind.text(&mut reader).map_err(syntax)?;
-    // The body of a custom resource must contain its kind. The body of a built-in kind may omit the kind, but must not
-    // contain a different kind.
+    // A custom resource's body must contain its kind. The body of a built-in kind may omit the kind, but must not contain a different one.
     match schema.is_custom() {
         true if body_kind.is_empty() => {
             let text = String::from_utf8_lossy(body);
@@ -101,7 +99,7 @@ pub fn decode(body: &[u8], format: BodyFormat<'_>, expected: &Expected<'_>) -> R
     Ok(Decoded { object: Json::Object(members), findings })
 }
 
-/// Returns the members that Go's JSON encoder writes for an object in which no field is set.
+/// Returns the members that Go's JSON encoder writes for an object without any set field.
 fn empty_members(schema: &Schema) -> Map {
     match zero(schema.root()) {
         Json::Object(members) if !schema.is_custom() => members,
@@ -109,7 +107,7 @@ fn empty_members(schema: &Schema) -> Map {
     }
 }
 
-/// Returns the error message for a patch whose result is not an object.
+/// Returns the error for a patch whose result is not an object.
 pub fn no_type_meta(patched: &Json) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type {TYPE_META}",
@@ -117,14 +115,13 @@ pub fn no_type_meta(patched: &Json) -> String {
     )
 }
 
-/// Returns the message of the 400 response to a request with `fieldValidation=Strict`. Returns `None` if the body has
-/// no unknown and no duplicate fields.
+/// Returns the message of the 400 response to a request with `fieldValidation=Strict`,
+/// or `None` if the body has no unknown or duplicate fields.
 pub fn strict_error(findings: &[StrictFinding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
-/// Returns the same text as [`strict_error`], but without the kind at the start. kube-apiserver uses this form in error
-/// messages for patches.
+/// Returns the same text as [`strict_error`] without the kind at the start. kube-apiserver uses this form in errors about patches.
 pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     let is_of_yaml =
         |finding: &&StrictFinding| matches!(finding, StrictFinding::Other(text) if text.starts_with("line "));
@@ -135,8 +132,7 @@ pub fn strict_words(findings: &[StrictFinding]) -> Option<String> {
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
-/// Returns the first bytes of a body, for use in an error message. The result is text if the body looks like JSON. Otherwise, the result
-/// consists of hexadecimal digits.
+/// Returns the first bytes of a body for an error message. The bytes are hexadecimal digits, unless the body looks like JSON.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     const MAX_BYTES: usize = 30;
     if body.is_empty() {
@@ -153,12 +149,11 @@ pub(crate) fn excerpt(body: &[u8]) -> String {
 const TYPE_META: &str =
     "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// Checks the version and the kind in the body of a request for a built-in kind. If the version or the kind in the body
-/// is empty, the expected version or kind applies.
+/// Checks the version and kind in the body for a built-in kind. An empty version or kind is replaced by the expected one.
 ///
 /// # Errors
 ///
-/// Returns kube-apiserver's error if the version or the kind is not the expected version or kind.
+/// Returns kube-apiserver's error if the version or the kind is not the expected one.
 fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), BodyError> {
     let version_or = if version.is_empty() { expected.api_version } else { version };
     let kind_or = if kind.is_empty() { expected.schema.kind() } else { kind };
@@ -189,7 +184,7 @@ fn check_kind(version: &str, kind: &str, expected: &Expected<'_>) -> Result<(), 
 
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Returns whether kube-apiserver no longer serves a version but still registers the types of this version.
+/// Returns `true` if kube-apiserver no longer serves a version but still registers its types.
 fn is_no_longer_served(version: &str) -> bool {
     const VERSIONS: [&str; 20] = [
         "apps/v1beta1",
@@ -220,8 +215,8 @@ fn is_no_longer_served(version: &str) -> bool {
 ///
 /// # Errors
 ///
-/// Returns an error if the object has a version other than `expected`. The server responds with status 400. If the object also has
-/// unknown or duplicate fields, the server reports those fields first.
+/// Fails if the object has a version other than `expected`. The server responds
+/// with status 400, after it has reported unknown and duplicate fields.
 pub fn check_version(found: &str, expected: &str) -> Result<(), BodyError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }
@@ -232,7 +227,7 @@ fn other_version(found: &str, expected: &str) -> BodyError {
     ))
 }
 
-/// Returns the error message which states that the body "cannot be handled as" an object of the expected kind.
+/// Returns the error that a body "cannot be handled as" an object of the expected kind.
 pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();

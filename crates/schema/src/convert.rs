@@ -1,5 +1,5 @@
-//! Converts JSON to the object that a Go program would write after it has read this JSON. The conversion follows the
-//! schema and reads the input only once.
+//! Converts JSON to the object that a Go program would write after reading
+//! this JSON. The conversion follows the schema and reads the input only once.
 
 use pintle_json::Json;
 use serde::de::Deserializer;
@@ -14,7 +14,7 @@ use super::whole::Whole;
 use crate::finding::StrictFinding;
 use crate::types::Type;
 
-/// Reads a value according to its type.
+/// Reads a value of the type `of`.
 pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) -> Result<Decoded, BodyError> {
     let mut reader = Reader::default();
     let value = take(from, Typed { reader: &mut reader, of, at: None, earlier: None }).map_err(broken)?;
@@ -22,7 +22,7 @@ pub(super) fn read<'de>(from: impl Deserializer<'de, Error = Error>, of: &Type) 
     Ok(Decoded { object: value.unwrap_or_else(|| zero(of)), findings })
 }
 
-/// Reads an object according to its schema.
+/// Reads an object according to `schema`.
 pub(super) fn read_object<'de>(
     from: impl Deserializer<'de, Error = Error>,
     schema: &Schema,
@@ -35,14 +35,14 @@ pub(super) fn read_object<'de>(
     Ok(Decoded { object, findings: reader.findings()? })
 }
 
-/// Reads JSON of any shape and keeps all numbers unchanged. All findings that the function returns are about duplicate members.
+/// Reads JSON of any shape and keeps all numbers unchanged. Findings are only about duplicate members.
 pub(super) fn read_verbatim(body: &[u8]) -> Result<(Json, Vec<StrictFinding>), String> {
     let mut reader = Reader::verbatim();
     let value = take_json(body, Untyped { reader: &mut reader, at: None, quiet: false })?;
     Ok((value, reader.repetitions()))
 }
 
-/// Converts an error of the deserializer. This error never occurs if the deserializer reads from a [`JsonNode`] tree.
+/// Converts a deserializer's error. Deserializing from a [`JsonNode`] tree never fails.
 fn broken(error: Error) -> BodyError {
     BodyError::Value(error.to_string())
 }

@@ -1,7 +1,7 @@
-//! Converts the structural schema of a custom resource to the types that describe built-in kinds.
+//! Converts a custom resource's structural schema to the types that describe built-in kinds.
 //!
-//! The resulting types contain only the information that patches and field management need. Validation, pruning and defaulting read the
-//! structural schema instead.
+//! These types contain only the information for patches and field management.
+//! Validation, pruning and defaulting read the structural schema instead.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pintle_json::Json;
 use super::object_meta;
 use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
 
-/// Returns the type of a whole object of a custom resource.
+/// Returns the type of a custom resource's objects.
 pub(super) fn root(structural: &Json) -> Type {
     embedded(node(structural))
 }
@@ -62,8 +62,8 @@ fn list(schema: &Json) -> Type {
     Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
 }
 
-/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The metadata schema of the custom resource is ignored, because it can
-/// only restrict names.
+/// Adds the fields `apiVersion`, `kind` and `metadata` to a struct. The custom
+/// resource's metadata schema is ignored, because it can only restrict names.
 fn embedded(of: Type) -> Type {
     let (fields, rest, atomic) = match &of {
         Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),

@@ -1,12 +1,10 @@
-//! Short descriptions of the built-in types and their fields for OpenAPI documents. The descriptions are parsed again
-//! for each OpenAPI document.
+//! Short descriptions of built-in types and their fields for OpenAPI documents. They are parsed again for each document.
 
 use std::collections::HashMap;
 
 const TEXT: &str = include_str!("descriptions.txt");
 
-/// The descriptions. The key consists of the name of the type and the name of the field. For the description of the type itself, the name
-/// of the field is empty.
+/// Maps a type name and a field name to a description. The field name is empty for the description of the type itself.
 pub(super) struct Descriptions(HashMap<(&'static str, &'static str), &'static str>);
 
 impl Descriptions {

@@ -9,7 +9,7 @@ use serde_json::{Error, Number};
 use super::go_json::plain_number;
 use super::sink::{Seed, Single, Sink, take_json};
 
-/// A parsed JSON text. An object in the parsed text keeps the order of all members, including duplicate members.
+/// A parsed JSON text. Objects keep the order of all members, including duplicate members.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JsonNode {
     /// null.
@@ -33,18 +33,18 @@ impl JsonNode {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON. The error message is similar to Go's message.
+    /// Fails if the text is not JSON. The error message is similar to Go's.
     pub fn from_json(body: &[u8]) -> Result<Self, String> {
         take_json(body, AsWritten)
     }
 
-    /// Converts to a value. If a member is duplicated, its last value is kept. The numbers are converted in the same way as by Go's JSON
-    /// decoder. A float with an integral value has no decimal point.
+    /// Converts the node to a value. The last value of a duplicate member is kept. Numbers are
+    /// converted as by Go's JSON decoder, so a float with an integral value loses its decimal point.
     pub fn into_value(self) -> Json {
         self.into_value_with(plain_number)
     }
 
-    /// Converts the node to a value as [`into_value`](Self::into_value) does, but keeps the numbers unchanged.
+    /// Like [`into_value`](Self::into_value), but keeps numbers unchanged.
     pub fn into_verbatim(self) -> Json {
         self.into_value_with(|number| number)
     }
@@ -63,7 +63,7 @@ impl JsonNode {
         }
     }
 
-    /// Returns the name that Go uses for the JSON type of the value.
+    /// Returns Go's name for the value's JSON type.
     pub fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -76,7 +76,7 @@ impl JsonNode {
     }
 }
 
-/// A [`Sink`] that keeps the value unchanged.
+/// A [`Sink`] that keeps each value unchanged.
 pub(super) struct AsWritten;
 
 impl Sink for AsWritten {

@@ -1,4 +1,4 @@
-//! Reads the fields of structs, and determines which fields Go's JSON encoder would write.
+//! Reads struct fields, and determines which fields Go's JSON encoder would write.
 
 use pintle_json::{Json, Map};
 use serde::de::MapAccess;
@@ -8,15 +8,14 @@ use super::reader::{Reader, Typed};
 use super::sink::{Name, Seed};
 use super::types::{Field, Scalar, Struct, Type};
 
-/// The fields of a struct that have been read so far.
+/// The fields of a struct that were already read.
 pub(super) struct StructFields<'r> {
     reader: &'r mut Reader,
     of: &'r Struct,
     at: Option<&'r FieldPath<'r>>,
-    /// The fields of the struct that were already read, as a bit set with one bit for each field.
+    /// The fields that were already read, as a bit set.
     seen: u128,
-    /// Whether the same struct already occurred earlier in the document. If this is true, `out` starts with the members of the earlier
-    /// occurrence.
+    /// Whether the same struct occurred earlier in the document. In this case, `out` starts with the members of the earlier occurrence.
     is_repeated: bool,
     out: Map,
 }
@@ -26,8 +25,8 @@ impl<'r> StructFields<'r> {
         Self { reader, of, at, seen: 0, is_repeated: false, out: Map::new() }
     }
 
-    /// Starts to read a struct. If the same struct occurred earlier, the result starts with the members of the earlier occurrence. Go does
-    /// the same, because it decodes a repeated struct into the same memory.
+    /// Starts with the members of an earlier occurrence of the same struct. Go
+    /// does the same, because it decodes a repeated struct into the same memory.
     pub(super) fn over(self, earlier: Option<Map>) -> Self {
         Self { is_repeated: earlier.is_some(), out: earlier.unwrap_or_default(), ..self }
     }
@@ -43,7 +42,7 @@ impl<'r> StructFields<'r> {
         self.reader
     }
 
-    /// Reads the value of an object member whose name was already read.
+    /// Reads the value of an object member after its name.
     pub(super) fn next<'de, A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
         let Some(place) = self.of.place(name) else { return self.skip_unknown(name, members) };
         let field = &self.of.fields[place];
@@ -67,7 +66,7 @@ impl<'r> StructFields<'r> {
         Ok(())
     }
 
-    /// Returns the members that Go's JSON encoder writes for a struct in which only the fields that were read are set.
+    /// Returns the members that Go's JSON encoder writes if only the read fields are set.
     pub(super) fn finish(mut self) -> Map {
         for &place in self.of.always.iter().filter(|&&place| self.seen & bit(place) == 0) {
             let field = &self.of.fields[place];
@@ -86,7 +85,7 @@ impl<'r> StructFields<'r> {
     fn put(&mut self, field: &Field, value: Json, is_repeated: bool) {
         let earlier = if is_repeated { self.out.get_mut(&field.name) } else { None };
         let value = match (&field.of, earlier, value) {
-            // If a map field occurs twice, Go adds the new entries to the map of the first occurrence.
+            // If a map field occurs twice, Go adds the new entries to the first map.
             (Type::Map(_), Some(Json::Object(earlier)), Json::Object(later)) => return earlier.extend(later),
             (_, _, value) => value,
         };
@@ -99,13 +98,13 @@ impl<'r> StructFields<'r> {
     }
 }
 
-/// Returns the bit of a field in [`StructFields::seen`]. A test of the type table checks that each struct has at most 128 fields.
+/// Returns a field's bit in [`StructFields::seen`]. A test of the type table checks that each struct has at most 128 fields.
 fn bit(place: usize) -> u128 {
     u32::try_from(place).ok().and_then(|place| 1_u128.checked_shl(place)).unwrap_or_default()
 }
 
-/// Returns whether Go keeps the earlier value of a field if the field occurs again with the value null. In Go, null clears lists, maps and
-/// most types that implement `Unmarshaler`.
+/// Returns `true` if Go keeps a field's earlier value when the field occurs again with the
+/// value null. In Go, null clears lists, maps and most types that implement `Unmarshaler`.
 pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     match of {
         Type::Struct { .. } => true,
@@ -118,7 +117,7 @@ pub(super) fn survives_null(of: &Type, earlier: &Json) -> bool {
     }
 }
 
-/// Returns the value that Go's JSON encoder writes for a type if no value was set.
+/// Returns the value that Go's JSON encoder writes for an unset value of this type.
 pub(super) fn zero(of: &Type) -> Json {
     match of {
         Type::Scalar(scalar) => scalar.zero(),
@@ -130,15 +129,14 @@ pub(super) fn zero(of: &Type) -> Json {
     }
 }
 
-/// Returns the value that Go's JSON encoder writes for an unset field, if the encoder never omits the field.
+/// Returns the value that Go's JSON encoder writes for an unset field that it never omits.
 fn unset(field: &Field) -> Json {
     if field.pointer { Json::Null } else { zero(&field.of) }
 }
 
-/// Returns whether Go omits a field with this value. Go omits most values that are empty.
+/// Returns `true` if Go omits a field with this value, as it does for most empty values.
 fn is_left_out(field: &Field, value: &Json) -> bool {
-    // Go writes an empty struct in any case. An empty `managedFields` is kept, because it asks the server to clear the
-    // field.
+    // Go always writes an empty struct. An empty `managedFields` is kept, because it asks the server to clear the field.
     let is_kept = || field.pointer || matches!(field.of, Type::Struct { .. }) || field.name == "managedFields";
     !field.always && (value.is_null() || (is_empty(value) && !is_kept()))
 }

@@ -1,28 +1,27 @@
-//! Problems in a decoded request body, and the paths of the fields that have these problems.
+//! Problems in a decoded request body, with the paths of the affected fields.
 
 use std::fmt::{self, Write};
 
 use super::types::{Field, Struct};
 
-/// A problem in a request body that does not prevent decoding. The request's `fieldValidation` option determines whether the server
-/// ignores the problem, warns about it or rejects the request.
+/// A problem that does not prevent decoding a request body. The request's `fieldValidation` option
+/// determines whether the server ignores the problem, warns about it or rejects the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrictFinding {
     /// The type has no field with this name.
     Unknown(String),
     /// A member occurs more than once in the same object.
     Duplicate(String),
-    /// A complete message. The message describes a duplicate key in YAML or a field of a JSON patch.
+    /// A complete message, about a duplicate YAML key or a field of a JSON patch.
     Other(String),
 }
 
-/// The maximum number of findings that the decoder keeps for one body. Kubernetes has the same limit.
+/// The maximum number of findings for one body. Kubernetes has the same limit.
 const MAX_FINDINGS: usize = 100;
-/// The maximum total length of all findings of one body, in bytes. The limit is needed because a single path can be as long as the body.
+/// The maximum total length of a body's findings, in bytes. A limit is needed because a single path can be as long as the body.
 const MAX_FINDINGS_LENGTH: usize = 4 << 20;
 
-/// Adds a finding to the list, unless the list already contains this finding, or the number or total length of the findings has reached its
-/// limit.
+/// Adds a finding, unless it is a duplicate or the number or total length of the findings has reached its limit.
 pub fn note(findings: &mut Vec<StrictFinding>, finding: impl FnOnce() -> StrictFinding) {
     let length = |finding: &StrictFinding| match finding {
         StrictFinding::Unknown(text) | StrictFinding::Duplicate(text) | StrictFinding::Other(text) => text.len(),
@@ -45,18 +44,17 @@ impl fmt::Display for StrictFinding {
     }
 }
 
-/// The path of a value. A `FieldPath` stores its last segment and a reference to the parent's path. The path is converted to text only when
-/// a finding contains it.
+/// The path of a value: its last segment and a reference to the parent's path. The path is converted to text only for a finding.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     pub(super) parent: Option<&'a FieldPath<'a>>,
     pub(super) step: PathStep<'a>,
 }
 
-/// A segment of a path. A segment names the member of an object or the item of a list.
+/// A segment of a path: an object member or a list item.
 #[derive(Clone, Copy)]
 pub(super) enum PathStep<'a> {
-    /// A field that the type of the struct declares.
+    /// A field that the struct's type declares.
     Field(&'a Struct, &'a Field),
     /// Any other member.
     Member(&'a str),
@@ -65,7 +63,7 @@ pub(super) enum PathStep<'a> {
 }
 
 impl FieldPath<'_> {
-    /// Returns the path with list indexes, such as `spec.containers[0].name`.
+    /// Returns the path with list indices, such as `spec.containers[0].name`.
     pub(super) fn path(&self) -> String {
         let mut path = String::new();
         self.write(&mut path);
@@ -91,8 +89,8 @@ impl FieldPath<'_> {
         path.push_str(name);
     }
 
-    /// Returns the path in the form that Go's errors use, such as `PodSpec.spec.containers`. The text starts with the name of the struct
-    /// that contains the last field. The names of all fields on the path follow. The text does not contain list indexes and map keys.
+    /// Returns the path as in Go's errors, such as `PodSpec.spec.containers`. The text is the name of the struct that
+    /// contains the last field, followed by the names of all fields on the path. List indices and map keys are omitted.
     pub(super) fn field(&self) -> Option<String> {
         let mut names = Vec::new();
         let mut innermost = None;

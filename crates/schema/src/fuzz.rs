@@ -1,5 +1,4 @@
-//! Functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each function panics if an invariant is
-//! violated.
+//! Functions for the fuzz targets in `crates/fuzz/` and the tests below. Each function panics if an invariant is violated.
 
 #![allow(clippy::unwrap_used, reason = "a panic reports a violated invariant")]
 
@@ -16,7 +15,7 @@ fn schema() -> Schema {
     Schema::builtin(POD.0, POD.1).unwrap()
 }
 
-/// The object to which the functions apply patches.
+/// The object to which patches are applied.
 fn pod() -> Json {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -25,8 +24,7 @@ fn pod() -> Json {
     })
 }
 
-/// Decodes a protobuf body. Encodes the decoded object, decodes the encoded bytes, and encodes the object again. Panics if the second
-/// encoding differs from the first one.
+/// Decodes a protobuf body and encodes the object twice, with another decoding in between. Panics if the two encodings differ.
 pub fn protobuf_body(bytes: &[u8]) {
     let Ok(pod) = protobuf::decode(bytes, POD) else { return };
     let Ok(written) = Enveloped::document(&pod) else { return };
@@ -34,7 +32,7 @@ pub fn protobuf_body(bytes: &[u8]) {
     assert_eq!(Enveloped::document(&again).unwrap().body(), written.body(), "{pod}");
 }
 
-/// Reads a YAML body. Writes the value as YAML and parses this YAML. Panics if the parsed value differs from the original value.
+/// Reads a YAML body, and writes and parses its value again. Panics if the value changes.
 pub fn yaml_body(bytes: &[u8]) {
     let Ok((node, _)) = read_yaml(bytes) else { return };
     let value = node.into_value();
@@ -52,7 +50,7 @@ pub fn json_patch(bytes: &[u8]) {
     }
 }
 
-/// Applies a strategic merge patch. Panics if the result of the patch is not an object.
+/// Applies a strategic merge patch. Panics if the result is not an object.
 pub fn strategic_patch(bytes: &[u8]) {
     let Ok(patch) = PatchBody::strategic(bytes) else { return };
     patch.display_text();
@@ -61,7 +59,7 @@ pub fn strategic_patch(bytes: &[u8]) {
     }
 }
 
-/// Decodes a JSON body. Decodes the decoded object a second time. Panics if the second decoding changes the object.
+/// Decodes a JSON body, and decodes the decoded object again. Panics if the object changes.
 pub fn object(bytes: &[u8]) {
     let schema = schema();
     let expected = Expected { api_version: POD.0, schema: &schema };

@@ -1,10 +1,10 @@
-//! Handles numbers, lone surrogates and error messages in the same way as Go, because `serde_json` handles them differently.
+//! Treats numbers, lone surrogates and error messages as Go does, because `serde_json` differs.
 
 use serde_json::{Error, Number};
 
-/// Returns the form that a number has after Go decodes it and encodes it again. Go keeps 64-bit integers and converts all other numbers
-/// to floats. Go writes a float with an integral value as an integer: the shortest digits of the float, followed by zeros. If this integer
-/// fits into 64 bits, Go decodes it as an integer when it reads the text again.
+/// Returns a number as Go writes it after decoding it. Go keeps 64-bit integers and converts all other
+/// numbers to floats. It writes a float with an integral value as an integer: the shortest digits of
+/// the float, followed by zeros. If this integer fits into 64 bits, Go decodes it as an integer later.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;
@@ -19,7 +19,7 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
 }
 
-/// Replaces each escape sequence of a lone surrogate by `\ufffd`.
+/// Replaces each escape sequence for a lone surrogate with `\ufffd`.
 pub(super) fn replace_lone_surrogates(text: &str) -> String {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -37,8 +37,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
                 continue;
             }
             (Some(_), _) => 6,
-            // Skips both characters of any other escape sequence. Otherwise, the text `\\ud800` would look like an escaped
-            // surrogate.
+            // Skip both characters of any other escape sequence. Otherwise, the text `\\ud800` would look like an escaped surrogate.
             (None, Some('\\')) => rest.chars().take(2).map(char::len_utf8).sum(),
             (None, first) => first.map_or(1, char::len_utf8),
         };
@@ -48,7 +47,7 @@ pub(super) fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// Returns the literal whose first characters precede the position `at`, and the character that must follow them.
+/// Returns the literal whose first characters are directly before `at`, and the character that must follow them.
 fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     let before = text.get(..at)?;
     let start = before.len() - before.chars().rev().take_while(char::is_ascii_lowercase).count();
@@ -57,7 +56,7 @@ fn literal_before(text: &str, at: usize) -> Option<(&'static str, char)> {
     literal[begun.len()..].chars().next().map(|expected| (literal, expected))
 }
 
-/// Returns Go's error message for a text that is not JSON.
+/// Returns Go's error message for text that is not JSON.
 pub(super) fn go_error(error: &Error, text: &str) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();

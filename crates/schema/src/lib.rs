@@ -1,15 +1,14 @@
-//! The types of all built-in Kubernetes kinds and of custom resources, and functions that decode and encode objects with these types.
+//! The types of all built-in Kubernetes kinds and of custom resources, with functions that decode and encode objects.
 //!
-//! - [`Schema`] describes the type of the objects of one kind. The schemas of built-in kinds come from a table of Kubernetes 1.36
-//!   (`generate/README.md` describes how it is generated). The schema of a custom resource comes from its definition. A schema consists of
-//!   [`Type`]s.
-//! - [`decode`] decodes a body in the same way as kube-apiserver. The decoded object contains exactly what Go's JSON encoder would write
-//!   for it. Each [`StrictFinding`] describes an unknown or duplicate field.
+//! - [`Schema`] describes the objects of one kind with [`Type`]s. The schemas of built-in kinds come from a table of
+//!   Kubernetes 1.36, which `generate/README.md` describes. A custom resource's schema comes from its definition.
+//! - [`decode`] decodes a body as kube-apiserver does. The decoded object contains exactly what
+//!   Go's JSON encoder would write. Each [`StrictFinding`] describes an unknown or duplicate field.
 //! - [`read_yaml`], [`write_yaml`], [`write_yaml_line`] and [`yaml_documents`] read and write YAML as Kubernetes does.
 //! - [`openapi`] returns the built-in types as OpenAPI schemas.
 //! - [`patch`] applies patches. [`protobuf`] encodes and decodes the protobuf format. [`quantity`] parses and formats quantities.
 //!
-//! All functions are pure. The functions perform no I/O, read no clock and start no tasks.
+//! All functions are pure: they perform no I/O, read no clock and start no tasks.
 //!
 //! This example checks a manifest without a cluster:
 //!
@@ -27,9 +26,8 @@
 //!
 //! # Bounds
 //!
-//! A function that reads bytes accepts at most [`DEEPEST`] levels of nested lists and objects. The running time of such a function is
-//! linear in the size of the input, unless the docs of the function state another bound. A function with a `Json` argument recurses once
-//! for each level of nesting.
+//! Functions that read bytes accept at most [`DEEPEST`] levels of nested lists and objects. Their running time is linear in the size
+//! of the input, unless their docs state another bound. A function with a `Json` argument recurses once for each nesting level.
 
 use pintle_json::Json;
 
@@ -62,11 +60,11 @@ pub use document::JsonNode;
 pub use finding::{StrictFinding, note};
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
-/// The maximum nesting depth of lists and objects in a request body. Code that reads, writes or drops a value recurses once for each
-/// level. A value that is nested much deeper would overflow the stack. serde_json has the same limit.
+/// The maximum nesting depth of lists and objects in a request body. Code that reads, writes or drops a value
+/// recurses once for each level, so a much deeper value would overflow the stack. serde_json has the same limit.
 pub const DEEPEST: usize = 127;
 
-/// The type of the objects of one Kubernetes kind.
+/// The type of a Kubernetes kind's objects.
 #[derive(Clone, Debug)]
 pub struct Schema {
     kind: String,
@@ -75,22 +73,22 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Returns the schema of a built-in kind. `version` has the form `version` or `group/version`.
+    /// Returns the schema of a built-in kind, or `None` if there is no such kind. `version` has the form `version` or `group/version`.
     pub fn builtin(version: &str, kind: &str) -> Option<Self> {
         Some(Self { kind: kind.into(), root: builtin_types::table().kind(version, kind)?, custom: false })
     }
 
-    /// Creates the schema of a custom resource. `structural` is its `openAPIV3Schema`.
+    /// Creates a custom resource's schema from its `openAPIV3Schema`.
     pub fn custom(kind: &str, structural: &Json) -> Self {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
-    /// Returns whether the built-in types include this kind in this version. kube-apiserver does not necessarily serve this version.
+    /// Returns `true` if `kind` is built in for this version. kube-apiserver does not necessarily serve the version.
     pub fn knows(version: &str, kind: &str) -> bool {
         builtin_types::table().kind(version, kind).is_some()
     }
 
-    /// Returns the kind.
+    /// Returns the name of the kind.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -100,22 +98,22 @@ impl Schema {
         &self.root
     }
 
-    /// Returns whether this is the schema of a custom resource.
+    /// Returns `true` for a custom resource's schema.
     pub fn is_custom(&self) -> bool {
         self.custom
     }
 
-    /// Decodes an object from a JSON value, such as the result of a patch. The rules are the same as for [`decode`].
+    /// Decodes an object from a JSON value, such as a patch result, by the rules of [`decode`].
     ///
     /// # Errors
     ///
-    /// Returns an error if a value has the wrong type or format.
+    /// Fails if a value has the wrong type or format.
     pub fn read(&self, object: Json) -> Result<Decoded, BodyError> {
         convert::read_object(&object, self)
     }
 
-    /// Returns the object as Go's JSON encoder would write it. The method removes empty values that Go omits, and adds the values that Go
-    /// always writes. If the object does not fit the schema, the method returns it unchanged.
+    /// Returns the object as Go's JSON encoder would write it, without the empty values that Go omits and
+    /// with the values that Go always writes. An object that does not fit the schema is returned unchanged.
     pub fn normalised(&self, object: Json) -> Json {
         match convert::read_object(&object, self) {
             Ok(decoded) => decoded.object,
@@ -123,14 +121,13 @@ impl Schema {
         }
     }
 
-    /// Returns an object of this kind without any field values. The object contains exactly what Go's JSON encoder
-    /// would write for it.
+    /// Returns an object without any field values, as Go's JSON encoder would write it.
     pub fn empty(&self) -> Json {
         if self.custom { Json::Object(Default::default()) } else { fields::zero(&self.root) }
     }
 }
 
-/// Returns the type of a built-in struct, such as `meta.ObjectMeta`. Returns [`Type::Any`] if no struct has this name.
+/// Returns the type of the built-in struct `name`, such as `meta.ObjectMeta`. Returns [`Type::Any`] if there is no such struct.
 pub fn named(name: &str) -> Type {
     builtin_types::table().named(name).unwrap_or(Type::Any)
 }
@@ -140,11 +137,10 @@ pub fn builtin_kinds() -> Vec<(&'static str, &'static str)> {
     builtin_types::table().kinds()
 }
 
-/// The result of reading YAML. On success, the result contains the first document and the findings about duplicate keys. On failure, it
-/// contains an error message.
+/// The result of reading YAML: the first document with findings about duplicate keys, or an error message.
 pub type Yaml = Result<(JsonNode, Vec<StrictFinding>), String>;
 
-/// Reads a YAML 1.1 body in the same way as Kubernetes. Reads only the first document. An empty body is null.
+/// Reads a YAML 1.1 body as Kubernetes does. Only the first document is read. An empty body is null.
 pub fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
@@ -154,14 +150,14 @@ pub fn write_yaml(value: &Json) -> String {
     yaml::write(value)
 }
 
-/// Formats a value as YAML on a single line. The result has no line break at the end. For a deeply nested value, this text is much
-/// shorter than the result of [`write_yaml`]. Some YAML parsers reject a single-line key of more than 1000 bytes.
+/// Formats a value as YAML on a single line, without a line break at the end. For a deeply nested value, the text is
+/// much shorter than the result of [`write_yaml`]. Some YAML parsers reject a single-line key of more than 1000 bytes.
 pub fn write_yaml_line(value: &Json) -> String {
     yaml::write_line(value)
 }
 
-/// Returns the text of a YAML or JSON file. The file must be UTF-8, or UTF-16 with a byte order mark. The result does not contain the byte
-/// order mark.
+/// Decodes the text of a YAML or JSON file. The file must be UTF-8, or
+/// UTF-16 with a byte order mark. The returned text has no byte order mark.
 ///
 /// # Errors
 ///
@@ -170,17 +166,16 @@ pub fn yaml_text(bytes: &[u8]) -> Result<std::borrow::Cow<'_, str>, &'static str
     yaml::text(bytes)
 }
 
-/// Returns the documents of a YAML text as JSON. If a document cannot be read, the iterator returns the error as its
-/// last item.
+/// Returns an iterator over a YAML text's documents as JSON. If a document cannot be read, the error is the last item.
 pub fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Json, String>> {
     yaml::YamlDocuments::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
-/// Decodes the metadata of an object that is embedded in another object, such as a pod template.
+/// Decodes the metadata of an embedded object, such as a pod template.
 ///
 /// # Errors
 ///
-/// Returns an error if a value has the wrong type or format.
+/// Fails if a value has the wrong type or format.
 pub fn read_metadata(metadata: &Json) -> Result<Json, BodyError> {
     convert::read(metadata, &object_meta()).map(|decoded| decoded.object)
 }

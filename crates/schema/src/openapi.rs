@@ -1,7 +1,7 @@
-//! Converts the built-in types to OpenAPI 3 schemas. The schemas have the same names as in kube-apiserver.
+//! Converts the built-in types to OpenAPI 3 schemas with the same names as in kube-apiserver.
 //!
-//! Descriptions are short, and most types of rarely used API groups have no description. Only fields that are keys of a list have default
-//! values, because the type table contains no other default values.
+//! Descriptions are short, and most types of rarely used API groups have none. Only
+//! key fields of lists have default values, because the type table contains no others.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,7 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"
 /// The prefix of a `$ref` to a schema in the same document.
 pub const PLACE: &str = "#/components/schemas/";
 
-/// Returns the schemas of the given types and of all types that they refer to. Each key of the returned map is the name of a schema. Only
-/// built-in structs have schemas.
+/// Returns the schemas of the given types and of all types that they refer to, by schema name. Only built-in structs have schemas.
 pub fn schemas<'a>(types: impl IntoIterator<Item = &'a Type>) -> Map {
     let mut schemas =
         Schemas { descriptions: Descriptions::read(), made: Map::new(), pending: Vec::new(), defaults: HashMap::new() };
@@ -55,10 +54,10 @@ pub fn name(of: &Struct) -> String {
 struct Schemas {
     descriptions: Descriptions,
     made: Map,
-    /// The structs that still need a schema, because another schema refers to them.
+    /// The structs that another schema refers to and that have no schema yet.
     pending: Vec<StructRef>,
-    /// The default values of the fields that are keys of lists. In the type table, the type of the list contains such a default value. In
-    /// OpenAPI, the schema of the key field contains the default value.
+    /// The default values of lists' key fields. The type table stores these
+    /// defaults with the list, and OpenAPI stores them with the key field.
     defaults: HashMap<SchemaField, Json>,
 }
 
@@ -95,7 +94,7 @@ impl Schemas {
 
     fn of_field(&mut self, of: &Struct, field: &Field) -> Json {
         let mut schema = match field.of {
-            // `fieldsV1` is the only field of type `Any` whose schema has a name.
+            // `fieldsV1` is the only field of type `Any` with a named schema.
             Type::Any if field.name == "fieldsV1" => {
                 self.named(format!("{MACHINERY}.apis.meta.v1.FieldsV1"), json!({"type": "object"}))
             }
@@ -179,14 +178,13 @@ impl Schemas {
         }
     }
 
-    /// Returns a reference to the schema of a struct. If the schema does not exist yet, the method adds the struct to
-    /// the pending structs.
+    /// Returns a reference to a struct's schema. If the schema does not exist yet, the struct becomes pending.
     fn refer(&mut self, of: &Type) -> Json {
         let Type::Struct { of, .. } = of else { return json!({}) };
         let name = name(of);
         let reference = reference(&name);
         if !name.is_empty() && !self.made.contains_key(&name) {
-            // Insert the name before the schema is built, because the struct can refer to itself.
+            // Insert the name first, because the struct can refer to itself.
             self.made.insert(name, Json::Null);
             self.pending.push(of.clone());
         }
@@ -200,13 +198,12 @@ impl Schemas {
     }
 }
 
-/// Returns a reference to the schema with this name.
+/// Returns a reference to the schema `name`.
 pub fn reference(name: &str) -> Json {
     json!({"$ref": format!("{PLACE}{name}")})
 }
 
-/// Returns the OpenAPI extensions of a field. The extensions state how server-side apply tracks the field's owners and how
-/// patches merge the field.
+/// Returns a field's OpenAPI extensions, which state how server-side apply tracks its owners and how patches merge the field.
 fn extensions(field: &Field) -> Map {
     let Merge { lists, replace, retain_keys, key } = &field.merge;
     let strategies = [(*lists, "merge"), (*replace, "replace"), (*retain_keys, "retainKeys")];
@@ -224,8 +221,8 @@ fn extensions(field: &Field) -> Map {
     extra.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Json::from(value?)))).collect()
 }
 
-/// Returns whether server-side apply treats the struct as one value, so that all its fields have the same owners. A field can override this
-/// setting for its own value.
+/// Returns `true` if server-side apply treats the struct as one value, so that all its
+/// fields have the same owners. A field can override this setting for its own value.
 fn is_atomic(of: &Struct) -> bool {
     matches!(table().named(of.name), Some(Type::Struct { atomic: true, .. }))
 }

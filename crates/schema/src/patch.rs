@@ -1,7 +1,7 @@
-//! JSON patch, merge patch and strategic merge patch.
+//! JSON patches, merge patches and strategic merge patches.
 //!
-//! A patch body is parsed once, and the result can be applied to any number of objects. Where Go's libraries differ from the RFCs, this
-//! module follows Go, because clients depend on Go's behavior.
+//! A patch body is parsed once and can be applied to any number of objects. Where Go's libraries
+//! differ from the RFCs, this module follows Go, because clients depend on Go's behavior.
 
 use pintle_json::Json;
 use thiserror::Error;
@@ -21,7 +21,7 @@ pub use json::JsonPatch;
 pub use merge_patch::merge;
 pub use strategic::strategic;
 
-/// The reason why a patch was rejected. The documentation of each variant states the status code of the HTTP response.
+/// Why a patch was rejected. Each variant corresponds to an HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatchError {
     /// Status 400: the body is not a patch of this type.
@@ -30,14 +30,14 @@ pub enum PatchError {
     /// Status 413: the patch has too many operations.
     #[error("{0}")]
     TooLarge(String),
-    /// Status 422 without details: the patch cannot be applied to this object. The text is the same as in the patch library that
-    /// kube-apiserver uses.
+    /// Status 422 without details: the patch cannot be applied to this object.
+    /// The message has the same text as in kube-apiserver's patch library.
     #[error("{0}")]
     Inapplicable(String),
-    /// Status 422 without details: an operation `test` of a JSON patch found another value in the object. Contains the path of the value.
+    /// Status 422 without details: a JSON patch's `test` operation found another value. Contains the path of the value.
     #[error("testing value {0} failed: test failed")]
     TestFailed(String),
-    /// Status 422 without details: the patch exceeds a limit on the cost of applying it.
+    /// Status 422 without details: applying the patch exceeds a cost limit.
     #[error("{0}")]
     Excessive(String),
     /// Status 500 without a reason: the directives in the patch are invalid.
@@ -45,14 +45,14 @@ pub enum PatchError {
     Directive(String),
 }
 
-/// A patch that was parsed from a request body.
+/// A patch from a request body.
 #[derive(Clone, Debug)]
 pub enum PatchBody {
     /// A JSON patch (RFC 6902).
     Json(JsonPatch),
     /// A merge patch (RFC 7386).
     Merge(MergeBody),
-    /// A strategic merge patch. Such a patch merges lists by the keys that the schema defines.
+    /// A strategic merge patch, which merges lists by the keys in the schema.
     Strategic(MergeBody),
 }
 
@@ -68,27 +68,26 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not a list of operations, or if the list is too long.
+    /// Fails if the body is not a list of operations or the list is too long.
     pub fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
 
-    /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), `test` operations with the value null
-    /// always fail. In the JSON patch of a request, a `test` with the value null succeeds if the value is absent.
+    /// Parses the JSON patch of a MutatingAdmissionPolicy. In contrast to [`json`](Self::json), a `test` with
+    /// the value null always fails. In a request's patch, such a `test` succeeds if the value is absent.
     ///
     /// # Errors
     ///
-    /// The same as for [`json`](Self::json).
+    /// Fails in the same cases as [`json`](Self::json).
     pub fn json_of_policy(body: &[u8]) -> Result<Self, PatchError> {
         Ok(Self::Json(JsonPatch::read(body)?.with_differing_nulls()))
     }
 
-    /// Parses a merge patch. The caller must set `validated` to false if the request's `fieldValidation` is `Ignore`.
+    /// Parses a merge patch. `validated` must be `false` for a request with `fieldValidation=Ignore`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not an object. If `validated` is false, the body can also be a list. A patch that is a list
-    /// replaces the whole object.
+    /// Fails if the body is not an object. If `validated` is `false`, the body can also be a list, which replaces the whole object.
     pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| {
@@ -111,7 +110,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not an object or null.
+    /// Fails if the body is neither an object nor null.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {
@@ -125,7 +124,7 @@ impl PatchBody {
         matches!(self, Self::Json(patch) if patch.is_empty())
     }
 
-    /// Returns findings for the duplicate and unknown members of the patch body.
+    /// Returns findings about duplicate and unknown members of the patch body.
     pub fn findings(&self) -> &[StrictFinding] {
         match self {
             Self::Json(patch) => patch.findings(),
@@ -133,9 +132,9 @@ impl PatchBody {
         }
     }
 
-    /// Returns an error message if the result of a strategic merge patch does not fit its type. The message differs from the error for a
-    /// request body, because kube-apiserver does not decode this result from text. Returns `None` if all values of the result fit their
-    /// types, or if this is not a strategic merge patch.
+    /// Returns an error message if a strategic merge patch's result does not fit its type. The
+    /// message differs from the error for a request body, because kube-apiserver does not decode
+    /// this result from text. Returns `None` for valid results and for other kinds of patches.
     pub fn misfit(&self, object: &Json, schema: &Schema) -> Option<String> {
         let Self::Strategic(_) = self else { return None };
         restore::misfit(&self.apply(object, schema).ok()?, schema.root())
@@ -155,7 +154,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns the patch as text, in the form in which error messages quote it.
+    /// Returns the patch as error messages quote it.
     pub fn display_text(&self) -> String {
         match self {
             Self::Json(patch) => patch.display_text(),
@@ -169,7 +168,7 @@ fn no_object(found: &Json) -> String {
     format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", shape(found))
 }
 
-/// Formats a value like Go's `%v`.
+/// Formats a value as Go's `%v` does.
 pub fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".into(),

@@ -1,8 +1,7 @@
-//! Encodes and decodes the protobuf format of built-in kinds. Clients that are written in Go prefer this format to JSON.
+//! The protobuf format of built-in kinds, which Go clients prefer to JSON.
 //!
-//! A body consists of four magic bytes and an envelope. The envelope contains the encoded object, its version and its kind. The type table
-//! (`types.txt`) contains the field numbers of the messages. Decoding a body returns the JSON value of the object. Encoding starts from the
-//! JSON value of the object.
+//! A body consists of four magic bytes and an envelope. The envelope contains the encoded object with its version and kind. The
+//! messages' field numbers come from the type table (`types.txt`). Decoding returns a JSON value, and encoding starts from one.
 
 mod envelope;
 mod marshal;

@@ -1,4 +1,4 @@
-//! Resource quantities. Quantities are parsed exactly and formatted in Go's canonical form.
+//! Resource quantities, which are parsed exactly and formatted in Go's canonical form.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ const WRONG_FORM: &str = "quantities must match the regular expression '^([+-]?[
 const WRONG_NUMBER: &str = "unable to parse numeric part of quantity";
 const WRONG_UNIT: &str = "unable to parse quantity's suffix";
 
-/// A Kubernetes quantity, such as `500m` or `1Gi`. A quantity consists of an amount and the format of its unit.
+/// A Kubernetes quantity, such as `500m` or `1Gi`: an amount and the format of its unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -24,13 +24,13 @@ enum Format {
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// The smallest unit of a quantity is 10⁻⁹. This is the exponent of the unit. Smaller fractions are rounded up.
+/// The exponent of the smallest unit, 10⁻⁹. Smaller fractions are rounded up.
 const FINEST: i64 = -9;
-/// In a resource list, the smallest unit of a quantity is 10⁻³. This is the exponent of the unit.
+/// The exponent of the smallest unit in a resource list, 10⁻³.
 const MILLI: i64 = -3;
-/// The amount 1, counted in smallest units (10⁻⁹).
+/// The amount 1 in units of 10⁻⁹.
 const ONE: i128 = 1_000_000_000;
-/// The maximum amount of a quantity with a binary unit, counted in smallest units.
+/// The maximum amount of a quantity with a binary unit, in units of 10⁻⁹.
 const MAX_BINARY: i128 = i64::MAX as i128 * ONE;
 
 impl Quantity {
@@ -49,7 +49,8 @@ impl Quantity {
         Self { nanos, ..Self::ZERO }
     }
 
-    /// Returns the sum of two quantities. The sum has the format of `self`. However, if `self` is zero, the sum has the format of `other`.
+    /// Returns the sum of two quantities. The sum has the format of `self`,
+    /// unless `self` is zero. In this case, it has the format of `other`.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         // The sum must not become `i128::MIN`, which has no absolute value.
@@ -65,12 +66,12 @@ impl Quantity {
         }
     }
 
-    /// Returns the amount in nano-units, which are units of 10⁻⁹.
+    /// Returns the amount in nano-units (10⁻⁹).
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// Returns the amount in milli-units, which are units of 10⁻³, rounded away from zero.
+    /// Returns the amount in milli-units (10⁻³), rounded away from zero.
     pub fn milli(self) -> i128 {
         scaled(self.nanos.abs(), -6) * self.nanos.signum()
     }
@@ -92,31 +93,30 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Parses a quantity and returns the text that Go writes for it. Returns `None` if `text` is not a quantity.
+/// Parses a quantity and formats it as Go does. Returns `None` if `text` is not a quantity.
 ///
-/// If the exponent is a multiple of three, Go leaves most texts unchanged, such as `1E3`, `+1` and `1.500`. All other texts are rewritten
-/// with the largest unit that needs no fraction. If no unit is large enough, Go omits the unit, which changes the amount.
+/// If the exponent is a multiple of three, Go leaves most texts unchanged, such as `1E3`, `+1` and `1.500`. All other texts are
+/// rewritten with the largest unit that needs no fraction. If no unit is large enough, Go omits the unit, which changes the amount.
 pub fn canonical(text: &str) -> Option<String> {
     written(text).ok()
 }
 
-/// Returns the text that Go writes for a quantity, as [`canonical`] does.
+/// Formats a quantity as [`canonical`] does.
 ///
 /// # Errors
 ///
-/// Returns Go's error message if `text` is not a quantity. Blanks before and after the quantity are allowed.
+/// Returns Go's error message if `text` is not a quantity. Spaces around the quantity are allowed.
 pub fn written(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
     Ok(if number.kept { text.into() } else { number.to_string() })
 }
 
-/// Returns the text that kube-apiserver stores for a quantity in a resource list. An amount that is not a multiple of `1m` is rounded
-/// away from zero.
+/// Returns a quantity as kube-apiserver stores it in a resource list. The amount is rounded away from zero to a multiple of `1m`.
 ///
 /// # Errors
 ///
-/// Returns an error if [`written`] returns an error for the same text.
+/// Fails if [`written`] fails for the same text.
 pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let number = read(text)?;
@@ -124,23 +124,23 @@ pub fn written_in_list(text: &str) -> Result<String, &'static str> {
     Ok(if kept { text.into() } else { number.rounded(MILLI).to_string() })
 }
 
-/// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None` if `text` is not a quantity. If the
-/// amount is too large to represent, the result is a value far above 2⁶³.
+/// Parses a quantity and returns its amount in units of 10⁻⁹, rounded away from zero. Returns `None`
+/// if `text` is not a quantity. If the amount cannot be represented, the result is far above 2⁶³.
 pub fn nanos(text: &str) -> Option<i128> {
     read(text).ok().map(|number| number.nanos())
 }
 
-/// A number of any size, stored as decimal digits.
+/// A number of any size, as decimal digits.
 struct Number {
     negative: bool,
     /// The decimal digits of the number, without leading zeros.
     digits: String,
-    /// The place value of the last digit is 10 to the power of this exponent. The exponent is at least [`FINEST`].
+    /// The exponent of ten for the last digit, at least [`FINEST`].
     power: i64,
     format: Format,
-    /// Whether Go writes the number in the same form as the parsed text.
+    /// Whether Go writes the number like the parsed text.
     kept: bool,
-    /// The value that `power` had in the parsed text.
+    /// The `power` of the parsed text.
     written_power: i64,
 }
 
@@ -150,7 +150,7 @@ impl Number {
         Self { negative: nanos < 0, digits, power: FINEST, format, kept: false, written_power: FINEST }
     }
 
-    /// Rounds the amount away from zero to a multiple of 10 to the power of `finest`.
+    /// Rounds the amount away from zero to a multiple of 10^`finest`.
     fn rounded(mut self, finest: i64) -> Self {
         let finer = usize::try_from(finest.saturating_sub(self.power)).unwrap_or(0);
         if finer > 0 {
@@ -180,7 +180,7 @@ impl fmt::Display for Number {
             return f.write_str("0");
         }
         let nanos = self.nanos();
-        // An amount that was read with a binary unit is written with a decimal unit if the amount is below 1024 or has a fraction.
+        // A quantity with a binary unit is written with a decimal unit if the amount is below 1024 or has a fraction.
         if self.format == Format::Binary && nanos % ONE == 0 && (nanos / ONE).abs() >= 1024 {
             let whole = nanos / ONE;
             return match BINARY.iter().rfind(|(_, power)| whole % (1 << power) == 0) {
@@ -203,7 +203,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Adds one to a number that is given by its decimal digits.
+/// Adds one to a decimal number.
 fn increment(digits: &mut String) {
     let nines = digits.len() - digits.trim_end_matches('9').len();
     digits.truncate(digits.len() - nines);
@@ -212,14 +212,14 @@ fn increment(digits: &mut String) {
     digits.extend(std::iter::repeat_n('0', nines));
 }
 
-/// The parts of the text of a quantity.
+/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// The digits before the decimal point, without leading zeros. If only zeros were present, the text is "0".
+    /// The digits before the decimal point, without leading zeros. "0" if only zeros were present.
     whole: &'a str,
     fraction: &'a str,
     unit: &'a str,
-    /// Whether the text has at least one digit. Go accepts some quantities that have no digits.
+    /// Whether the text has any digit. Go accepts some quantities without digits.
     has_digits: bool,
 }
 
@@ -235,7 +235,7 @@ fn split(text: &str) -> Option<Parts<'_>> {
     (!text.is_empty() && end.is_empty()).then_some(parts)
 }
 
-/// Splits a text into its leading digits and the text after them.
+/// Splits a text after its leading digits.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
@@ -266,13 +266,13 @@ fn read(text: &str) -> Result<Number, &'static str> {
         return Ok(Number { kept, written_power, ..number });
     }
     let power = unit_power.saturating_sub_unsigned(fraction.len() as u64);
-    // For zero, no digits remain after the leading zeros are removed, so the exponent of the unit has no effect.
+    // Zero has no digits left, so the unit's exponent has no effect.
     let power = if digits.is_empty() { 0 } else { power };
     let number = Number { negative: parts.negative, digits: digits.into(), power, format, kept, written_power };
     Ok(number.rounded(FINEST))
 }
 
-/// Returns whether Go parses the number into a 64-bit integer. Go keeps the original text only for such numbers.
+/// Returns `true` if Go parses the number into a 64-bit integer. Go keeps the original text only for such numbers.
 fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     match format {
         Format::Binary => {
@@ -283,17 +283,16 @@ fn is_short(parts: &Parts<'_>, format: Format, unit_power: i64) -> bool {
     }
 }
 
-/// Returns the amount of a quantity that has a binary unit. The amount is in units of 10⁻⁹. The last `places` digits of `digits` are the
-/// fraction, and `power` is the exponent of a power of two. The amount cannot exceed [`MAX_BINARY`].
+/// Returns the amount of a quantity with a binary unit, in units of 10⁻⁹ and at most
+/// [`MAX_BINARY`]. The last `places` digits are the fraction, and `power` is the exponent of two.
 fn binary(digits: &str, places: usize, power: i64) -> i128 {
-    // If the fraction has more digits than `i128` can represent, the amount is rounded up.
+    // If the fraction has more digits than `i128` can represent, round the amount up.
     let max_digits = usize::try_from((127 - power) * 30103 / 100_000).unwrap_or(20);
     let cut = digits.len().saturating_sub(max_digits).min(places);
     let digits = &digits[..digits.len() - cut];
     let mantissa = match digits.parse() {
         Ok(mantissa) => mantissa,
         Err(_) if digits.is_empty() => 0,
-        // Exceeds the cap.
         Err(_) => i128::MAX,
     };
     let mantissa = mantissa.saturating_add(i128::from(cut > 0)).saturating_mul(1 << power);
@@ -301,7 +300,7 @@ fn binary(digits: &str, places: usize, power: i64) -> i128 {
     scaled(mantissa, -places + 9).min(MAX_BINARY)
 }
 
-/// Returns the format and the exponent of a unit. The base of the exponent is two for binary units, and ten for other units.
+/// Returns a unit's format and exponent. The base is two for binary units and ten for all others.
 fn unit(suffix: &str) -> Option<(Format, i64)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((Format::Binary, (*power).into()));
@@ -399,7 +398,7 @@ mod tests {
             ("9999999999999999999999999999".into(), "9999999999999999999999999999"),
             (nines.clone(), &*nines),
             (format!("0.{nines}"), "1"),
-            // An amount with a binary unit cannot exceed the maximum.
+            // An amount with a binary unit is capped at the maximum.
             ("7Ei".into(), "7Ei"),
             ("8Ei".into(), "9223372036854775807"),
             ("-100Ei".into(), "-9223372036854775807"),

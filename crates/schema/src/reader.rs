@@ -1,4 +1,4 @@
-//! Reads each value as its type requires, and records findings and errors.
+//! Reads values according to their types, and records findings and errors.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,24 @@ use super::scalar::ScalarError;
 use super::sink::{Name, Seed, Single, Sink};
 use super::types::{Scalar, Type, Union};
 
-/// Collects the findings and the first error while a body is read.
+/// Collects findings and the first error while a body is read.
 #[derive(Default)]
 pub(super) struct Reader {
     findings: Vec<StrictFinding>,
-    /// The findings about unknown fields of a custom resource's metadata. These findings are reported after the findings about duplicate
-    /// members. `None` for built-in kinds.
+    /// The findings about unknown metadata fields of a custom resource, which are
+    /// reported after the findings about duplicate members. `None` for built-in kinds.
     unknown: Option<Vec<StrictFinding>>,
-    /// The total length, in bytes, of all path texts that were built so far. The total also includes the paths that no finding contains.
+    /// The total length of all path texts built so far, in bytes, including paths that no finding contains.
     written: usize,
-    /// The first error about a value. The reader continues after an error about a value, because a later syntax error takes precedence.
+    /// The first error about a value. Reading continues after it, because a later syntax error takes precedence.
     error: Option<BodyError>,
-    /// Whether numbers are kept unchanged in values that have no type in the schema.
+    /// Whether numbers in values without a type stay unchanged.
     verbatim: bool,
-    /// If a list occurs twice and the later occurrence is shorter, the list loses the items at its end. This map keeps these items. The map
-    /// key is the path of the list. The items are stored in reverse order.
+    /// The items that a list loses if it occurs again with fewer items, by the path of the list. The items are in reverse order.
     cut_off: BTreeMap<String, Vec<Json>>,
 }
 
-/// The maximum of [`Reader::written`]. When this limit is reached, the reader builds no more paths and reports no more findings.
+/// The maximum of [`Reader::written`]. Beyond this limit, the reader builds no paths and reports no findings.
 const MAX_WRITTEN: usize = 16 << 20;
 
 impl Reader {
@@ -43,7 +42,7 @@ impl Reader {
         Self { verbatim: true, ..Self::default() }
     }
 
-    /// Returns the findings. Returns the first error if the body cannot be decoded.
+    /// Returns the findings, or the first error if the body cannot be decoded.
     pub(super) fn findings(mut self) -> Result<Vec<StrictFinding>, BodyError> {
         for finding in self.unknown.into_iter().flatten() {
             note(&mut self.findings, || finding);
@@ -51,7 +50,7 @@ impl Reader {
         self.error.map_or(Ok(self.findings), Err)
     }
 
-    /// Returns the findings. Call this method only if no value can have an error.
+    /// Returns the findings without checking for errors. Call this method only if no value can have an error.
     pub(super) fn repetitions(self) -> Vec<StrictFinding> {
         self.findings
     }
@@ -65,8 +64,8 @@ impl Reader {
         find(findings, &mut self.written, StrictFinding::Unknown, place);
     }
 
-    /// Takes the items that a list lost at its end because the list occurred again with fewer items. In Go, the slice only becomes shorter,
-    /// so these items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
+    /// Takes the items that a list lost because it occurred again with fewer items. In Go, the slice only becomes shorter, so
+    /// these items reappear when the list occurs again with more items. Returns no items if the list did not occur earlier.
     fn take_cut_off(&mut self, at: Option<&FieldPath<'_>>, came_before: bool) -> Vec<Json> {
         if self.cut_off.is_empty() {
             return Vec::new();
@@ -75,7 +74,7 @@ impl Reader {
         cut_off.filter(|_| came_before).unwrap_or_default()
     }
 
-    /// Stores the items that a list lost, because the same list may occur again.
+    /// Stores a list's lost items, because the list may occur again.
     fn keep_cut_off(&mut self, at: Option<&FieldPath<'_>>, items: Vec<Json>) {
         if !items.is_empty()
             && let Some(place) = self.place(at)
@@ -84,8 +83,7 @@ impl Reader {
         }
     }
 
-    /// Returns the path as text, unless too many path texts were already built. When the path texts exceed `MAX_WRITTEN` bytes in
-    /// total, the method returns `None` and drops all items in `cut_off`.
+    /// Returns the path as text. Once the path texts exceed `MAX_WRITTEN` bytes in total, returns `None` and drops all items in `cut_off`.
     fn place(&mut self, at: Option<&FieldPath<'_>>) -> Option<String> {
         if self.written >= MAX_WRITTEN {
             self.cut_off.clear();
@@ -100,12 +98,12 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns whether the body is a custom resource. For a custom resource, duplicate members are reported even in values without a type.
+    /// Returns `true` if the body is a custom resource. In this case, duplicate members are reported even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }
 
-    /// Returns a [`Sink`] that reads a value without a type.
+    /// Returns a [`Sink`] for a value without a type.
     pub(super) fn untyped_sink<'r>(&'r mut self, at: Option<&'r FieldPath<'r>>) -> Untyped<'r> {
         Untyped { quiet: !self.is_of_custom(), reader: self, at }
     }
@@ -126,13 +124,13 @@ fn find(
     }
 }
 
-/// A [`Sink`] that reads a value of a known type. The result is `None` if the value is null.
+/// A [`Sink`] for a value of a known type. The result is `None` if the value is null.
 pub(super) struct Typed<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) of: &'r Type,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// The value of an earlier occurrence of the same struct field or list item. If the earlier value is a struct, the new value is decoded
-    /// into the fields of the earlier value.
+    /// The value of an earlier occurrence of the same struct field or list
+    /// item. A new struct is decoded into the fields of an earlier struct.
     pub(super) earlier: Option<&'r mut Json>,
 }
 
@@ -206,8 +204,7 @@ impl<'r> Typed<'r> {
         Self { earlier: None, ..self }
     }
 
-    /// Reads the items of a list. If the same list occurred earlier, the new items are decoded into the existing items, as
-    /// in Go.
+    /// Reads the items of a list. As in Go, the items of a repeated list are decoded into the earlier items.
     fn items<'de, A: SeqAccess<'de>>(self, of: &Type, mut items: A) -> Result<Json, A::Error> {
         let mut earlier = self.earlier.and_then(Json::as_array_mut).map(std::mem::take).unwrap_or_default();
         let mut cut_off = self.reader.take_cut_off(self.at, !earlier.is_empty());
@@ -226,7 +223,7 @@ impl<'r> Typed<'r> {
                 None => break,
             }
         }
-        // For an empty list, Go creates a new slice, so the earlier items no longer exist.
+        // For an empty list, Go creates a new slice and loses the earlier items.
         if !list.is_empty() {
             cut_off.extend(earlier.drain(list.len().min(earlier.len())..).rev());
             self.reader.keep_cut_off(self.at, cut_off);
@@ -262,11 +259,11 @@ impl<'r> Typed<'r> {
     }
 }
 
-/// A [`Sink`] that reads JSON of any shape and reports duplicate members.
+/// A [`Sink`] for JSON of any shape, which reports duplicate members.
 pub(super) struct Untyped<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) at: Option<&'r FieldPath<'r>>,
-    /// Whether the sink ignores duplicate members instead of reporting them.
+    /// Whether duplicate members are ignored instead of reported.
     pub(super) quiet: bool,
 }
 

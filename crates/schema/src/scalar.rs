@@ -11,17 +11,17 @@ use super::quantity;
 use super::sink::Single;
 use super::types::Scalar;
 
-/// The reason why a scalar value was rejected.
+/// Why a scalar was rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ScalarError<'a> {
     /// The value has the wrong JSON type or is out of range.
     Type(Single<'a>),
-    /// The value is a text in the wrong format. The variant contains Go's error.
+    /// The value is a text in the wrong format. Contains Go's error.
     Form(String),
 }
 
 impl Scalar {
-    /// Returns the name of the type in Go.
+    /// Returns the Go name of the type.
     pub(super) fn go_name(self) -> &'static str {
         match self {
             Self::String | Self::Quantity | Self::ResourceQuantity | Self::Time | Self::MicroTime | Self::Duration => {
@@ -48,7 +48,7 @@ impl Scalar {
         }
     }
 
-    /// Reads a value other than null and returns it in the form that Go writes.
+    /// Reads a value other than null and returns it as Go writes it.
     pub(super) fn read(self, found: Single<'_>) -> Result<Json, ScalarError<'_>> {
         match (self, found) {
             (Self::String | Self::IntOrString | Self::Duration, Single::Text(text)) => Ok(text.into()),
@@ -78,7 +78,7 @@ impl Scalar {
     }
 }
 
-/// Returns the number as an integer. Returns `None` if the number has a decimal point or an exponent.
+/// Returns the number as an integer, or `None` if it has a decimal point or an exponent.
 fn whole(found: &Single<'_>) -> Option<i64> {
     match found {
         Single::Number(number) if !number.is_f64() => number.as_i64(),
@@ -97,14 +97,14 @@ fn bytes(mut text: Cow<'_, str>) -> Result<Json, ScalarError<'static>> {
     }
 }
 
-/// Parses a time in the format of RFC 3339. The result has no fractions of a second.
+/// Parses an RFC 3339 time and drops fractions of a second.
 fn time(text: &str) -> Result<Json, ScalarError<'static>> {
     let stamp = stamp(text)?;
     let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
     Ok(whole.to_string().into())
 }
 
-/// Parses a time in the format of RFC 3339 with exactly six fractional digits.
+/// Parses an RFC 3339 time with exactly six fractional digits.
 fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
     let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if digits != 6 {
@@ -117,8 +117,7 @@ fn micro_time(text: &str) -> Result<Json, ScalarError<'static>> {
 
 fn stamp(text: &str) -> Result<Timestamp, ScalarError<'static>> {
     let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
-    // jiff accepts three things that RFC 3339 does not allow: a blank instead of the `T`, times without seconds, and
-    // zones in brackets.
+    // In contrast to RFC 3339, jiff accepts a blank instead of the `T`, times without seconds, and zones in brackets.
     let strict =
         text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
     if strict { text.parse().map_err(|_| unparsable()) } else { Err(unparsable()) }

@@ -1,5 +1,4 @@
-//! Reads JSON from a text, a [`JsonNode`] tree or YAML, and passes the values to a [`Sink`]. A sink receives each value
-//! as soon as the value is read.
+//! Reads JSON from a text, a [`JsonNode`] tree or YAML, and passes each value to a [`Sink`] as soon as it is read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,21 +10,21 @@ use serde_json::{Error, Number};
 
 use super::go_json::{go_error, plain_number, replace_lone_surrogates};
 
-/// Receives JSON values from a parser, and builds a result from each value during parsing.
+/// Receives JSON values from a parser and builds a result during parsing.
 pub(super) trait Sink: Sized {
-    /// The result that the sink builds from a value.
+    /// The result for a value.
     type Out;
 
     fn single(self, found: Single<'_>) -> Self::Out;
 
-    /// Receives a list. `items` is an iterator over the items.
+    /// Receives a list as an iterator over its items.
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Self::Out, A::Error>;
 
-    /// Receives an object. `members` is an iterator over the members.
+    /// Receives an object as an iterator over its members.
     fn map<'de, A: MapAccess<'de>>(self, members: A) -> Result<Self::Out, A::Error>;
 }
 
-/// A value without nested values: null, a boolean, a number or a string.
+/// A value without nested values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Single<'a> {
     Null,
@@ -36,7 +35,7 @@ pub(super) enum Single<'a> {
 }
 
 impl Single<'_> {
-    /// Converts the scalar to a JSON value. A number is not changed.
+    /// Converts the scalar to a JSON value without changing numbers.
     pub(super) fn into_verbatim(self) -> Json {
         match self {
             Self::Null => Json::Null,
@@ -46,7 +45,7 @@ impl Single<'_> {
         }
     }
 
-    /// Returns the name that Go uses for the JSON type of the value.
+    /// Returns Go's name for the value's JSON type.
     pub(super) fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -56,7 +55,7 @@ impl Single<'_> {
         }
     }
 
-    /// Converts to a value. Each number gets the form in which Go stores it.
+    /// Converts the scalar to a JSON value with numbers as Go stores them.
     pub(super) fn into_value(self) -> Json {
         match self {
             Self::Number(number) => Json::Number(plain_number(number)),
@@ -65,7 +64,7 @@ impl Single<'_> {
     }
 }
 
-/// Returns the name that Go uses for the JSON type of a value.
+/// Returns Go's name for the JSON type of `value`.
 pub(crate) fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",
@@ -77,13 +76,13 @@ pub(crate) fn shape(value: &Json) -> &'static str {
     }
 }
 
-/// Parses one JSON text and passes its value to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
+/// Parses a JSON text and passes its value to a sink. Invalid UTF-8 bytes and lone surrogates become U+FFFD.
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not JSON. The error message is similar to Go's message.
+/// Fails if the text is not JSON. The error message is similar to Go's.
 pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String> {
-    // Valid UTF-8 is parsed directly, because a lossy conversion is much slower and rarely needed.
+    // Parse valid UTF-8 directly, because a lossy conversion is much slower and rarely needed.
     let text = std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let whole = if text.contains("\\ud") || text.contains("\\uD") {
         Cow::Owned(replace_lone_surrogates(&text))
@@ -95,11 +94,11 @@ pub(super) fn take_json<S: Sink>(body: &[u8], sink: S) -> Result<S::Out, String>
     result.map_err(|error| go_error(&error, &text))
 }
 
-/// Passes the value of a deserializer to a sink.
+/// Passes a deserializer's value to a sink.
 ///
 /// # Errors
 ///
-/// Returns an error if the deserializer fails. Sinks never fail.
+/// Fails if the deserializer fails. Sinks never fail.
 pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, sink: S) -> Result<S::Out, Error> {
     Seed(sink).deserialize(from)
 }
@@ -107,7 +106,7 @@ pub(super) fn take<'de, S: Sink>(from: impl Deserializer<'de, Error = Error>, si
 /// An adapter that implements serde's `DeserializeSeed` for a [`Sink`].
 pub(super) struct Seed<S>(pub(super) S);
 
-/// The name of a member. A [`Text`] stores short names without a heap allocation.
+/// A member name, which needs no heap allocation if it is short.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Name(pub(super) Text);
@@ -176,8 +175,7 @@ impl<S: Sink> Seed<S> {
     fn take<'de, A: MapAccess<'de>>(self, found: MapOrNumber<'de, A>) -> Result<S::Out, A::Error> {
         match found {
             MapOrNumber::Map(members) => self.0.map(members),
-            // The number is out of range. If the feature `arbitrary_precision` of `serde_json` is disabled, `serde_json` rejects such
-            // numbers before this check.
+            // The number is out of range. Without its feature `arbitrary_precision`, `serde_json` rejects such numbers itself.
             MapOrNumber::Number(number) if number.as_f64().is_none() => Err(A::Error::custom("number out of range")),
             MapOrNumber::Number(number) => Ok(self.0.single(Single::Number(number))),
         }
@@ -209,7 +207,7 @@ mod tests {
         let one = JsonNode::String("1".into());
         let object = JsonNode::Map(vec![("$serde_json::private::Number".into(), one)]);
         let read = JsonNode::from_json(body).unwrap();
-        // If the feature `arbitrary_precision` of `serde_json` is enabled, serde represents a number as an object.
+        // With the feature `arbitrary_precision` of `serde_json`, serde represents a number as an object.
         assert!(read == object || read == JsonNode::Number(1.into()), "{read:?}");
     }
 }

@@ -10,7 +10,7 @@ use super::builtin_types;
 /// The type of a value.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// JSON of any shape. Server-side apply merges the maps in such a value, and treats its lists as atomic.
+    /// JSON of any shape. Server-side apply merges its maps and treats its lists as atomic.
     Any,
     /// A scalar.
     Scalar(Scalar),
@@ -25,7 +25,7 @@ pub enum Type {
     Map(Arc<MapType>),
     /// A list of items.
     List(Arc<ListType>),
-    /// A value that can have one of several types. Such a type occurs in the JSON schemas of CustomResourceDefinitions.
+    /// A value that can have one of several types. Only the JSON schemas of CustomResourceDefinitions have such values.
     Union(Union),
 }
 
@@ -44,7 +44,7 @@ pub enum Scalar {
     Number,
     /// A quantity, such as `500m`.
     Quantity,
-    /// A quantity in a resource list. kube-apiserver rounds it up to a multiple of `1m`.
+    /// A quantity in a resource list, which kube-apiserver rounds up to a multiple of `1m`.
     ResourceQuantity,
     /// An integer or a string.
     IntOrString,
@@ -62,7 +62,7 @@ pub enum Scalar {
     Raw,
 }
 
-/// The type of a field that contains either a JSON schema or a simpler value.
+/// The type of a field that contains a JSON schema or a simpler value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Union {
     /// A schema or a boolean.
@@ -73,7 +73,7 @@ pub enum Union {
     Strings,
 }
 
-/// The type of a map.
+/// A map type.
 #[derive(Debug)]
 pub struct MapType {
     /// The type of the values.
@@ -82,12 +82,12 @@ pub struct MapType {
     pub atomic: bool,
 }
 
-/// The type of a list.
+/// A list type.
 #[derive(Debug)]
 pub struct ListType {
     /// The type of the items.
     pub item: Type,
-    /// How server-side apply identifies the items of the list.
+    /// How server-side apply identifies the items.
     pub topology: Topology,
 }
 
@@ -102,36 +102,34 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A key field of a list. This field identifies an item, alone or together with other key fields.
+/// A key field of a list. It identifies an item, alone or together with other key fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
-    /// The name of the field.
+    /// The JSON name of the field.
     pub name: String,
-    /// The default value of the key field, which applies to items without this field.
+    /// The value for items without this field.
     pub default: Option<Json>,
 }
 
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name of the struct in the type table, such as `core.PodSpec`. The name is empty for a struct of a custom
-    /// resource.
+    /// The name in the type table, such as `core.PodSpec`. It is empty for a custom resource's struct.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,
-    /// The type of all object members that are not in `fields`. `None` means that objects of this type must not have such members.
+    /// The type of all object members that are not in `fields`. With `None`, there must be no such members.
     pub rest: Option<Type>,
-    /// The indexes of all fields that the protobuf message contains, sorted by field number.
+    /// The indices of the fields in the protobuf message, sorted by field number.
     pub numbered: Vec<usize>,
-    /// The indexes of the fields that Go writes even if they are empty.
+    /// The indices of the fields that Go writes even if they are empty.
     pub(super) always: Vec<usize>,
-    /// The name length and the index of each field. The list is sorted by the length of the name and then by the name. Therefore,
-    /// most lookups only need to compare lengths.
+    /// The name length and index of each field, sorted by length and then by name. Most lookups only need to compare lengths.
     by_name: Vec<(usize, usize)>,
 }
 
 impl Struct {
-    /// Creates the type of a struct from its fields. `rest` is the type of all object members that are not in `fields`.
+    /// Creates a struct from its fields. `rest` is the type of all object members that are not in `fields`.
     pub fn new(name: &'static str, mut fields: Vec<Field>, rest: Option<Type>) -> Self {
         fields.shrink_to_fit();
         let mut by_name: Vec<_> = fields.iter().enumerate().map(|(at, field)| (field.name.len(), at)).collect();
@@ -144,8 +142,7 @@ impl Struct {
         Self { name, fields, rest, numbered, always, by_name }
     }
 
-    /// Returns the name of the struct's type in Go, such as `v1.PodSpec`. The name is empty for a struct of a custom
-    /// resource.
+    /// Returns the struct's type name in Go, such as `v1.PodSpec`. The name is empty for a custom resource's struct.
     pub fn go_name(&self) -> String {
         match self.group_version() {
             Some((_, version)) => format!("{version}.{}", self.short_name()),
@@ -153,23 +150,23 @@ impl Struct {
         }
     }
 
-    /// Returns the name of the struct without its group and version, such as `PodSpec`.
+    /// Returns the name without group and version, such as `PodSpec`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the first segment of the API group, and the version, such as `apps` and `v1`.
+    /// Returns the API group's first segment and the version, such as `apps` and `v1`.
     pub(crate) fn group_version(&self) -> Option<(&'static str, &'static str)> {
         let (package, _) = self.name.rsplit_once('.')?;
         Some(package.split_once('.').unwrap_or((package, "v1")))
     }
 
-    /// Returns the field with this name.
+    /// Returns the field `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(self.place(name)?)
     }
 
-    /// Returns the index of the field with this name in `fields`.
+    /// Returns the index of the field `name` in `fields`.
     pub fn place(&self, name: &str) -> Option<usize> {
         let found = self.by_name.binary_search_by(|(length, at)| {
             length.cmp(&name.len()).then_with(|| self.fields[*at].name.as_str().cmp(name))
@@ -181,21 +178,20 @@ impl Struct {
 /// A field of a struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The name of the field in JSON.
+    /// The JSON name of the field.
     pub name: String,
     /// The type of the field's value.
     pub of: Type,
-    /// Whether Go distinguishes between an absent value and an empty value.
+    /// Whether Go distinguishes an absent value from an empty one.
     pub pointer: bool,
     /// Whether Go writes the field even if its value is empty.
     pub always: bool,
-    /// Whether the field is required.
+    /// Whether OpenAPI schemas list the field as required.
     pub required: bool,
     /// How strategic merge patches change the field.
     pub merge: Merge,
-    /// The path of the field in protobuf, as a list of field numbers. The last number of the path is the number of the field itself. If an
-    /// embedded message contains the field, the path also contains the number of this message before the number of the field. The path is
-    /// empty if the protobuf message does not contain the field.
+    /// The path in protobuf: the field number, after the number of an embedded message
+    /// that contains the field. Empty if the protobuf message does not contain the field.
     pub number: Vec<u32>,
 }
 
@@ -208,7 +204,7 @@ pub struct Merge {
     pub replace: bool,
     /// The patch drops all fields of the struct that its `$retainKeys` does not list.
     pub retain_keys: bool,
-    /// The name of the field that identifies the items of the list in patches.
+    /// The field that identifies list items in patches.
     pub key: Option<String>,
 }
 
@@ -218,10 +214,9 @@ pub struct StructRef(StructHome);
 
 #[derive(Clone)]
 enum StructHome {
-    /// A built-in struct. The number is the index of the struct in the type table. Built-in structs may contain
-    /// themselves.
+    /// A built-in struct's index in the type table. Built-in structs may contain themselves.
     BuiltIn(u16),
-    /// A struct of a custom resource.
+    /// A custom resource's struct.
     Custom(Arc<Struct>),
 }
 
@@ -248,14 +243,14 @@ impl Deref for StructRef {
 
 impl std::fmt::Debug for StructRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // `Debug` does not print the fields, because a struct can contain itself.
+        // Print only the name, because a struct can contain itself.
         f.debug_tuple("StructRef").field(&self.name).finish()
     }
 }
 
 impl Type {
-    /// Returns the type of the member with this name, if the type is a struct, a map, or JSON of any shape. Returns `None` if values of the
-    /// type have no such member.
+    /// Returns the type of the member `key` of a struct, a map, or JSON of
+    /// any shape. Returns `None` if values of this type have no such member.
     pub fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
@@ -265,12 +260,12 @@ impl Type {
         }
     }
 
-    /// Returns whether the type is a struct that has a field with this name. Returns false for map types.
+    /// Returns `true` if the type is a struct with a field `key`. Returns `false` for maps.
     pub fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }
 
-    /// Returns the field with this name if the type is a struct.
+    /// Returns the field `name` if the type is a struct.
     pub fn field(&self, name: &str) -> Option<&Field> {
         match self {
             Self::Struct { of, .. } => of.field(name),
@@ -278,17 +273,17 @@ impl Type {
         }
     }
 
-    /// Creates the type of a map whose values have this type.
+    /// Creates a map type.
     pub fn map_of(value: Type) -> Self {
         Self::Map(Arc::new(MapType { value, atomic: false }))
     }
 
-    /// Creates the type of an atomic list whose items have this type.
+    /// Creates an atomic list type.
     pub fn list_of(item: Type) -> Self {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 
-    /// Sets whether server-side apply treats a struct or map of the type as one value, so that all its members have the same owners.
+    /// Sets whether server-side apply treats a struct or map as one value, so that all its members have the same owners.
     pub(super) fn with_atomic(self, atomic: bool) -> Self {
         match self {
             Self::Struct { of, .. } => Self::Struct { of, atomic },
@@ -297,7 +292,7 @@ impl Type {
         }
     }
 
-    /// Sets how server-side apply identifies the items of a list type.
+    /// Sets how server-side apply identifies the items of a list.
     pub(super) fn with_topology(self, topology: Topology) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::new(ListType { item: list.item.clone(), topology })),

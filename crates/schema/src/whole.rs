@@ -1,5 +1,4 @@
-//! Reads whole objects. For a built-in kind, the type of the kind determines how an object is read. For a custom resource, only the
-//! metadata has a type.
+//! Reads whole objects. A built-in kind's type determines how an object is read. For a custom resource, only the metadata has a type.
 
 use pintle_json::{Json, Map};
 use serde::de::{Error, MapAccess, SeqAccess};
@@ -11,11 +10,11 @@ use super::sink::{Name, Seed, Single, Sink, shape, take};
 use super::{Schema, object_meta};
 use crate::types::Type;
 
-/// A [`Sink`] that reads a whole object. If the value is not an object, the result is the unchanged value.
+/// A [`Sink`] for a whole object. A value that is not an object is returned unchanged.
 pub(super) struct Whole<'r> {
     pub(super) reader: &'r mut Reader,
     pub(super) schema: &'r Schema,
-    /// If this field is set, it receives `apiVersion` and `kind`, and the returned object does not contain these two members.
+    /// If set, receives `apiVersion` and `kind`, which the returned object then lacks.
     pub(super) type_meta: Option<&'r mut TypeMeta>,
 }
 
@@ -43,7 +42,7 @@ impl Sink for Whole<'_> {
     }
 }
 
-/// The members of the object that were read so far.
+/// The members that were already read.
 enum Object<'r> {
     BuiltIn(StructFields<'r>),
     Custom { reader: &'r mut Reader, out: Map },
@@ -78,9 +77,8 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from `apiVersion` or `kind` only in the case of its letters. A member with such a name is
-    /// reported as an unknown field. Nevertheless, if the kind is built in, Go uses the member's value as the `apiVersion` or `kind`. A
-    /// value of the wrong type is an error, for built-in kinds and for custom resources.
+    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. Such a member is reported as an
+    /// unknown field, but Go still uses its value for a built-in kind. A value of the wrong type is always an error.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,
         name: &str,
@@ -106,8 +104,8 @@ impl<'r> Object<'r> {
             Self::BuiltIn(fields) => return Ok(fields.finish()),
             Self::Custom { reader, out } => (reader, out),
         };
-        // Go decodes a custom resource into a map. If a member is duplicated, the map contains its last value. Go then reads the metadata
-        // from the map. All other members are pruned later, according to the schema in the definition.
+        // Go decodes a custom resource into a map, which contains the last value of a duplicate member. Go then reads
+        // the metadata from the map. All other members are pruned later, according to the schema in the definition.
         if let Some(metadata) = out.get_mut("metadata") {
             let (of, at) = (object_meta(), FieldPath { parent: None, step: PathStep::Member("metadata") });
             let typed = Typed { reader, of: &of, at: Some(&at), earlier: None };
@@ -133,12 +131,12 @@ impl TypeMeta {
     }
 }
 
-/// The values that were found so far for `apiVersion`, or for `kind`.
+/// The values found so far for `apiVersion` or `kind`.
 pub(super) struct TypeMetaField {
     name: &'static str,
-    /// The last value that is a string.
+    /// The last string value.
     text: String,
-    /// The number of members that have exactly this name.
+    /// The number of members with exactly this name.
     count: usize,
     /// The JSON type of the first value that is not a string.
     wrong_shape: Option<&'static str>,
@@ -152,7 +150,7 @@ impl TypeMetaField {
     fn next<'de, A: MapAccess<'de>>(&mut self, reader: &mut Reader, members: &mut A) -> Result<(), A::Error> {
         self.take(members.next_value_seed(Seed(reader.untyped_sink(None)))?);
         self.count += 1;
-        // A duplicate member is counted here and reported at the end of the object.
+        // Count a duplicate member here, and report it at the end of the object.
         if self.count > 2 {
             reader.repeated(self.at());
         }
@@ -172,12 +170,11 @@ impl TypeMetaField {
         }
     }
 
-    /// Returns the text of the field, or an empty string if the field is absent. Call this method only after the whole object was
-    /// read.
+    /// Returns the field's text, or an empty string if the field is absent. Call this method after the whole object was read.
     ///
     /// # Errors
     ///
-    /// Returns an error if one of the field's values is not a string.
+    /// Fails if one of the field's values is not a string.
     pub(super) fn text(self, reader: &mut Reader) -> Result<String, String> {
         if let Some(shape) = self.wrong_shape {
             return Err(format!("json: cannot unmarshal {shape} into Go struct field .{} of type string", self.name));

@@ -1,7 +1,7 @@
 //! Reads YAML as Kubernetes does and converts it to JSON.
 //!
-//! A few bytes of YAML can expand to a huge value, either by deep nesting or by aliases that contain aliases. Therefore, this module reads
-//! the parser's events one by one. If a value is too deep or too large, the module rejects the value before it builds the value.
+//! A few bytes of YAML can expand to a huge value, by deep nesting or by aliases that contain aliases. Therefore,
+//! this module reads parser events one by one, and rejects a value that is too deep or too large before building it.
 
 mod cursor;
 mod emitter;
@@ -23,18 +23,17 @@ use crate::finding::StrictFinding;
 
 pub(super) use emitter::{write, write_line};
 
-/// The prefix that Kubernetes tools write before a YAML error.
+/// The prefix of YAML errors in Kubernetes tools.
 pub(super) const CONVERSION: &str = "error converting YAML to JSON: ";
 
 const EXCESSIVE: &str = "document contains excessive aliasing";
 
-/// The maximum total size, in bytes, of all nodes that have an anchor and of all aliases that refer to them. For comparison, Go accepts
-/// about 400,000 nodes.
+/// The maximum total size of all nodes with anchors and of all their aliases, in bytes. For comparison, Go accepts about 400,000 nodes.
 const MAX_ALIASED: usize = 16 << 20;
 
-/// Reads the first document of a YAML body. Each duplicate key causes a finding, and the last value of the key is kept.
+/// Reads the first document of a YAML body. Each duplicate key is a finding, and the key's last value is kept.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    // This error has no prefix `yaml: `, because in Go, the JSON encoder reports values that JSON cannot represent.
+    // Values that JSON cannot represent have no prefix `yaml: `, because Go's JSON encoder reports them.
     let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
     first(body).map_err(|why| format!("{CONVERSION}{}{why}", by(&why)))
 }
@@ -44,8 +43,7 @@ fn first(body: &[u8]) -> Yaml {
     YamlDocuments::new(&text).next().unwrap_or(Ok((JsonNode::Null, Vec::new())))
 }
 
-/// Returns the text of a file that is encoded in UTF-8, or in UTF-16 with a byte order mark. The result does not contain the byte order
-/// mark.
+/// Decodes a UTF-8 file, or a UTF-16 file with a byte order mark. The returned text has no byte order mark.
 pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -63,7 +61,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, &'static str> {
     text.map(Cow::Owned).map_err(|_| "unexpected low surrogate area")
 }
 
-/// An iterator over the documents of a YAML text. After the first error, the iterator ends.
+/// An iterator over the documents of a YAML text, which ends after the first error.
 pub(super) struct YamlDocuments<'a> {
     events: Parser<'a>,
     broken: bool,
@@ -96,16 +94,16 @@ impl Iterator for YamlDocuments<'_> {
 /// Reads one document.
 struct YamlReader<'p, 'a> {
     events: &'p mut Parser<'a>,
-    /// Maps each anchor to the node that has the anchor. `None` means that the node is too large to be copied.
+    /// Maps each anchor to its node. `None` means that the node is too large to be copied.
     anchors: HashMap<String, Option<Anchored>>,
-    /// The anchors of nodes that have begun but not ended yet.
+    /// The anchors of nodes that have not ended yet.
     open: HashSet<String>,
-    /// The number of bytes that aliases may still copy, in total.
+    /// The total number of bytes that aliases may still copy.
     copies: usize,
     findings: Vec<StrictFinding>,
-    /// The keys of the last map that was read or copied, and the lines of these keys.
+    /// The keys of the last map that was read or copied, with their lines.
     places: Vec<KeyMark>,
-    /// If the document contains a value that JSON cannot represent, this text represents the value in Go's error message.
+    /// The text for a value that JSON cannot represent, as in Go's error message.
     unsupported: Option<&'static str>,
 }
 
@@ -118,7 +116,7 @@ struct KeyMark {
     line: usize,
 }
 
-/// The members of a map that were read so far.
+/// The map members that were already read.
 #[derive(Default)]
 struct YamlMembers {
     members: Vec<(String, JsonNode)>,
@@ -127,8 +125,7 @@ struct YamlMembers {
 }
 
 impl YamlMembers {
-    /// Sets a member. Sets the value of a key, and replaces an earlier value. Returns a finding if the key already has a
-    /// value.
+    /// Sets the value of a key. If the key already has a value, replaces it and returns a finding.
     fn set(&mut self, key: String, node: JsonNode, place: KeyMark) -> Option<StrictFinding> {
         let Some(&at) = self.by_key.get(&key) else {
             self.by_key.insert(key.clone(), self.members.len());
@@ -142,8 +139,7 @@ impl YamlMembers {
     }
 }
 
-/// A map that a `<<` key merges into another map. The first part contains the members of the map, and the second part contains the key and
-/// the line of each member.
+/// A map that a `<<` key merges into another map: its members, and the key and line of each member.
 type MergeSource = (Vec<(String, JsonNode)>, Vec<KeyMark>);
 
 struct Anchored {
@@ -161,8 +157,8 @@ impl<'p, 'a> YamlReader<'p, 'a> {
 
     fn document(mut self) -> Yaml {
         let read = self.event().and_then(|(event, _)| self.node(event, DEEPEST));
-        // Go parses the whole document before it decodes values, so a later syntax error takes precedence. If the document exceeds a limit,
-        // the remaining part of the document is not parsed.
+        // Go parses the whole document before it decodes values, so a later syntax error
+        // takes precedence. Parsing stops early only if the document exceeds a limit.
         let at_limit = read.as_ref().is_err_and(|why| *why == too_deep() || why == EXCESSIVE);
         while !at_limit && !matches!(self.events.next()?, (YamlEvent::DocumentEnd | YamlEvent::StreamEnd, _)) {}
         let node = read?;
@@ -172,13 +168,13 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Returns the next event and the line of the event.
+    /// Returns the next event with its line.
     fn event(&mut self) -> Result<(YamlEvent, usize), String> {
         let (event, mark) = self.events.next()?;
         Ok((event, mark.line + 1))
     }
 
-    /// Reads the node that begins with `event`. `levels_left` is the number of further nesting levels that are allowed.
+    /// Reads the node that begins with `event`. `levels_left` is the number of allowed further nesting levels.
     fn node(&mut self, event: YamlEvent, levels_left: usize) -> Result<JsonNode, String> {
         let (node, anchor) = match event {
             YamlEvent::Alias(anchor) => return self.copy(&anchor, levels_left),
@@ -215,7 +211,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a map. Reports duplicate keys. Merges the maps in the value of a `<<` key at the position of this key.
+    /// Reads a map and reports duplicate keys. The maps in a `<<` key's value are merged at the position of this key.
     fn map(&mut self, levels_left: usize) -> Result<JsonNode, String> {
         let mut map = YamlMembers::default();
         loop {
@@ -245,10 +241,10 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         Ok(JsonNode::Map(members))
     }
 
-    /// Returns the maps that the value of a `<<` key contains.
+    /// Returns the maps in a `<<` key's value.
     fn bases(&mut self, levels_left: usize) -> Result<Vec<MergeSource>, String> {
         let (event, _) = self.event()?;
-        // Go does not accept an alias of a list as the value of `<<`.
+        // Go does not accept an alias of a list here.
         let YamlEvent::SequenceStart(Properties { anchor, .. }) = event else {
             return Ok(vec![self.base(event, levels_left)?]);
         };
@@ -275,8 +271,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
         }
     }
 
-    /// Reads a key. Returns the text of a map key, and the text that represents the key in Go's errors. In Go's errors, strings have
-    /// quotes.
+    /// Reads a key. Returns its text, and its text in Go's errors, where strings have quotes.
     fn key(&mut self, event: YamlEvent) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
         if !matches!(event, YamlEvent::Scalar { .. } | YamlEvent::Alias(_)) {
@@ -330,7 +325,7 @@ impl<'p, 'a> YamlReader<'p, 'a> {
     }
 }
 
-/// Returns the name of a tag that YAML defines, or `None` for other tags.
+/// Returns the name of a tag that YAML itself defines, or `None` for other tags.
 fn core_tag(tag: &str) -> Option<&str> {
     tag.strip_prefix("tag:yaml.org,2002:")
 }
@@ -384,8 +379,7 @@ fn binary(text: &str) -> Result<JsonNode, String> {
     Ok(JsonNode::String(out))
 }
 
-/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text of the value as a map key, and the text that represents the
-/// value in Go's errors.
+/// Recognizes infinity and NaN, which JSON cannot represent. Returns the text as a map key and the text in Go's errors.
 fn non_finite(text: &str, is_plain: bool, tag: Option<&str>) -> Option<(&'static str, &'static str)> {
     let may_be = match tag {
         None => is_plain,
@@ -414,7 +408,7 @@ fn plain(text: &str) -> JsonNode {
     }
 }
 
-/// Parses a number. As in Go, a text can be a number only if it begins with certain characters.
+/// Parses a number. As in Go, the first character decides whether a text can be a number.
 fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
@@ -423,8 +417,8 @@ fn number(text: &str) -> Option<Number> {
     integer(&text).or_else(|| float(&text))
 }
 
-/// Parses an integer. Its prefix selects the base. A leading 0 means octal. Returns `None` if the text is not an integer or does not fit
-/// into 64 bits.
+/// Parses an integer. Its prefix selects the base, and a leading 0 means octal.
+/// Returns `None` for other texts and for integers that do not fit into 64 bits.
 fn integer(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (base, digits) = match unsigned.as_bytes() {
@@ -435,7 +429,7 @@ fn integer(text: &str) -> Option<Number> {
         _ => (10, unsigned),
     };
     if digits.starts_with(['-', '+']) {
-        // Go accepts a sign after the prefix `0b`, unless there is also a sign before the prefix.
+        // Go accepts a sign after the prefix `0b`, unless there is also a sign before it.
         let signed = base == 2 && unsigned.len() == text.len();
         return i64::from_str_radix(digits, base).ok().filter(|_| signed).map(Number::from);
     }
@@ -445,7 +439,7 @@ fn integer(text: &str) -> Option<Number> {
     }
 }
 
-/// Formats a float as a map key, in the same form as Go prints a 32-bit float.
+/// Formats a float as a map key, as Go prints a 32-bit float.
 fn float_key(number: f64) -> String {
     #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
     let number = number as f32;
@@ -457,8 +451,7 @@ fn float_text(number: f64) -> String {
     general(&format!("{number:e}")).unwrap_or_else(|| number.to_string())
 }
 
-/// Converts a number from Rust's notation with an exponent to Go's notation. Returns `None` if Go writes the number without an
-/// exponent.
+/// Converts a number from Rust's notation with an exponent to Go's notation, or returns `None` if Go writes no exponent.
 fn general(printed: &str) -> Option<String> {
     let (digits, exponent) = printed.split_once('e')?;
     let exponent = exponent.parse::<i32>().ok().filter(|exponent| !(-4..6).contains(exponent))?;
@@ -471,7 +464,7 @@ fn float(text: &str) -> Option<Number> {
     text.parse().ok().and_then(Number::from_f64)
 }
 
-/// Returns whether a key is the merge key `<<`. A `<<` in quotes is an ordinary key.
+/// Returns `true` for the merge key `<<`. A `<<` in quotes is an ordinary key.
 fn merges(key: &YamlEvent) -> bool {
     let YamlEvent::Scalar { text, plain, properties } = key else { return false };
     let merge = properties.tag.as_deref().map_or(*plain, |tag| core_tag(tag) == Some("merge"));
@@ -486,8 +479,7 @@ fn too_deep() -> String {
     format!("exceeded max depth of {DEEPEST}")
 }
 
-/// Subtracts the size of a node from `left`, and returns the nesting depth of the node. Returns `None` if the size of the node exceeds
-/// `left`.
+/// Subtracts the size of a node from `left` and returns the node's nesting depth. Returns `None` if the size exceeds `left`.
 fn weigh(node: &JsonNode, left: &mut usize) -> Option<usize> {
     let mut take = |text: &str| {
         *left = left.checked_sub(size_of::<JsonNode>() + text.len())?;

@@ -5,24 +5,22 @@ use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The maximum number of steps of the type inference for one expression. Without a limit, the type check of a short expression with nested
-/// types can need an exponential number of steps.
+/// The maximum number of inference steps for one expression. Without this limit,
+/// a short expression with nested types can take exponentially many steps.
 const MAX_STEPS: u32 = 4_000_000;
 
 /// The types that were inferred for type parameters.
 #[derive(Default)]
 pub(super) struct Inference {
     known: HashMap<Arc<str>, Type>,
-    /// The inferred types that the current attempt to unify two types has replaced. If the attempt fails, the inference restores the
-    /// replaced types.
+    /// The previous types of the parameters that the current unification has changed. A failed unification restores these types.
     trail: Vec<(Arc<str>, Option<Type>)>,
     fresh: u32,
     steps: u32,
 }
 
 impl Inference {
-    /// Returns whether the inference has exceeded its maximum number of steps. After the limit is exceeded, all results
-    /// of the inference are arbitrary.
+    /// Returns `true` if the inference has exceeded its maximum number of steps. After that, all its results are arbitrary.
     pub(super) fn is_exhausted(&self) -> bool {
         self.steps > MAX_STEPS
     }
@@ -32,15 +30,14 @@ impl Inference {
         !self.is_exhausted()
     }
 
-    /// Returns a new type parameter. The inference has not found a type for this parameter yet.
+    /// Creates a type parameter without an inferred type.
     pub(super) fn unknown(&mut self) -> Type {
         let name = format!("_var{}", self.fresh).into();
         self.fresh += 1;
         Type::Param(name)
     }
 
-    /// Returns whether a value of the type `right` can be used as a value of the type `left`. If it can, the inference
-    /// records the types that it inferred for type parameters.
+    /// Returns `true` if a `right` value can be used where a `left` value is expected. In this case, records the inferred type parameters.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }
@@ -107,8 +104,7 @@ impl Inference {
         }
     }
 
-    /// Binds a type parameter to a type. The first result is whether the parameter can be bound. The second result is
-    /// whether the inference had already found a type for the parameter.
+    /// Binds the type parameter `name` to `other`. Returns whether the binding is possible, and whether the parameter already had a type.
     fn bind(&mut self, other: &Type, param: &Type, name: &Arc<str>) -> (bool, bool) {
         if other == param {
             return (true, true);
@@ -133,7 +129,7 @@ impl Inference {
         (false, false)
     }
 
-    /// Returns true if a type parameter does not occur in a type.
+    /// Returns `true` if `param` does not occur in `within`.
     fn not_within(&mut self, param: &Type, within: &Type) -> bool {
         if !self.step() {
             return true;
@@ -152,12 +148,12 @@ impl Inference {
         }
     }
 
-    /// Replaces type parameters by the types that were inferred for them.
+    /// Replaces type parameters with their inferred types.
     pub(super) fn substitute(&mut self, within: &Type) -> Type {
         self.replace(within, false)
     }
 
-    /// Replaces all parameters. A type parameter without an inferred type becomes `Dyn`.
+    /// Replaces type parameters with their inferred types. A parameter without an inferred type becomes `Dyn`.
     pub(super) fn resolved(&mut self, within: &Type) -> Type {
         self.replace(within, true)
     }
@@ -181,7 +177,7 @@ impl Inference {
     }
 }
 
-/// Replaces the type parameters in a function signature by new type parameters.
+/// Replaces a signature's type parameters with new ones.
 pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type {
     match within {
         Type::Param(name) => {
@@ -196,7 +192,7 @@ pub(super) fn instantiate(within: &Type, fresh: &[(&'static str, Type)]) -> Type
     }
 }
 
-/// Unification has found that the two types match. Returns the more general one.
+/// Returns the more general of two types that unify.
 pub(super) fn most_general(left: &Type, right: &Type) -> Type {
     if less_specific(left, right) { left.clone() } else { right.clone() }
 }

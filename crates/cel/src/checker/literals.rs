@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type of the content of an optional list or map item such as `?a`.
+    /// Returns the content type of an optional list or map item such as `?a`.
     fn unwrapped(&mut self, id: Id, optional: bool, found: Type) -> Type {
         match found {
             Type::Optional(inner) if optional => (*inner).clone(),
@@ -47,8 +47,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the new item type of a list literal when one more item is added. A later check reports lists of mixed
-    /// types.
+    /// Returns a list literal's item type after adding an item of
+    /// type `found`. A later check reports lists of mixed types.
     fn join(&mut self, joined: Option<Type>, found: Type) -> Type {
         match joined {
             None => found,

@@ -144,8 +144,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the argument `arg` if the format clause, such as `%d`, does not accept the type of the argument. If the clause accepts the
-    /// argument but not one of the items in it, the method returns this item.
+    /// Returns `arg` if the format clause, such as `%d`, rejects its type. If the clause rejects only a nested item, returns that item.
     fn refused(&self, clause: Clause, arg: Id) -> Option<Id> {
         let found = self.checked.type_of(arg);
         let accepted = match clause {
@@ -158,8 +157,7 @@ impl Check<'_> {
         (!accepted && *found != Type::Dyn).then_some(arg)
     }
 
-    /// Returns the argument or the item that the format clause `%s` does not accept. The recursion is bounded because
-    /// the depth of the tree is limited.
+    /// Returns the argument or the nested item that `%s` rejects. The recursion is bounded because the depth of the tree is limited.
     fn refused_text(&self, arg: Id) -> Option<Id> {
         match self.checked.type_of(arg) {
             Type::Optional(_) | Type::Object(_) | Type::Opaque(_) | Type::Param(_) | Type::Error => return Some(arg),

@@ -87,7 +87,7 @@ impl Estimator<'_> {
         Estimate { cost: found.cost.plus(args), ..found }
     }
 
-    /// Estimates the cost of calls that do not always evaluate all of their arguments, such as `||`.
+    /// Estimates calls that may skip some of their arguments, such as `||`.
     fn branches(&mut self, call: &Call<'_>, overload: &str) -> Option<Estimate> {
         match (overload, &*call.costs) {
             ("logical_or" | "logical_and", [left, right]) => {
@@ -188,7 +188,7 @@ impl Estimator<'_> {
         size.times(size)
     }
 
-    /// Returns a literal integer. A negative integer literal counts as 0.
+    /// Returns the value of an integer literal, or `otherwise` for other expressions. A negative literal counts as 0.
     fn literal(&self, id: Id, otherwise: u64) -> u64 {
         match self.checked.ast.kind(id) {
             Kind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -252,7 +252,7 @@ impl Estimator<'_> {
         Estimate::of(cost)
     }
 
-    /// Returns the size of the items of a list. Returns `None` if the type of the items is unknown.
+    /// Returns the type and the size of a list's items, or `None` if the item type is unknown.
     fn item(&self, list: Id) -> Option<(Type, CostRange)> {
         let items = match self.checked.type_of(list) {
             Type::List(items) | Type::Optional(items) => (**items).clone(),

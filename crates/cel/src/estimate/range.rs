@@ -1,11 +1,11 @@
 //! Ranges of costs and sizes.
 
-/// The minimum and the maximum of an estimated cost or an estimated size.
+/// The bounds of an estimated cost or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostRange {
-    /// The minimum.
+    /// The lower bound.
     pub min: u64,
-    /// The maximum. `u64::MAX` means that there is no upper limit.
+    /// The upper bound. `u64::MAX` means unlimited.
     pub max: u64,
 }
 

@@ -8,20 +8,20 @@ use crate::ast::{Id, Kind, Literal};
 use crate::schema::Schema;
 use crate::types::Type;
 
-/// The part of the caller's data that contains the value of an expression.
+/// The part of the caller's data from which an expression's value comes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'e> {
-    /// The value is not a part of the caller's data.
+    /// The value does not come from the caller's data.
     Empty,
     Schema(&'e Schema),
     /// The keys of a map.
     Keys,
-    /// The value is in a part of the data that has no schema.
+    /// The value comes from a part of the data without a schema.
     Unknown,
 }
 
 impl<'e> Place<'e> {
-    /// Returns the place that is one step below this place. The step is, for example, a field name. As in
+    /// Returns the place below this one. `step` is, for example, a field name. As in
     /// kube-apiserver, the first step of a path always leads to the root of the data.
     pub(super) fn step(self, step: &str, root: Option<&'e Schema>) -> Self {
         match (self, root) {
@@ -96,7 +96,7 @@ impl<'e> Estimator<'e> {
         self.places.get(&id).copied().unwrap_or(Place::Empty)
     }
 
-    /// Returns a comprehension variable with the same place and size as the value of an expression.
+    /// Creates a comprehension variable with the place and size of an expression's value.
     pub(super) fn local(&mut self, id: Id) -> Local<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
@@ -109,14 +109,14 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Returns the comprehension variable that is bound to the keys of a map or the indices of a list.
+    /// Returns the comprehension variable for the keys of a map or the indices of a list.
     pub(super) fn key(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { INDICES } else { KEYS };
         let size = self.entry_size(range).map(|entries| entries.key);
         Local { place: self.place(range).step(step, self.root), size, entries: None }
     }
 
-    /// Returns the comprehension variable that is bound to the values of a map or the items of a list.
+    /// Returns the comprehension variable for the values of a map or the items of a list.
     pub(super) fn value(&self, range: Id) -> Local<'e> {
         let step = if self.is_list(range) { ITEMS } else { VALUES };
         let size = self.entry_size(range).map(|entries| entries.value);
@@ -127,8 +127,7 @@ impl<'e> Estimator<'e> {
         self.size(id).unwrap_or(CostRange::UNKNOWN)
     }
 
-    /// Returns the minimum and the maximum size of an expression's value. Returns `None` if the size of the value is
-    /// unknown and has no limit.
+    /// Returns the size range of an expression's value, or `None` if the size is unknown and unlimited.
     pub(super) fn size(&mut self, id: Id) -> Option<CostRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);

@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::plan::{Attribute, Base, Plan, Qualifier, QualifierKey};
 use crate::value::{List, Value};
 
-/// Determines how an expression accesses the value that it selects.
+/// How an expression accesses a selected value.
 #[derive(Clone, Copy, PartialEq)]
 enum Access {
     /// The value must be present.
@@ -17,8 +17,8 @@ enum Access {
 }
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Evaluates an attribute. If `counted` is true, reading the variable costs one unit. Each qualifier costs
-    /// one unit.
+    /// Evaluates an attribute. Each qualifier costs one unit. If
+    /// `counted` is true, reading the variable also costs one unit.
     pub(super) fn attribute(&mut self, attribute: &'e Attribute, counted: bool) -> Evaluated<'a> {
         let resolved = self.resolved(attribute);
         if counted && !attribute.test_only && !matches!(attribute.base, Base::Conditional(_)) {
@@ -76,9 +76,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Returns the value that a path of field names, such as `object.spec.name`, selects from the caller's data. The
-    /// method creates a value only for the last field of the path. Returns `None` if the attribute is not such a path,
-    /// or if a field is absent.
+    /// Resolves a path of field names, such as `object.spec.name`, in the caller's data. Creates a value only
+    /// for the last field. Returns `None` if the attribute is not a path of this form or if a field is absent.
     fn path(&self, attribute: &'e Attribute) -> Option<Value<'a>> {
         let base = match &attribute.base {
             Base::Variable(name) => self.variables.known(name)?,
@@ -108,14 +107,13 @@ impl<'a, 'e> Evaluator<'a, 'e> {
             _ => return Err(Failure::no_overload()),
         };
         match branch {
-            // If the branch of a conditional expression is only a variable, reading the variable costs nothing.
+            // Reading a variable costs nothing if the variable is the whole branch of a conditional expression.
             Plan::Attribute(attribute) => self.attribute(attribute, false),
             branch => self.eval(branch),
         }
     }
 
-    /// Selects a field or an item from a value with a qualifier, such as `.name` or `[0]`, and adds the cost of the
-    /// selection.
+    /// Applies a qualifier, such as `.name` or `[0]`, to a value and adds the cost.
     fn qualified(
         &mut self,
         value: Value<'a>,
@@ -141,13 +139,13 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.paid(found, optional)
     }
 
-    /// Adds the cost of selecting with a qualifier, such as `.name` or `[0]`.
+    /// Adds the cost of a qualifier such as `.name` or `[0]`.
     fn paid(
         &mut self,
         found: Result<Option<Value<'a>>, Failure>,
         optional: bool,
     ) -> Result<Option<Value<'a>>, Failure> {
-        // Selecting an absent value with `.?` or `[?]` costs nothing.
+        // Selecting an absent value with `.?` or `[?]` is free.
         if !optional || matches!(found, Ok(Some(_))) {
             self.meter.pay(1)?;
         }
@@ -165,7 +163,7 @@ impl Qualifier {
     }
 }
 
-/// Returns the result of an attribute if a value before its last qualifier is absent. `has` then returns `false`.
+/// Returns the result of an attribute if a value before its last qualifier is absent. For `has`, the result is `false`.
 fn test_result<'a>(attribute: &Attribute, absent: Value<'a>) -> Value<'a> {
     if attribute.test_only { Value::Bool(false) } else { absent }
 }

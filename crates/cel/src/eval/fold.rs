@@ -6,8 +6,7 @@ use crate::plan::{Append, Insert, PlannedFold};
 use crate::value::{Key, Value};
 
 impl<'a, 'e> Evaluator<'a, 'e> {
-    /// Returns the value of a comprehension variable. The first read of an accumulator variable computes its initial
-    /// value.
+    /// Returns the value of a comprehension variable. The first read of an accumulator computes its initial value.
     pub(super) fn local(&mut self, slot: usize) -> Evaluated<'a> {
         if let Some(value) = &self.slots[slot] {
             return value.clone();
@@ -25,8 +24,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
     pub(super) fn fold(&mut self, fold: &'e PlannedFold) -> Evaluated<'a> {
         let range = self.eval(&fold.range)?;
         let slot = fold.slot;
-        // Save the previous content of the accumulator's slot, and the previous initial value of this accumulator. Another comprehension
-        // may still use this slot, if this comprehension is part of the initial value of the other comprehension.
+        // Save the slot's content and initial value. If this comprehension is part
+        // of another comprehension's initial value, both may use the same slot.
         let before = (self.slots[slot].take(), self.inits[slot].replace(&fold.init));
         let iterated = self.iterate(fold, &range);
         let result = iterated.and_then(|()| self.eval(&fold.result));
@@ -71,14 +70,14 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates the loop condition and the loop step of a comprehension for one item. Returns whether to continue.
+    /// Evaluates the loop condition and the loop step for one item. Returns `true` if the loop continues.
     fn round(
         &mut self,
         fold: &'e PlannedFold,
         first: Evaluated<'a>,
         second: Option<Evaluated<'a>>,
     ) -> Result<bool, Failure> {
-        // Count a unit of work here, because one iteration of a comprehension may have no cost.
+        // An iteration may have no cost, so count work for it.
         self.meter.work(50)?;
         self.slots[fold.slot + 1] = Some(first);
         if let Some(second) = second {
@@ -97,7 +96,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         Ok(true)
     }
 
-    /// Evaluates `@result + [item]`, which appends to the accumulator, without copying the list.
+    /// Evaluates `@result + [item]`, which appends to the accumulator, without copying the accumulated list.
     pub(super) fn append(&mut self, append: &'e Append) -> Evaluated<'a> {
         let list = self.local(append.slot);
         self.meter.pay(1)?;
@@ -108,8 +107,8 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         self.meter.pay(if append.constant { 1 } else { 1 + CREATE_LIST })?;
         match (list, item) {
             (Ok(Value::List(mut list)), Ok(item)) => {
-                // Take the list out of the slot, because a second reference to the list would force a copy. The caller
-                // stores the result of the loop step in the slot again.
+                // Take the list out of its slot, because a second reference would
+                // force a copy. The caller stores the result in the slot again.
                 self.slots[append.slot] = None;
                 list.push(item);
                 Ok(Value::List(list))
@@ -119,7 +118,7 @@ impl<'a, 'e> Evaluator<'a, 'e> {
         }
     }
 
-    /// Evaluates `cel.@mapInsert(@result, …)`, which adds to the accumulator, without copying the map.
+    /// Evaluates `cel.@mapInsert(@result, …)`, which adds to the accumulator, without copying the accumulated map.
     pub(super) fn insert(&mut self, insert: &'e Insert) -> Evaluated<'a> {
         let map = self.local(insert.slot);
         self.meter.pay(1)?;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::functions::{self, Overload};
 use crate::types::Type;
 
-/// The maximum nesting.
+/// The maximum nesting depth.
 const DEPTH: usize = 5;
 /// The maximum length of a generated expression. A limit on the nesting depth alone would allow very long expressions.
 const LENGTH: usize = 4_000;
 
-/// Generates an expression from the bytes. Each byte selects one alternative. When all bytes are used, the first alternative is always
-/// selected.
+/// Generates an expression from the bytes. Each byte selects one
+/// alternative. After the last byte, always selects the first alternative.
 pub(super) fn expression(bytes: &[u8]) -> String {
     let mut writer = Writer { bytes, text: String::new() };
     let wanted = writer.any_type();
@@ -25,7 +25,7 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    /// Returns a number less than `count`, chosen by the next byte.
+    /// Returns a number less than `count`. The next byte selects the number.
     fn choose(&mut self, count: usize) -> usize {
         let mut take = || {
             let (first, rest) = self.bytes.split_first()?;
@@ -124,7 +124,7 @@ impl Writer<'_> {
         self.text.push(')');
     }
 
-    /// Writes a call of an operator: its symbols, such as `?` and `:`, with the arguments between them.
+    /// Writes an operator call: the operator's symbols, such as `?` and `:`, with the arguments between them.
     fn pieces(&mut self, pieces: &[&str], args: &[Type], depth: usize) {
         for (index, piece) in pieces.iter().enumerate() {
             self.text.push_str(piece);
@@ -275,7 +275,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns whether a function with this result type can return a value of the wanted type.
+/// Returns `true` if a function with the result type `result` can return a value of type `wanted`.
 fn returns(result: &Type, wanted: &Type) -> bool {
     match (result, wanted) {
         (Type::Param(_), _) | (Type::Dyn, _) => true,
@@ -285,7 +285,7 @@ fn returns(result: &Type, wanted: &Type) -> bool {
     }
 }
 
-/// Binds the type parameters of a function so that the function returns the wanted type.
+/// Binds a function's type parameters so that the function returns the type `wanted`.
 fn learn(result: &Type, wanted: &Type, known: &mut Vec<(Arc<str>, Type)>) {
     match (result, wanted) {
         (Type::Param(name), _) => known.push((name.clone(), wanted.clone())),

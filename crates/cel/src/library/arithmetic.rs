@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Returns whether an operator accepts this value as one of its operands.
+/// Returns `true` if an operator accepts `value` as an operand.
 pub(super) fn supports(name: &str, value: &Value<'_>) -> bool {
     let number = matches!(value, Value::Int(_) | Value::Uint(_) | Value::Double(_));
     let time = matches!(value, Value::Duration(_) | Value::Timestamp(_));
@@ -224,8 +224,8 @@ fn contained<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     }
 }
 
-/// Returns whether a list has an item that equals a value. If the list has a schema and the comparison of an item
-/// fails, the function returns this error. However, if another item equals the value, the function returns `true`.
+/// Returns whether an item of `list` equals `value`. In a list with a schema,
+/// a failed comparison is an error unless another item equals `value`.
 pub(super) fn contains<'a>(meter: &mut Meter, list: &List<'a>, value: &Value<'a>) -> Result<bool, Failure> {
     let strict = list.schema().is_some();
     let mut failure = None;

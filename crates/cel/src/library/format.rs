@@ -25,7 +25,7 @@ pub(crate) enum Clause {
     Octal,
 }
 
-/// The reason why formatting failed.
+/// Why formatting failed.
 pub(crate) enum FormatError {
     /// The format is wrong.
     Format(String),
@@ -53,8 +53,8 @@ impl Clause {
     }
 }
 
-/// Parses a format. Calls `each` for each piece of text between two clauses, and for each clause. For a clause, `each`
-/// also receives the index of the argument.
+/// Parses a format string. Calls `each` for every clause and for every text
+/// between clauses. For a clause, `each` also receives the index of the argument.
 pub(crate) fn clauses(
     text: &str,
     args: usize,
@@ -183,14 +183,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the precision. Counts the work of creating a text with this number of digits.
+/// Returns the precision or its default, and counts the work of creating this number of digits.
 fn checked(precision: Option<usize>, meter: &mut Meter) -> Result<usize, FormatError> {
     let precision = precision.unwrap_or(DEFAULT_PRECISION);
     meter.text(precision).map_err(FormatError::Other)?;
     Ok(precision)
 }
 
-/// Returns the floating-point number of a value. Strings such as `NaN` also represent a number.
+/// Returns the number that a floating-point value or a string such as `NaN` represents.
 fn special(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Double(number) => Some(*number),

@@ -39,7 +39,7 @@ fn one<'v, 'a>(args: &'v [Value<'a>]) -> Option<&'v List<'a>> {
     }
 }
 
-/// Returns the items of a list as a vector. The meter counts the work of creating the vector.
+/// Copies a list's items to a vector and counts the work.
 fn items<'a>(meter: &mut Meter, list: &List<'a>) -> Result<Vec<Value<'a>>, Failure> {
     meter.items(list.len())?;
     list.to_vec()
@@ -128,7 +128,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, replaced: Orde
     })
 }
 
-/// Returns the index of the first or the last item that equals `value`. Returns -1 if no item equals it.
+/// Returns the index of the first or the last item that equals `value`, or -1 if no item does.
 pub(super) fn position<'a>(
     meter: &mut Meter,
     list: &List<'a>,
@@ -179,7 +179,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(flattened(meter, list, depth).map(Value::list))
 }
 
-/// The list is flattened without recursion, because data can be deeply nested.
+/// Flattens a list without recursion, because data can be deeply nested.
 fn flattened<'a>(meter: &mut Meter, list: &List<'a>, depth: i64) -> Result<Vec<Value<'a>>, Failure> {
     let mut flat = Vec::new();
     let mut pending = vec![items(meter, list)?.into_iter()];
@@ -230,8 +230,7 @@ fn sorted<'a>(meter: &mut Meter, list: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> 
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// Compares two values of the same type. The order must be total, because a sort without a total order can panic. NaN
-/// comes last.
+/// Compares two values of the same type, with NaN last. The order must be total, because a sort can panic otherwise.
 fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     left.compare(right).unwrap_or_else(|_| is_nan(left).cmp(&is_nan(right)))
@@ -240,7 +239,7 @@ fn total_order(left: &Value<'_>, right: &Value<'_>) -> Ordering {
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Int(count)] = args else { return None };
     let count = (*count).max(0);
-    // Each list item costs one unit, so the function does not create a list that exceeds the budget.
+    // Each item costs one unit, so fail before creating a list that exceeds the budget.
     if count.unsigned_abs() > meter.left() {
         return Some(Err(Failure::Budget));
     }
@@ -257,7 +256,7 @@ fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
 
 fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     with_items(meter, args, |items, meter| {
-        // The call costs twice the square of the length. The call fails early if this cost exceeds the budget.
+        // The call costs twice the square of the length. Fail early if this cost exceeds the budget.
         if (items.len() as u64).saturating_pow(2) > meter.left() {
             return Err(Failure::Budget);
         }

@@ -61,8 +61,7 @@ fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(Value::list(values)))
 }
 
-/// Adds an entry to a copy of a map. This function is not called for the accumulator of a comprehension: the evaluator adds entries to an
-/// accumulator without copying the map.
+/// Adds an entry to a copy of a map. The evaluator handles a comprehension's accumulator itself, without copying the map.
 fn insert<'a>(_: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     let [Value::Map(map), key, value] = args else { return None };
     let mut map = map.clone();

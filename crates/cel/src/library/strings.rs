@@ -29,7 +29,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether Go's `strings.TrimSpace` removes a character.
+/// Returns `true` if Go's `strings.TrimSpace` removes the character.
 fn is_space(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{85}' | '\u{a0}')
         || !c.is_ascii() && c.is_whitespace()
@@ -106,7 +106,7 @@ fn find_last(text: &str, part: &str, from: Option<i64>) -> Result<i64, Failure> 
         return out_of_range(from);
     }
     let Some(start) = offset(text, from).filter(|start| *start < text.len()) else { return Ok(-1) };
-    // The search must find an occurrence that begins at `from`, so the searched text includes `part.len()` bytes after `from`.
+    // Search `part.len()` bytes beyond `from`, to find an occurrence that begins at `from`.
     let end = (start + part.len()).min(text.len());
     let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let found = text[..end].rmatch_indices(part).map(|(found, _)| found).find(|found| *found <= start);
@@ -217,7 +217,7 @@ fn join<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Returned<'a> {
     Some(Ok(text.into()))
 }
 
-/// The maximum length of the string that `join` returns. If a string were longer, its cost would exceed any budget.
+/// The maximum length of the string that `join` returns. The cost of a longer string exceeds any budget.
 const MAX_JOINED: usize = 16 << 20;
 
 fn quote(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! Functions that return the parts of timestamps and durations, such as the year.
+//! Functions for the parts of timestamps and durations, such as the year.
 
 use super::{Function, Returned};
 use crate::meter::Meter;

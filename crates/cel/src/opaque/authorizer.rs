@@ -13,19 +13,19 @@ pub trait Authorizer: Send + Sync {
 /// A permission check that an expression requests from an [`Authorizer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The namespace and the name of the service account whose permissions are checked. `None` means the user who sent
-    /// the request.
+    /// The namespace and name of the service account whose permissions
+    /// are checked. `None` means the user who sent the request.
     pub service_account: Option<(String, String)>,
-    /// The verb.
+    /// The verb, such as `get`.
     pub verb: String,
-    /// The URL path, if the expression asks for access to a path instead of a resource. If a path is set, all fields
-    /// for resources are empty.
+    /// The URL path, if the expression asks for access to a path instead
+    /// of a resource. If the path is set, all resource fields are empty.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
-    /// The resource.
+    /// The resource, such as `pods`.
     pub resource: String,
-    /// The subresource.
+    /// The subresource, such as `status`.
     pub subresource: String,
     /// The namespace.
     pub namespace: String,
@@ -42,7 +42,7 @@ pub struct Question {
 pub struct Decision {
     /// Whether the user may perform the requested action.
     pub allowed: bool,
-    /// The reason.
+    /// Why the authorizer allowed or denied the action.
     pub reason: String,
     /// The error message, if the authorizer failed.
     pub error: Option<String>,
@@ -94,7 +94,7 @@ impl Authorization {
         }
     }
 
-    /// Returns a copy of this permission check with the next step and a changed question.
+    /// Returns a copy of this permission check with another step and a changed question.
     pub(crate) fn with(&self, step: Step, change: impl FnOnce(&mut Question)) -> Self {
         let mut next = Self { step, ..self.clone() };
         change(&mut next.question);

@@ -1,17 +1,16 @@
-//! Named formats, such as DNS labels, with which expressions validate strings.
+//! Named string formats, such as DNS labels. Expressions validate strings with them.
 
 use super::url;
 use crate::time::Timestamp;
 
-/// A named format of strings, such as a DNS label.
+/// A named string format, such as a DNS label.
 #[derive(Debug)]
 pub struct NamedFormat {
     /// The name of the format in error messages.
     pub(crate) name: &'static str,
     /// The name in expressions.
     pub(crate) key: &'static str,
-    /// The length of the regular expression that kube-apiserver uses for this format. The cost of a validation with this format depends on
-    /// this length.
+    /// The length of kube-apiserver's regular expression for this format. The length determines the cost of a validation.
     pub(crate) regex_size: u64,
     pub(crate) validate: fn(&str) -> Vec<String>,
 }
@@ -76,8 +75,8 @@ fn unless(valid: bool, fault: &str) -> Vec<String> {
     if valid { vec![] } else { vec![fault.into()] }
 }
 
-/// Replaces the `-` at the end of a name prefix, together with the character before it, so that the result can be
-/// validated like a name. A name prefix is a text to which Kubernetes appends a generated suffix.
+/// Replaces a trailing `-` and the character before it, so that a name prefix can be
+/// validated like a name. Kubernetes appends a generated suffix to a name prefix.
 fn prefix(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(name) if !name.is_empty() => {
@@ -245,12 +244,12 @@ fn is_time(text: &str) -> bool {
     Timestamp::parse_date(date).is_some() && valid_clock && valid_fraction && valid_zone
 }
 
-/// Returns whether a text is a valid name for most kinds of objects.
+/// Returns `true` if most kinds of objects accept `text` as their name.
 pub(crate) fn is_subdomain_name(text: &str) -> bool {
     text.len() <= 253 && is_subdomain(text)
 }
 
-/// Returns whether a text is a valid name of a namespace.
+/// Returns `true` if `text` is a valid namespace name.
 pub(crate) fn is_label_name(text: &str) -> bool {
     text.len() <= 63 && is_label(text)
 }

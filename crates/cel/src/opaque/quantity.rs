@@ -39,8 +39,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the integer. As in Go, an amount with digits after the decimal point is not converted to an integer,
-    /// even if all these digits are zeros.
+    /// Returns the amount as an integer. As in Go, an amount with digits after
+    /// the decimal point is not converted, even if all these digits are zeros.
     pub(crate) fn integer(self) -> Option<i64> {
         match self {
             Self::Scaled { value, scale } => {
@@ -167,7 +167,7 @@ pub(crate) fn parse(text: &str) -> Result<Quantity, Failure> {
     Ok(if negative { amount.negated() } else { amount })
 }
 
-/// If Go stores the amount as a 64-bit integer with a scale, returns this integer and this scale.
+/// Returns the amount as a 64-bit integer with a scale, if Go stores the amount in this form.
 fn small(whole: &str, fraction: &str, base: u32, exponent: i32) -> Option<Quantity> {
     let (precision, scale, mantissa) = match base {
         10 => (18 - (whole.len() + fraction.len()) as i64, exponent, 1),
@@ -199,8 +199,7 @@ fn large(whole: &str, fraction: &str, base: u32, exponent: i32) -> Quantity {
             scaled(digits).zip(factor).and_then(|(number, factor)| number.checked_mul(factor))
         }
         (_, Err(_)) => {
-            // If there are more than 30 digits, the amount is computed from the first 30 digits. Any further digits can only round the
-            // result up.
+            // If there are more than 30 digits, compute the amount from the first 30. Further digits can only round the result up.
             let finer = usize::try_from(-power).unwrap_or(usize::MAX);
             let kept = digits.len().min(30);
             let lost = digits.len() - kept;

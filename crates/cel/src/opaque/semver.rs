@@ -15,7 +15,7 @@ pub struct Version {
     build: Vec<String>,
 }
 
-/// One of the identifiers of a pre-release, which dots separate in the text.
+/// A dot-separated identifier of a pre-release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     // Numbers sort before texts.

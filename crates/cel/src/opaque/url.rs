@@ -39,7 +39,7 @@ impl Url {
         escaped_path(&self.path)
     }
 
-    /// Returns the values of each parameter in the query, in the order in which the parameters first occur. Skips invalid parameters.
+    /// Returns each query parameter's values, in the order in which the parameters first occur. Skips invalid parameters.
     pub(crate) fn query_values(&self) -> Vec<(String, Vec<String>)> {
         let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
         let mut places = HashMap::new();
@@ -56,7 +56,7 @@ impl Url {
     }
 }
 
-/// Returns Go's error message for a text that is not a URL.
+/// Returns Go's error message for an invalid URL.
 pub(crate) fn refusal(text: &str, reason: &str) -> String {
     format!("parse {}: {reason}", quoted(text))
 }

@@ -4,8 +4,8 @@ use super::{MAX_NESTING, Parsed, Stop};
 use crate::ast::{Expr, Id, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The maximum depth of a syntax tree. cel-go would accept slightly deeper trees, but no reasonable expression needs
-/// them. Each traversal of the tree recurses up to this depth.
+/// The maximum depth of a syntax tree. Each traversal of the tree recurses up to this
+/// depth. cel-go accepts slightly deeper trees, but no reasonable expression needs them.
 const MAX_DEPTH: u16 = 400;
 
 /// The depth of an expression, counted in two ways.
@@ -13,7 +13,7 @@ const MAX_DEPTH: u16 = 400;
 struct Depth {
     /// The depth of the syntax tree.
     tree: u16,
-    /// The depth of the expression as cel-go counts it. In this depth, only operators, field selections and method calls count as a level.
+    /// The depth as cel-go counts it. Only operators, field selections and method calls add a level.
     counted: u16,
 }
 
@@ -53,8 +53,7 @@ impl Builder {
         if depth.tree > MAX_DEPTH || u32::from(depth.counted) > MAX_NESTING {
             return Err(Stop::Limit("max recursion depth exceeded".into()));
         }
-        // The index fits into an `Id`, because the text has at most 100,000 code points and each macro adds a fixed
-        // number of expressions.
+        // The index fits into an `Id`, because a text has at most 100,000 code points and each macro adds a fixed number of expressions.
         let id = self.exprs.len() as Id;
         self.exprs.push(Expr { kind, at });
         self.depths.push(depth);
@@ -81,7 +80,7 @@ impl Builder {
         self.push(at, Kind::Call { function: function.into(), target, args })
     }
 
-    /// Adds a function call. In the depth that cel-go counts, the call is one more level.
+    /// Adds a function call. The call adds a level to the depth that cel-go counts.
     pub(super) fn counted_call(&mut self, at: u32, function: &str, target: Option<Id>, args: Vec<Id>) -> Parsed {
         self.add(at, Kind::Call { function: function.into(), target, args }, true)
     }

@@ -1,4 +1,4 @@
-//! Expands macros, which are calls that the parser replaces by other expressions.
+//! Expands macros, which are calls that the parser replaces with other expressions.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use super::builder::Builder;
 use crate::ast::{ACCUMULATOR, Entry, Fold, Id, Item, Kind, Literal, operator};
 use crate::source::Issue;
 
-/// The name of the iteration variable in a comprehension that only binds a value and does not iterate.
+/// The iteration variable of a comprehension that binds a value and does not iterate.
 const UNUSED: &str = "#unused";
-/// The name of the variable to which the macro `sortBy` binds the list that it sorts.
+/// The variable to which the macro `sortBy` binds the list that it sorts.
 const SORTED: &str = "@__sortBy_input__";
 
 impl Builder {
-    /// Adds a call of a function without a receiver, or the expansion of a macro.
+    /// Adds a function call without a receiver. Expands macros.
     pub(super) fn global_call(&mut self, at: u32, function: &Arc<str>, args: Vec<Id>) -> Parsed {
         match global(self, at, function, &args)? {
             Some(expanded) => Ok(expanded),
@@ -21,7 +21,7 @@ impl Builder {
         }
     }
 
-    /// Adds a call of a method, or the expansion of a macro.
+    /// Adds a method call. Expands macros.
     pub(super) fn member_call(&mut self, at: u32, function: &str, target: Id, args: Vec<Id>) -> Parsed {
         match member(self, at, function, target, &args)? {
             Some(expanded) => Ok(expanded),
@@ -42,8 +42,7 @@ fn global(builder: &mut Builder, at: u32, function: &str, args: &[Id]) -> Parsed
     }
 }
 
-/// Expands a macro that is called on a list, a map or an optional value. Returns `None` if the function is not such a
-/// macro.
+/// Expands a macro that is called on a list, a map or an optional value. Returns `None` for other functions.
 fn member(builder: &mut Builder, at: u32, function: &str, target: Id, args: &[Id]) -> Parsed<Option<Id>> {
     let mut make = Expansion { builder, at, target };
     match (function, args) {
@@ -88,7 +87,7 @@ struct Expansion<'a> {
     target: Id,
 }
 
-/// The parts of a comprehension, except the range over which it iterates.
+/// The parts of a comprehension, without its range.
 struct Loop {
     init: Id,
     condition: Id,
@@ -195,7 +194,7 @@ impl Expansion<'_> {
         Ok(Loop { init, condition, step, result: self.call(operator::EQUALS, vec![so_far, one])? })
     }
 
-    /// Restricts the loop step of a comprehension to items for which the filter is true.
+    /// Restricts a comprehension's loop step to the items that pass the filter.
     fn only_if(&mut self, filter: Option<Id>, step: Id) -> Parsed {
         let Some(filter) = filter else { return Ok(step) };
         let so_far = self.accumulator()?;

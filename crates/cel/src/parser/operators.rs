@@ -33,7 +33,7 @@ pub(super) fn is_operator(token: Token) -> bool {
         || matches!(token, Token::And | Token::Or | Token::Question | Token::Dot | Token::OpenBracket)
 }
 
-/// Returns the precedence of a binary operator and the name of the function that implements it.
+/// Returns a binary operator's precedence and the name of its function.
 fn precedence(token: Token) -> Option<(u8, &'static str)> {
     Some(match token {
         Token::Equal => (1, operator::EQUALS),
@@ -52,14 +52,14 @@ fn precedence(token: Token) -> Option<(u8, &'static str)> {
     })
 }
 
-/// The parsed operands, and the operators between them that the parser has not yet converted to calls.
+/// The parsed operands, and the operators between them that are not converted to calls yet.
 #[derive(Default)]
 struct Pending {
     operands: Vec<Id>,
     operators: Vec<(u8, &'static str, u32)>,
 }
 
-/// The operands of a chain of `&&` or `||` operators, and the offsets of these operators.
+/// A chain of `&&` or `||`: the operands, and the offsets of the operators.
 #[derive(Default)]
 struct Chain {
     terms: Vec<Id>,
@@ -67,7 +67,7 @@ struct Chain {
 }
 
 impl Parser<'_> {
-    /// Parses operands and the binary operators that connect them. The method does not recurse for operators.
+    /// Parses operands and the binary operators between them. Does not recurse for operators.
     pub(super) fn operations(&mut self, others: &[Token]) -> Parsed {
         let before = self.nesting;
         let (mut or, mut and, mut pending) = (Chain::default(), Chain::default(), Pending::default());
@@ -105,10 +105,10 @@ impl Parser<'_> {
         self.balanced(operator::OR, &mut or)
     }
 
-    /// Converts the pending operators whose precedence is at least `binds` to calls.
+    /// Converts the pending operators with a precedence of at least `binds` to calls.
     fn apply(&mut self, pending: &mut Pending, binds: u8) -> Parsed<()> {
         while let Some((_, function, at)) = pending.operators.pop_if(|(pending, _, _)| *pending >= binds) {
-            // This pattern always matches, because each operator was pushed between two operands.
+            // The pattern always matches, because each operator was pushed between two operands.
             let (Some(right), Some(left)) = (pending.operands.pop(), pending.operands.pop()) else {
                 return Err(Stop::Syntax);
             };
@@ -123,8 +123,8 @@ impl Parser<'_> {
         pending.operands.pop().ok_or(Stop::Syntax)
     }
 
-    /// Builds a balanced tree from the operands of a chain of `&&` or `||`, as cel-go does. After the call, the chain
-    /// is empty.
+    /// Takes the operands of a chain of `&&` or `||` and builds
+    /// a balanced tree, as cel-go does. Leaves the chain empty.
     fn balanced(&mut self, function: &'static str, chain: &mut Chain) -> Parsed {
         let Chain { terms, operators } = std::mem::take(chain);
         match terms[..] {
@@ -133,8 +133,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The depth of this tree grows with the logarithm of the number of operands. Therefore, the recursion is bounded
-    /// by the limit on the text's length.
+    /// Builds a balanced tree. Its depth grows with the logarithm of the number
+    /// of operands, so the limit on the text's length bounds the recursion.
     fn subtree(&mut self, function: &'static str, terms: &[Id], operators: &[u32]) -> Parsed {
         if operators.is_empty() {
             return Ok(terms[0]);
@@ -188,8 +188,7 @@ impl Parser<'_> {
         self.mismatched(&OPERAND)
     }
 
-    /// Checks that the next token can start an operand. As in cel-go, the check skips one unexpected token before the
-    /// operand.
+    /// Checks that the next token can start an operand. As in cel-go, skips one unexpected token before the operand.
     fn expect_operand(&mut self, others: &[Token]) -> Parsed<()> {
         if begins_operand(self.peek()) {
             return Ok(());

@@ -6,7 +6,7 @@ use super::{Parsed, Parser, Stop, enter};
 use crate::ast::{Entry, Field, Id, Item, Kind, Literal, operator};
 use crate::lexer::{Lexeme, Token};
 
-/// Words that cannot be names of variables or functions.
+/// Words that cannot name a variable or a function.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -149,7 +149,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a name, a call of a function, or a message.
+    /// Parses a name, a function call or a message.
     fn named(&mut self) -> Parsed {
         let start = self.current().at;
         let dot = self.take_if(Token::Dot);
@@ -179,8 +179,7 @@ impl Parser<'_> {
         Stop::Syntax
     }
 
-    /// Returns the number of tokens that form a message name such as `a.b.c`. Returns `None` if no `{` follows the
-    /// name.
+    /// Returns the number of tokens in a message name such as `a.b.c`, or `None` if no `{` follows the name.
     fn message_name(&self) -> Option<usize> {
         let mut count = 1;
         while self.look(count) == Token::Dot && self.look(count + 1) == Token::Ident {

@@ -1,4 +1,4 @@
-//! Builds the plan of an expression, and evaluates its constant subexpressions as cel-go does.
+//! Builds an expression's plan, and evaluates its constant subexpressions as cel-go does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::types::Type;
 use crate::value::{Key, Value};
 use crate::{cost, library};
 
-/// Builds the plan for evaluating an expression.
+/// Builds the plan for an expression.
 ///
 /// # Errors
 ///
-/// Fails if the conversion of a constant fails, such as `int('x')`, or if a constant pattern is invalid. The function
-/// also fails if the expression is too complex, has errors, or has too many or too large constant patterns.
+/// Fails if a constant pattern is invalid, or if converting a constant fails, such as in `int('x')`. Also
+/// fails if the expression is too complex, has errors, or has too many or too large constant patterns.
 pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
     let mut planner = Planner {
         checked,
@@ -34,23 +34,22 @@ pub(crate) fn plan(checked: &Checked) -> Result<Planned, Failure> {
 
 struct Planner<'c> {
     checked: &'c Checked,
-    /// The variables of all comprehensions that enclose the current expression, each with its slot.
+    /// The variables of all enclosing comprehensions, each with its slot.
     locals: Vec<(Arc<str>, usize)>,
     next_slot: usize,
     /// The number of slots.
     slots: usize,
     patterns: Patterns,
-    /// The total size of all constant patterns.
+    /// The total size of the constant patterns.
     pattern_size: u64,
     visits: u32,
 }
 
-/// The maximum number of constant patterns in an expression. This limit and the limit on the total size of the patterns bound the memory of
-/// a program.
+/// The maximum number of constant patterns in an expression. This limit and `MAX_PATTERN_SIZE` bound a program's memory.
 const MAX_PATTERNS: usize = 500;
 const MAX_PATTERN_SIZE: u64 = 50_000;
 
-/// If the argument of one of these functions is a constant, the call is evaluated only once, when the plan is built.
+/// Functions whose calls are evaluated when the plan is built if their argument is a constant.
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"];
 
@@ -107,7 +106,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans the two operands of an operator.
+    /// Plans an operator's two operands.
     fn pair(&mut self, args: &[Id]) -> Result<Box<[Plan; 2]>, Failure> {
         match *args {
             [left, right] => Ok(Box::new([self.expr(left)?, self.expr(right)?])),
@@ -177,7 +176,7 @@ impl Planner<'_> {
         let call = Call { name: name.clone(), function, pricing, args, stops_early };
         match constant {
             Some(arg) => {
-                // The evaluation has no cost limit, because converting a constant takes no longer than reading it.
+                // This evaluation has no cost limit, because converting a constant takes no longer than reading it.
                 let mut meter = Meter::new(u64::MAX);
                 Ok(Plan::Const(call.apply(&mut meter, &[arg])?))
             }
@@ -199,7 +198,7 @@ impl Planner<'_> {
         Ok(parsed)
     }
 
-    /// Plans `operand[index]`. If `optional` is true, the method plans `operand[?index]` or `operand.?index`.
+    /// Plans `operand[index]`, or the optional forms `operand[?index]` and `operand.?index`.
     fn index(&mut self, operand: Id, index: Id, optional: bool) -> Result<Plan, Failure> {
         let mut indexed = self.attribute(operand)?;
         let key = match self.expr(index)? {
@@ -211,7 +210,7 @@ impl Planner<'_> {
         Ok(Plan::Attribute(Box::new(indexed)))
     }
 
-    /// If the expression is the name of an accumulator, returns the slot of this accumulator.
+    /// Returns the accumulator's slot if the expression is the name of an accumulator.
     fn accumulator(&self, id: Id) -> Option<usize> {
         match self.checked.ast.kind(id) {
             Kind::Ident(name) if &**name == ACCUMULATOR => self.local(name),
@@ -219,8 +218,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans an addition of the form `@result + [item]`. The evaluator then appends to the accumulator's list without
-    /// copying the list. Returns `None` for all other additions.
+    /// Plans an addition `@result + [item]`, which the evaluator performs without
+    /// copying the accumulated list. Returns `None` for all other additions.
     fn append(&mut self, list: Id, item: Id) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(list) else { return Ok(None) };
         let Kind::List(items) = self.checked.ast.kind(item) else { return Ok(None) };
@@ -233,8 +232,8 @@ impl Planner<'_> {
         Ok(Some(Plan::Append(Box::new(Append { slot, item, constant }))))
     }
 
-    /// Plans a call of the form `cel.@mapInsert(@result, …)`. The evaluator then adds entries to the accumulator's map
-    /// without copying the map. Returns `None` for all other calls.
+    /// Plans a call `cel.@mapInsert(@result, …)`, which the evaluator performs
+    /// without copying the accumulated map. Returns `None` for all other calls.
     fn insert(&mut self, map: Id, rest: &[Id]) -> Result<Option<Plan>, Failure> {
         let Some(slot) = self.accumulator(map) else { return Ok(None) };
         let (key, value) = match *rest {
@@ -245,7 +244,7 @@ impl Planner<'_> {
         Ok(Some(Plan::Insert(Box::new(Insert { slot, key, value }))))
     }
 
-    /// Plans a list literal. If all items are constants, the list is a constant, too.
+    /// Plans a list literal. A list of constant items is a constant, too.
     fn list(&mut self, items: &[Item]) -> Result<Plan, Failure> {
         let plan = |item: &Item| {
             let (value, optional) = (self.expr(item.value)?, item.optional);
@@ -262,7 +261,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Plans a map literal. If all keys and values are constants, the map is a constant, too.
+    /// Plans a map literal. A map of constant keys and values is a constant, too.
     fn map(&mut self, entries: &[Entry]) -> Result<Plan, Failure> {
         let plan = |entry: &Entry| {
             let (key, value) = (self.expr(entry.key)?, self.expr(entry.value)?);
@@ -304,8 +303,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The accumulator's initial value is not computed until the accumulator is first read. At that time, the slots of the loop are in
-        // use. Therefore, the initial value must not use slots that the loop condition, the loop step or the result uses.
+        // The accumulator's initial value is computed when the accumulator is first read. The loop's slots are in use
+        // at that time, so the initial value must not use a slot of the loop condition, the loop step or the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;
@@ -324,8 +323,7 @@ fn attribute(base: Base) -> Plan {
     Plan::Attribute(Box::new(Attribute { base, qualifiers: Vec::new(), test_only: false }))
 }
 
-/// Plans `x in list` for a constant list of simple values. The evaluator then searches a hash set instead of the list.
-/// Returns `None` for other lists.
+/// Plans `x in list` for a constant list of simple values as a lookup in a hash set. Returns `None` for other lists.
 fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     let [_, Plan::Const(Value::List(list))] = args else { return None };
     let mut keys = HashSet::new();
@@ -346,7 +344,7 @@ fn one_of(args: &[Plan]) -> Option<impl FnOnce(Vec<Plan>) -> Plan + use<>> {
     })
 }
 
-/// Returns the signed integer that is equal to an unsigned integer or a floating-point number.
+/// Returns the signed integer that equals an unsigned integer or a floating-point number.
 fn same_int(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Uint(number) => i64::try_from(*number).ok().map(Value::Int),
@@ -355,7 +353,7 @@ fn same_int(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
-/// Returns the unsigned integer that is equal to a signed integer or a floating-point number.
+/// Returns the unsigned integer that equals a signed integer or a floating-point number.
 fn same_uint(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok().map(Value::Uint),
@@ -364,7 +362,7 @@ fn same_uint(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
-/// Returns the floating-point number that is nearest to an integer.
+/// Returns the floating-point number nearest to an integer.
 fn same_double(value: &Value<'_>) -> Option<Value<'static>> {
     match value {
         Value::Int(number) => Some(Value::Double(*number as f64)),

@@ -64,7 +64,7 @@ impl<'p> Scanner<'p> {
         Ok(())
     }
 
-    /// Writes a range of code points. The surrogates in the range are left out, because they do not occur in texts.
+    /// Writes a range of code points without surrogates, which do not occur in texts.
     fn range(&mut self, low: u32, high: u32) {
         let first = char::from_u32(low).unwrap_or('\u{e000}');
         let last = char::from_u32(high).unwrap_or('\u{d7ff}');
@@ -86,7 +86,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// If the next text is a class such as `[:alpha:]`, reads this class.
+    /// Reads a class such as `[:alpha:]`, if one is next.
     fn posix_class(&mut self) -> Result<bool, String> {
         let Some((name, _)) = self.rest().strip_prefix("[:").and_then(|rest| rest.split_once(":]")) else {
             return Ok(false);
@@ -132,8 +132,8 @@ impl<'p> Scanner<'p> {
     }
 }
 
-/// Returns whether RE2 knows a class of Unicode characters. RE2 knows general categories and scripts, but the crate
-/// `regex` knows further classes.
+/// Returns `true` if RE2 knows this Unicode class. RE2 knows general
+/// categories and scripts. The crate `regex` knows further classes.
 fn is_known(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     let is_kind = |kind: &str| regex_syntax::parse(&format!("\\p{{{kind}={name}}}")).is_ok();
@@ -143,7 +143,7 @@ fn is_known(name: &str) -> bool {
     is_name && !has_prefix && (is_kind("gc") || is_kind("sc") && !is_script_code(name) && !is_lost())
 }
 
-/// Compares two names of classes. The comparison ignores case, underscores, hyphens and spaces.
+/// Compares two class names, ignoring case, underscores, hyphens and spaces.
 fn are_equal(name: &str, other: &str) -> bool {
     let letters = |name: &str| -> Vec<u8> {
         let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-' | b' '));
@@ -152,12 +152,12 @@ fn are_equal(name: &str, other: &str) -> bool {
     letters(name) == letters(other)
 }
 
-/// Returns whether this is the general category of surrogates, which the crate `regex` does not know.
+/// Returns `true` for the general category of surrogates, which the crate `regex` does not know.
 fn is_surrogates(name: &str) -> bool {
     are_equal(name, "Cs") || are_equal(name, "Surrogate")
 }
 
-/// Go 1.26 does not find these scripts, because the name of each script consists of several words.
+/// Scripts that Go 1.26 does not find, because their names consist of several words.
 const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "AnatolianHieroglyphs",
     "BassaVah",
@@ -207,11 +207,11 @@ const SCRIPTS_OF_SEVERAL_WORDS: [&str; 46] = [
     "ZanabazarSquare",
 ];
 
-/// The names of scripts that have four letters.
+/// The script names with four letters.
 const SHORT_SCRIPTS: [&str; 9] = ["Ahom", "Cham", "Kawi", "Lisu", "Miao", "Modi", "Newa", "Thai", "Toto"];
 
-/// Returns whether a text is the code of a script, such as `Latn`, and not its name. All codes have four letters. Go knows
-/// only the names.
+/// Returns `true` if `name` is a script code, such as `Latn`, instead of
+/// a script name. All codes have four letters. Go knows only the names.
 fn is_script_code(name: &str) -> bool {
     name.len() == 4 && !SHORT_SCRIPTS.iter().any(|script| script.eq_ignore_ascii_case(name))
 }

@@ -2,8 +2,8 @@
 
 use super::{Piece, Scanner};
 
-/// The characters of the classes `\d`, `\s` and `\w`, written without brackets. In RE2, these classes contain only
-/// ASCII characters.
+/// Returns the characters of a class such as `\d`, `\s` or `\w`, without
+/// brackets. In RE2, these classes contain only ASCII characters.
 pub(super) fn perl_class(name: char) -> Option<&'static str> {
     match name {
         'd' | 'D' => Some("0-9"),
@@ -48,7 +48,7 @@ impl Scanner<'_> {
         Ok(Piece::Operand)
     }
 
-    /// Reads an escape of one character.
+    /// Reads an escape sequence for one character.
     pub(super) fn escaped_char(&mut self) -> Result<u32, String> {
         let start = self.at;
         self.bump();
@@ -83,7 +83,7 @@ impl Scanner<'_> {
         code
     }
 
-    /// Reads two hexadecimal digits, or any number of them in braces.
+    /// Reads two hexadecimal digits, or any number of digits in braces.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.bump()?;
         if first != '{' {

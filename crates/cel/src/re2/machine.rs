@@ -1,13 +1,14 @@
-//! A matcher for patterns whose automaton would be too large. Like Go's matcher, this matcher steps through the text with a list of active
-//! states. The matcher needs little memory even for large classes in repetitions: a repetition copies the instructions of the repeated
-//! part, but all copies share the class. The time of a search is proportional to the length of the pattern multiplied by the length of the
-//! text.
+//! A matcher for patterns whose automaton would be too large.
+//!
+//! Like Go's matcher, it steps through the text with a list of active states. It needs little memory even for large
+//! classes in repetitions: a repetition copies the instructions of the repeated part, but all copies share the
+//! class. The time of a search is proportional to the length of the pattern multiplied by the length of the text.
 
 use std::collections::HashMap;
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
-/// A pattern compiled to instructions.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Machine {
     instructions: Vec<Instruction>,
@@ -25,7 +26,7 @@ enum Instruction {
     Match,
 }
 
-/// The result of a search for a pattern in a text.
+/// The result of a pattern search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Whether the pattern matches anywhere in the text.
@@ -48,13 +49,13 @@ impl Machine {
         self.instructions.len()
     }
 
-    /// Searches a text. Each executed instruction is a step. Returns `None` if the search needs more than `max_steps`.
+    /// Searches a text, and counts each executed instruction as a step. Returns `None` if the search needs more than `max_steps`.
     pub(super) fn search(&self, text: &str, max_steps: usize) -> Option<Search> {
         let mut states = States { is_active: vec![false; self.instructions.len()], all: Vec::new() };
         let (mut steps, mut before, mut left) = (0, None, Vec::new());
         for after in text.chars().map(Some).chain([None]) {
             states.clear();
-            // A match may begin at any character.
+            // A match can begin at any character.
             left.push(0);
             let is_match = self.follow(&mut left, &mut states, before, after);
             steps += states.all.len();
@@ -71,8 +72,8 @@ impl Machine {
         Some(Search { is_match: false, steps })
     }
 
-    /// Follows the instructions that do not consume a character, and adds the instructions that it reaches to the active instructions.
-    /// Returns whether a match is reached.
+    /// Follows the instructions that do not consume a character. Adds the reached
+    /// instructions to the active ones. Returns `true` if the pattern matches.
     fn follow(&self, left: &mut Vec<usize>, states: &mut States, before: Option<char>, after: Option<char>) -> bool {
         while let Some(at) = left.pop() {
             if !states.insert(at) {
@@ -121,7 +122,7 @@ impl States {
     }
 }
 
-/// Returns whether an assertion, such as `\b`, is true between two characters. Word characters are ASCII, as in Go.
+/// Returns `true` if an assertion, such as `\b`, holds between two characters. As in Go, word characters are ASCII.
 fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_boundary = is_word(before) != is_word(after);
@@ -143,8 +144,7 @@ fn holds(look: Look, before: Option<char>, after: Option<char>) -> bool {
 struct Compiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
-    /// Maps the address of each class in the pattern to the index of the class, so that a repeated class is stored only
-    /// once.
+    /// Maps the address of each class to its index, so that a repeated class is stored only once.
     known: HashMap<usize, usize>,
 }
 
@@ -169,7 +169,7 @@ impl Compiler {
     fn class(&mut self, class: &Class) -> Option<()> {
         let class = match class {
             Class::Unicode(class) => class,
-            // If a class contains no characters, the parser of the crate `regex` returns it as a class of bytes.
+            // The parser of the crate `regex` returns a class without characters as a class of bytes.
             Class::Bytes(class) => {
                 self.classes.push(class.to_unicode_class()?);
                 self.instructions.push(Instruction::Class(self.classes.len() - 1));
@@ -230,8 +230,8 @@ impl Compiler {
         Some(())
     }
 
-    /// Adds an instruction that continues at two targets. The first target is the next instruction. A later call of
-    /// [`leave`](Self::leave) sets the second target.
+    /// Adds an instruction that continues at the next instruction and at a
+    /// second target. Call [`leave`](Self::leave) to set the second target.
     fn split(&mut self) -> usize {
         let at = self.instructions.len();
         self.instructions.push(Instruction::Split(at + 1, at + 1));
@@ -242,7 +242,7 @@ impl Compiler {
         self.instructions.push(Instruction::Split(to, to));
     }
 
-    /// Sets the second target of such an instruction to the next instruction that will be added.
+    /// Sets the second target of the split instruction `at` to the next added instruction.
     fn leave(&mut self, at: usize) {
         self.instructions[at] = Instruction::Split(at + 1, self.instructions.len());
     }

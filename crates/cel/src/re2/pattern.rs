@@ -10,24 +10,23 @@ use super::machine::{Machine, Search};
 
 /// The maximum nesting depth of a pattern. Go has the same limit.
 const MAX_NESTING: u32 = 1_000;
-/// The maximum nesting depth of a pattern for which an automaton is built. To build an automaton, the crate `regex` needs much stack for
-/// each level of nesting.
+/// The maximum nesting depth of a pattern with an automaton. The crate
+/// `regex` needs much stack for each level when it builds an automaton.
 const MAX_NESTING_OF_AUTOMATON: usize = 200;
-/// The approximate number of ranges in a class of Unicode characters. An automaton needs about one state for each of these ranges.
+/// The approximate number of ranges in a Unicode class. An automaton needs about one state for each range.
 const UNICODE_CLASS: u64 = 300;
-/// If a pattern ignores case, the number of ranges in each class of Unicode characters is multiplied by this factor.
+/// The factor by which ignoring case increases the number of ranges in a Unicode class.
 const FOLDED: u64 = 8;
-/// The minimum memory that an automaton needs for each state, in bytes. If this minimum already exceeds the limit,
-/// building the automaton would be a waste of time.
+/// The minimum memory of an automaton's state, in bytes. If this minimum
+/// already exceeds the limit, building the automaton would waste time.
 const STATE_BYTES: u64 = 16;
-/// One step of a search with an automaton covers this number of bytes of the text.
+/// The number of bytes that one step of an automaton search covers.
 const BYTES_OF_STEP: usize = 4;
 
-/// A regular expression in the syntax of RE2, which Go uses.
+/// A regular expression in Go's RE2 syntax.
 ///
-/// A pattern is compiled when it is first used. If the automaton of a pattern would be too large, the search instead keeps a list of
-/// active states, as in Go. Therefore, the memory is proportional to the length of the pattern, multiplied by the counts of its
-/// repetitions.
+/// A pattern is compiled on first use. If its automaton would be too large, the search keeps a list of active states instead,
+/// as in Go. Therefore, the memory is proportional to the length of the pattern, multiplied by its repetition counts.
 ///
 /// ```
 /// let name = pintle_cel::Pattern::parse(r"^\p{L}{1,253}$", 1 << 20)?;
@@ -54,24 +53,24 @@ enum Compiled {
 }
 
 impl Pattern {
-    /// Parses a pattern. The automaton of the pattern takes at most `max_bytes` of memory.
+    /// Parses a pattern. Its automaton takes at most `max_bytes` of memory.
     ///
     /// # Errors
     ///
-    /// Returns Go's reason if the pattern is invalid.
+    /// Returns Go's error message if the pattern is invalid.
     pub fn parse(pattern: &str, max_bytes: usize) -> Result<Self, String> {
         let (text, parsed) = super::parsed(pattern, MAX_NESTING).map_err(|reason| wrong(&reason))?;
         let Ok(size) = visit(&parsed, Review::new(&parsed));
         Ok(Self { text: text.into(), max_bytes, size, compiled: OnceLock::new() })
     }
 
-    /// Returns approximately how many instructions the compiled pattern has in Go.
+    /// Returns the approximate number of instructions to which Go compiles the pattern.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.size.instructions
     }
 
-    /// Returns how many classes of Unicode characters, such as `\pL`, the text of the pattern contains.
+    /// Returns the number of Unicode classes, such as `\pL`, in the pattern's text.
     #[must_use]
     pub fn unicode_classes(&self) -> u64 {
         self.size.classes
@@ -100,7 +99,7 @@ impl Pattern {
         }
     }
 
-    /// Returns approximately how many states and ranges the compiler creates for the pattern.
+    /// Returns the approximate number of states and ranges in the compiled pattern.
     pub(crate) fn size(&self) -> u64 {
         if self.has_automaton() { self.size.states } else { self.size.instructions.saturating_add(self.size.ranges) }
     }
@@ -137,7 +136,7 @@ fn wrong(reason: &str) -> String {
     format!("error parsing regexp: {reason}")
 }
 
-/// Returns whether a part of the pattern ignores the case.
+/// Returns `true` if any part of the pattern ignores case.
 fn ignores_case(parsed: &Ast) -> bool {
     struct Finder(bool);
 
@@ -167,15 +166,15 @@ fn ignores_case(parsed: &Ast) -> bool {
 /// The size of a pattern.
 #[derive(Debug)]
 struct Size {
-    /// The number of instructions. The instructions of a repeated part are counted once for each repetition.
+    /// The number of instructions. Repeated parts are counted once for each repetition.
     instructions: u64,
-    /// The number of states of an automaton. The states for a repeated part are counted once for each repetition.
+    /// The number of automaton states. Repeated parts are counted once for each repetition.
     states: u64,
-    /// The total number of ranges in the classes of Unicode characters that the text of the pattern contains.
+    /// The total number of ranges in the pattern's Unicode classes.
     ranges: u64,
-    /// The number of classes of Unicode characters that the text of the pattern contains.
+    /// The number of Unicode classes in the pattern's text.
     classes: u64,
-    /// The maximum nesting depth of the pattern.
+    /// The maximum nesting depth.
     depth: usize,
 }
 
@@ -184,7 +183,7 @@ struct Review {
     counts: Vec<u64>,
     depth: usize,
     size: Size,
-    /// The approximate number of ranges in a class of Unicode characters.
+    /// The approximate number of ranges in a Unicode class.
     class: u64,
 }
 
@@ -227,7 +226,7 @@ impl Visitor for Review {
         match ast {
             Ast::Repetition(repetition) => {
                 self.counts.push(super::repeats::count(repetition).max(1));
-                // Each copy of the repeated part can need an additional instruction, which decides whether to repeat again.
+                // Each copy of the repeated part may need an additional instruction that decides whether to repeat again.
                 self.grow(1, 0);
             }
             Ast::ClassBracketed(_) => self.grow(1, 2),
@@ -325,7 +324,7 @@ mod tests {
     #[test]
     fn pattern_nests_as_deep_as_in_go() {
         let nested = |depth: usize| format!("^{}a{}$", "(".repeat(depth), ")*".repeat(depth));
-        // Test threads have 2 MiB of stack, like the threads of a runtime.
+        // Test threads have a 2 MiB stack, like a runtime's threads.
         for max_bytes in [0, MAX_BYTES, 1 << 20] {
             let parsed = Pattern::parse(&nested(490), max_bytes).unwrap();
             assert_eq!(parsed.search("aaa", usize::MAX).unwrap().map(|search| search.is_match), Some(true));
@@ -384,7 +383,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The characters have a special meaning in patterns, so many of the random texts are valid patterns.
+        /// The random texts use characters that have a meaning in patterns, so many of them are valid patterns.
         #[test]
         fn instructions_are_estimated(text in r"([a-c]|\[ab\]|\(|\)|[|*+?]|\{[0-3],\}|\{[0-3]\}|\\pL){0,16}") {
             if let Ok(parsed) = Pattern::parse(&text, 0)

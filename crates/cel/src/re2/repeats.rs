@@ -6,8 +6,8 @@ use regex_syntax::ast::{Ast, Repetition, RepetitionKind, RepetitionRange, Span, 
 
 use super::MAX_REPEAT;
 
-/// Returns the first repetition operator whose count is too large. The count of an operator is multiplied by the counts
-/// of the repetitions inside it.
+/// Returns the first repetition operator whose count is too large. An
+/// operator's count is multiplied by the counts of the repetitions inside it.
 pub(super) fn excessive(ast: &Ast) -> Option<Span> {
     let Ok(found) = visit(ast, Repeats::default());
     found
@@ -15,8 +15,7 @@ pub(super) fn excessive(ast: &Ast) -> Option<Span> {
 
 #[derive(Default)]
 struct Repeats {
-    /// The list has one entry for the current part of the pattern, and one entry for each part that encloses it. An entry is the largest
-    /// product of the counts of nested repetitions inside its part.
+    /// The largest product of nested repetition counts, for the current part of the pattern and for each enclosing part.
     products: Vec<u64>,
     excessive: Option<Span>,
 }

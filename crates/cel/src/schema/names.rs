@@ -1,4 +1,4 @@
-//! Names of fields in expressions.
+//! Field names in expressions.
 
 /// Words that cannot be used as identifiers in expressions.
 const RESERVED: [&str; 21] = [
@@ -25,12 +25,12 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Returns whether a name is a CEL keyword. Expressions may also use the keyword without escaping if the syntax allows this.
+/// Returns `true` if `name` is a CEL keyword. Where the syntax allows, expressions may also use the keyword without escaping.
 pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// Returns whether a name is an identifier of CEL and not a reserved word.
+/// Returns `true` if `name` is a CEL identifier that is not a reserved word.
 ///
 /// ```
 /// assert!(pintle_cel::is_identifier("replicas_1"));
@@ -42,8 +42,8 @@ pub fn is_identifier(name: &str) -> bool {
         && !is_reserved(name)
 }
 
-/// Returns the identifier by which expressions select a field. Returns `None` if expressions cannot select a field with
-/// this name.
+/// Returns the identifier with which expressions select the field
+/// `name`. Returns `None` if expressions cannot select such a field.
 ///
 /// ```
 /// assert_eq!(pintle_cel::escape("x-y").as_deref(), Some("x__dash__y"));
@@ -72,7 +72,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// Returns the field name that an identifier refers to. Returns `None` if the identifier contains an invalid escape sequence.
+/// Returns the field name for an identifier. Returns `None` if the identifier contains an invalid escape sequence.
 pub fn unescape(identifier: &str) -> Option<std::borrow::Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(identifier.into());

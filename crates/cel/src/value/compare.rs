@@ -9,21 +9,20 @@ use crate::node::{Node, Scalar};
 use crate::opaque::Opaque;
 use crate::schema::ListKind;
 
-/// The maximum nesting depth of values that can be compared. Comparing deeper values fails with the same error as an
-/// exceeded budget.
+/// The maximum nesting depth for comparisons. Comparing deeper values fails like an exceeded budget.
 const MAX_DEPTH: usize = 256;
 
 impl<'a> Value<'a> {
-    /// Compares two values, and returns the same result as the operator `==`.
+    /// Returns the result of the operator `==`.
     ///
     /// # Errors
     ///
-    /// If `self` is data with a schema, comparing it with a value of a different kind fails, as in kube-apiserver.
+    /// As in kube-apiserver, fails if `self` is data with a schema and `other` has a different kind.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
         self.equals_within(other, &mut Meter::new(u64::MAX))
     }
 
-    /// Compares two values as the operator `==` does. The meter counts the work of the comparison.
+    /// Returns the result of the operator `==` and counts the work of the comparison.
     pub(crate) fn equals_within(&self, other: &Value<'a>, meter: &mut Meter) -> Result<bool, Failure> {
         equal(self, other, &mut Walk { depth: MAX_DEPTH, meter })
     }
@@ -32,7 +31,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the values have different kinds, or if one of them is NaN, because such values have no order.
+    /// Fails if the values have different kinds or one of them is NaN, because such values have no order.
     pub(crate) fn compare(&self, other: &Value<'a>) -> Result<Ordering, Failure> {
         let numbers = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
         if numbers(self) || numbers(other) {
@@ -49,7 +48,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Returns the order of two numbers. Returns `None` if one of the values is not a number.
+/// Compares two numbers. Returns `None` if a value is not a number.
 fn numeric(left: &Value<'_>, right: &Value<'_>) -> Option<Ordering> {
     Some(match (left, right) {
         (Value::Int(left), Value::Int(right)) => left.cmp(right),
@@ -140,7 +139,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     for (left, right) in left.iter().zip(right.iter()) {
         match equal(&left?, &right?, walk) {
             Ok(true) => {}
-            // In a list without a schema, two items count as equal if comparing them fails.
+            // In lists without a schema, two items count as equal if comparing them fails.
             Err(Failure::Error(_)) if !strict => {}
             other => return other,
         }
@@ -148,7 +147,7 @@ fn equal_lists<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Re
     Ok(true)
 }
 
-/// Compares sets. Each item of the right list must occur in the left list.
+/// Compares sets: each item of the right list must occur in the left list.
 fn same_members<'a>(left: &List<'a>, right: &List<'a>, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let known = left.to_vec()?;
     let strings: Option<std::collections::HashSet<_>> = known.iter().map(Value::as_str).collect();
@@ -177,7 +176,7 @@ fn contains<'a>(known: &[Value<'a>], item: &Value<'a>, walk: &mut Walk<'_>) -> R
     Ok(false)
 }
 
-/// Compares lists with keys. Each item of the right list must equal the item of the left list that has the same values in its key fields.
+/// Compares keyed lists: each item of the right list must equal the left item with the same values in its key fields.
 fn same_entries<'a>(
     left: &List<'a>,
     right: &List<'a>,
@@ -199,7 +198,7 @@ fn same_entries<'a>(
     Ok(true)
 }
 
-/// Returns the values of a list item's key fields in a form that can be compared.
+/// Returns the values of a list item's key fields in a comparable form.
 pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>> {
     let Value::Map(map) = item else { return vec![] };
     let raw = |name: &str| match map.node() {
@@ -209,7 +208,7 @@ pub(crate) fn key_of(item: &Value<'_>, keys: &[Box<str>]) -> Vec<Option<String>>
     keys.iter().map(|name| raw(name)).collect()
 }
 
-/// Returns the `Debug` text of a scalar node that has the same data as the value.
+/// Returns the `Debug` text of a scalar node with the value's data.
 fn raw_text(value: &Value<'_>) -> String {
     let scalar = match value {
         Value::Null => Scalar::Null,
@@ -270,7 +269,7 @@ fn equal_typed_maps<'a>(
     Ok(true)
 }
 
-/// Returns whether two trees of data without a schema are equal.
+/// Returns `true` if two trees of data without a schema are equal.
 fn same_data(left: &dyn Node, right: &dyn Node, walk: &mut Walk<'_>) -> Result<bool, Failure> {
     let (a, b) = (left.scalar(), right.scalar());
     walk.meter.work(20)?;

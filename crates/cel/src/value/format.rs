@@ -7,11 +7,10 @@ use crate::go_text::{go_float, quoted};
 use crate::opaque::Opaque;
 use crate::time;
 
-/// The maximum nesting depth of values that are written as text.
+/// The maximum nesting depth of values in texts.
 const MAX_DEPTH: usize = 256;
 
-/// Writes the value as a CEL literal in the same form as cel-go. Values that are nested deeper than 256 levels are
-/// written as `…`.
+/// Writes the value as a CEL literal, as cel-go does. Values below 256 levels are written as `…`.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write(self, f, MAX_DEPTH)
@@ -29,7 +28,7 @@ impl Value<'_> {
         }
     }
 
-    /// Returns the name of the Go type by which cel-go represents the value.
+    /// Returns the name of the Go type that cel-go uses for the value.
     pub(crate) fn go_type(&self) -> &'static str {
         match self {
             Self::Null => "types.Null",

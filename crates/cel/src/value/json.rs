@@ -11,20 +11,18 @@ use crate::time;
 
 /// The maximum depth of values that can be converted to JSON.
 const MAX_DEPTH: usize = 256;
-/// The maximum size of the JSON that a value can be converted to. This size is the sum of two numbers: the number of values, and the number
-/// of bytes in all texts. An expression can refer to the same value many times. This limit is needed because the JSON contains a copy of
-/// the value for each reference. Therefore, the JSON can be much larger than the value in memory.
+/// The maximum size of the JSON for a value: the number of values plus the number of bytes in all texts. An expression can refer to the
+/// same value many times, and the JSON contains a copy for each reference. Therefore, the JSON can be much larger than the value in memory.
 const MAX_SIZE: usize = 8 << 20;
 
 impl Value<'_> {
-    /// Returns the value as JSON. Objects that the expression created are converted to JSON objects. Absent optional
-    /// values become `null`.
+    /// Converts the value to JSON. Objects that the expression created become JSON objects. Absent optional values become `null`.
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string. The conversion
-    /// also fails if values are nested deeper than 256 levels. It fails as well if the number of values in the JSON
-    /// plus the number of bytes in its texts exceeds about eight million.
+    /// Fails if the value cannot be represented as JSON, or if a map has a key that is not a string.
+    /// Also fails if values are nested deeper than 256 levels, or if the result is too large. The
+    /// limit is about eight million, for the number of values plus the number of bytes in texts.
     pub fn to_json(&self) -> Result<Json, Failure> {
         let mut left = MAX_SIZE;
         json(self, MAX_DEPTH, &mut left)

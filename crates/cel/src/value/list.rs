@@ -13,16 +13,14 @@ pub struct List<'a>(Layout<'a>);
 
 #[derive(Clone, Debug)]
 enum Layout<'a> {
-    /// A list in the caller's data, and the schema of the list.
+    /// A list in the caller's data, with its schema.
     Node(&'a dyn Node, Option<&'a Schema>),
-    /// Values. If an expression created this list by adding items to a set or a keyed list, the variant also contains the schema of that
-    /// set or keyed list.
+    /// Values. If an expression created the list by adding items to a set or a keyed list, the schema is also known.
     Values(Arc<Vec<Value<'a>>>, Option<&'a Schema>),
     Joined(Arc<Joined<'a>>),
 }
 
-/// Two concatenated lists. A concatenation costs one unit for lists of any length, so the evaluator must not copy long
-/// lists.
+/// Two concatenated lists. A concatenation costs one unit, however long the lists are, so long lists are not copied.
 #[derive(Debug)]
 struct Joined<'a> {
     left: Layout<'a>,
@@ -81,13 +79,12 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns the rule by which `==` compares this list with another list.
+    /// Returns the rule by which `==` compares this list with another one.
     pub(crate) fn kind(&self) -> ListKind<'_> {
         self.schema().map_or(ListKind::Atomic, Schema::list_kind)
     }
 
-    /// Returns the list item at an index. Returns an error if the item does not conform to its schema. Returns `None` if the index is out
-    /// of range.
+    /// Returns the item at `index`, or `None` if the index is out of range. Fails if the item does not conform to its schema.
     pub(crate) fn get(&self, mut index: usize) -> Option<Result<Value<'a>, Failure>> {
         let mut layout = &self.0;
         loop {
@@ -107,13 +104,11 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Returns an iterator over the items of the list. If an item does not conform to its schema, the iterator returns
-    /// an error for this item.
+    /// Returns an iterator over the items. For an item that does not conform to its schema, the iterator returns an error.
     pub fn items(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.iter()
     }
 
-    /// Returns an iterator over the items of the list.
     pub(crate) fn iter(&self) -> Items<'_, 'a> {
         Items { current: Some(&self.0), pending: Vec::new(), index: 0 }
     }
@@ -123,7 +118,7 @@ impl<'a> List<'a> {
         self.iter().collect()
     }
 
-    /// Returns the concatenation.
+    /// Concatenates two lists.
     pub(crate) fn join(self, other: Self) -> Self {
         if self.is_empty() {
             return other;
@@ -134,12 +129,12 @@ impl<'a> List<'a> {
         Self(joined(self.0, other.0))
     }
 
-    /// Creates a list from `values`. The schema determines whether the list is a set or a keyed list.
+    /// Creates a list with a schema, which determines whether the list is a set or a keyed list.
     pub(crate) fn with_schema(values: Vec<Value<'a>>, schema: &'a Schema) -> Self {
         Self(Layout::Values(Arc::new(values), Some(schema)))
     }
 
-    /// Appends a value. The method copies the list only if other references to it exist.
+    /// Appends a value. The list is copied only if other references to it exist.
     pub(crate) fn push(&mut self, value: Value<'a>) {
         if let Layout::Values(values, None) = &mut self.0 {
             Arc::make_mut(values).push(value);
@@ -157,8 +152,7 @@ fn joined<'a>(left: Layout<'a>, right: Layout<'a>) -> Layout<'a> {
     {
         return Layout::Values(Arc::new(first.iter().chain(&**second).cloned().collect()), None);
     }
-    // If an expression appends many short lists, this code adds the items to the last list of the tree, so that the tree does not become
-    // deep.
+    // If an expression appends many short lists, add the items to the last list, so that the tree does not become deep.
     if let (Layout::Joined(inner), Layout::Values(..)) = (&left, &right)
         && matches!(inner.right, Layout::Values(..))
         && inner.right.len() + right.len() <= SHORT
@@ -182,7 +176,6 @@ impl<'a> From<Vec<Value<'a>>> for List<'a> {
     }
 }
 
-/// An iterator over the items of a list.
 pub(crate) struct Items<'l, 'a> {
     current: Option<&'l Layout<'a>>,
     pending: Vec<&'l Layout<'a>>,

@@ -14,18 +14,18 @@ pub struct Map<'a>(Layout<'a>);
 
 #[derive(Clone, Debug)]
 enum Layout<'a> {
-    /// A map in the caller's data, and the schema of the map.
+    /// A map in the caller's data, with its schema.
     Node(&'a dyn Node, Option<&'a Schema>),
     Entries(Arc<Entries<'a>>),
 }
 
-/// The key of an entry.
+/// The key of a map entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key<'a> {
     Bool(bool),
     Int(i64),
     Uint(u64),
-    /// A floating-point number as its bits.
+    /// The bits of a floating-point number.
     Double(u64),
     String(Text<'a>),
 }
@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the keys that are equal to this key but have a different number type.
+    /// Returns the equal keys of the other number types.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],
@@ -73,12 +73,11 @@ impl<'a> Key<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<'a> {
     list: Vec<(Key<'a>, Value<'a>)>,
-    /// Maps each key to the index of its entry in `list`. The map is empty if there are only a few entries, because a linear search is
-    /// faster for a few entries.
+    /// Maps each key to the index of its entry in `list`. Empty if there are only a few entries, for which a linear search is faster.
     index: HashMap<Key<'a>, usize>,
 }
 
-/// The maximum number of entries at which a lookup uses a linear search.
+/// The maximum number of entries for a linear search.
 const FEW: usize = 8;
 
 impl<'a> Entries<'a> {
@@ -117,8 +116,7 @@ impl<'a> Entries<'a> {
         self.list.len()
     }
 
-    /// Removes an entry. The time of this method is proportional to the number of entries. Returns whether the entry
-    /// existed.
+    /// Removes an entry in linear time. Returns `true` if the entry existed.
     pub(crate) fn remove(&mut self, key: &Key<'a>) -> bool {
         let Some(at) = self.position(key) else { return false };
         self.list.remove(at);
@@ -155,7 +153,7 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// Returns the data and its schema if the map is a reference to data of the caller.
+    /// Returns the data and its schema if the map borrows from the caller.
     pub(crate) fn node(&self) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.0 {
             Layout::Node(node, schema) => Some((node, schema)),
@@ -163,7 +161,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value that belongs to a key. Fails if the schema does not allow this key or its value.
+    /// Returns the value of a key. Fails if the schema does not allow the key or its value.
     pub(crate) fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, Failure> {
         match (&self.0, key) {
             (Layout::Entries(entries), _) => Ok(Key::of(key).and_then(|key| entries.get(&key).cloned())),
@@ -173,7 +171,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns the value that belongs to a string key.
+    /// Returns the value of a string key.
     pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match &self.0 {
             Layout::Node(node, None) => Ok(node.field(name).map(Value::of)),
@@ -189,13 +187,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns an iterator over the values of the map. If a value does not conform to its schema, the iterator returns
-    /// an error for this value.
+    /// Returns an iterator over the values. For a value that does not conform to its schema, the iterator returns an error.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'a>, Failure>> {
         self.keys().into_iter().filter_map(|key| self.get(&key.value()).transpose())
     }
 
-    /// Returns the keys. The names of fields are escaped so that expressions can use them.
+    /// Returns the keys. Field names are escaped for expressions.
     pub(crate) fn keys(&self) -> Vec<Key<'a>> {
         match &self.0 {
             Layout::Entries(entries) => entries.list.iter().map(|(key, _)| key.clone()).collect(),
@@ -207,8 +204,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Adds an entry. Returns false if the map already contains the key. The method copies the map only if other
-    /// references to it exist.
+    /// Adds an entry. Returns `false` if the map already contains the key. The map is copied only if other references to it exist.
     pub(crate) fn insert(&mut self, key: Key<'a>, value: Value<'a>) -> Result<bool, Failure> {
         if self.get(&key.value())?.is_some() {
             return Ok(false);

@@ -16,7 +16,7 @@ impl<'a> Object<'a> {
         Self { type_name, fields }
     }
 
-    /// Returns the name of the object's type.
+    /// Returns the name of the object type.
     pub fn type_name(&self) -> &str {
         &self.type_name
     }
@@ -26,7 +26,7 @@ impl<'a> Object<'a> {
         self.fields.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// Returns the value of the field with this name.
+    /// Returns the value of the field `name`.
     pub fn field(&self, name: &str) -> Option<&Value<'a>> {
         self.fields.iter().rev().find(|(known, _)| **known == *name).map(|(_, value)| value)
     }

@@ -1,11 +1,11 @@
-//! Strings of values.
+//! String values.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A string that is either borrowed from the caller's data or shared by reference counting.
+/// A string that is borrowed from the caller's data or shared by reference counting.
 #[derive(Clone)]
 pub enum Text<'a> {
     /// A string in the caller's data.

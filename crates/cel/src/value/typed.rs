@@ -10,11 +10,11 @@ use crate::schema::{Format, Schema, Shape, unescape};
 use crate::time::{self, Timestamp};
 
 impl Schema {
-    /// Returns the CEL value of data that has this schema.
+    /// Converts data with this schema to a CEL value.
     ///
     /// # Errors
     ///
-    /// Returns the error message of kube-apiserver if the data does not conform to the schema.
+    /// Returns kube-apiserver's error message if the data does not conform to the schema.
     pub fn value<'a>(&'a self, node: &'a dyn Node) -> Result<Value<'a>, Failure> {
         let scalar = node.scalar();
         if scalar == Scalar::Null {
@@ -64,8 +64,8 @@ impl Schema {
         Ok(Value::List(List::of(node, Some(self))))
     }
 
-    /// Returns the data and the schema of a field if the field is an object or a map. `name` is the name that
-    /// expressions use for the field.
+    /// Returns the data and schema of a field that is an object or
+    /// a map. `name` is the field name as expressions write it.
     pub(crate) fn inner<'a>(&'a self, node: &'a dyn Node, name: &str) -> Option<(&'a dyn Node, Option<&'a Schema>)> {
         match self.field(node, name) {
             Ok(Some(Value::Map(map))) => map.node(),
@@ -73,7 +73,7 @@ impl Schema {
         }
     }
 
-    /// Returns the value of a field. `name` is the name that expressions use for the field.
+    /// Returns the value of a field. `name` is the field name as expressions write it.
     pub(crate) fn field<'a>(&'a self, node: &'a dyn Node, name: &str) -> Result<Option<Value<'a>>, Failure> {
         match self.shape() {
             Shape::Object(properties) => {
@@ -93,7 +93,7 @@ fn invalid<T>(detail: &str) -> Result<T, Failure> {
     Err(Failure::new(format!("invalid data, {detail}")))
 }
 
-/// Returns the name of the Go type that represents the data in kube-apiserver.
+/// Returns the name of the Go type that kube-apiserver uses for the data.
 fn go_type(scalar: Scalar<'_>) -> &'static str {
     match scalar {
         Scalar::Null => "<nil>",

@@ -3,14 +3,14 @@
 use pintle_cel::{Activation, Environment, Program, Type, Value};
 
 const ANSWERS: &str = include_str!("answers.txt");
-/// The cost limit that kube-apiserver applies to one expression.
+/// kube-apiserver's cost limit for one expression.
 const BUDGET: u64 = 1_000_000;
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Returns the result and the cost of an evaluation, in the same form as the table in `answers.txt`.
+/// Returns the result and cost of an evaluation as `answers.txt` writes them.
 fn evaluate(program: &Program, data: &serde_json::Value) -> (String, String) {
     match program.evaluate(&Activation::new().bind("self", data), BUDGET) {
         Ok(result) => (format!("value {}", json_text(&result.value.to_string())), result.cost.to_string()),

@@ -8,8 +8,7 @@ use serde_json::{Value as Json, json};
 
 const BUDGET: u64 = 200_000;
 
-/// Compiles and evaluates an expression, and returns the result. Panics if the compilation and the evaluation take too
-/// long.
+/// Compiles and evaluates an expression. Panics if this takes too long.
 fn run(expression: &str, data: &Json) -> String {
     let start = Instant::now();
     let environment = Environment::new().variable("self", Type::Dyn);
@@ -229,7 +228,7 @@ fn lists_that_double_stay_small() {
 
 #[test]
 fn deep_data_is_refused_or_compared() {
-    // The deeply nested value is leaked, because dropping it would overflow the stack.
+    // Leak the deeply nested value, because dropping it would overflow the stack.
     let deep = |depth: usize| -> &'static Json {
         Box::leak(Box::new((0..depth).fold(json!(1), |inner, _| Json::Array(vec![inner]))))
     };

@@ -1,9 +1,9 @@
-//! Compares the values of random expressions with the crate `cel`.
+//! Compares random expressions' values with the crate `cel`.
 
 use pintle_cel::{Activation, Environment};
 use proptest::prelude::*;
 
-/// Generates expressions of one type as text. The text is parenthesised.
+/// Generates parenthesised expressions of one type.
 type Text = BoxedStrategy<String>;
 
 fn ints() -> impl Strategy<Value = String> {
@@ -17,11 +17,11 @@ fn strings() -> impl Strategy<Value = String> {
     "[abc]{0,4}".prop_map(|text| format!("'{text}'"))
 }
 
-/// Returns random expressions of the types int, bool, string and list of int. Each increment of `depth` adds one level
-/// of nesting.
+/// Generates random expressions of the types int, bool, string and
+/// list of int. Each increment of `depth` adds one level of nesting.
 ///
-/// The expressions contain no empty list literals, because the items of such literals have no type. As in cel-go, the
-/// type of an item would depend on the first operator that is applied to it.
+/// The expressions contain no empty list literals, because their items have no type. As in
+/// cel-go, the item type would depend on the first operator that is applied to an item.
 fn expressions(depth: u32) -> [Text; 4] {
     if depth == 0 {
         let lists = prop::collection::vec(ints(), 1..5).prop_map(|items| format!("[{}]", items.join(", ")));
@@ -62,7 +62,7 @@ fn expressions(depth: u32) -> [Text; 4] {
         operator(&["<", "<=", ">", ">=", "==", "!="], &int),
         operator(&["<", "<=", ">", ">=", "==", "!="], &string),
         operator(&["==", "!="], &list),
-        // As in cel-go, a search in an empty list literal returns false, even if the searched value cannot be evaluated.
+        // As in cel-go, searching an empty list literal returns false, even if evaluating the searched value fails.
         (int.clone(), list.clone()).prop_map(|(int, list)| format!("({int} in ({list} + [0]))")),
         call(&["startsWith", "endsWith", "contains"], &string, &string),
         fold(&["all", "exists", "exists_one"], "x % 3 < @"),
@@ -89,7 +89,7 @@ fn any_expression() -> Text {
     prop_oneof![ints, bools, strings, lists].boxed()
 }
 
-/// Converts the value to a form in which the results of both crates can be compared. Returns `None` for an error.
+/// Converts a result to a form that both crates have in common. Returns `None` for an error.
 fn ours(text: &str) -> Option<String> {
     let program = match Environment::new().compile(text) {
         Err(error) if error.is_in_constant() => return None,

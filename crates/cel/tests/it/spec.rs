@@ -1,7 +1,8 @@
 //! The conformance tests of cel-spec.
 //!
-//! `own.textproto` has a few additional tests in the format of cel-spec. If the variable `PINTLE_CEL_SPEC` names the
-//! folder `tests/simple/testdata` of a clone of <https://github.com/google/cel-spec>, all files of this folder run as
+//! `own.textproto` has a few additional tests in the same format. To run all tests of
+//! cel-spec as well, set the variable `PINTLE_CEL_SPEC` to the folder `tests/simple/testdata`
+//! of a clone of <https://github.com/google/cel-spec>. docs/CEL.md has the results.
 //! well. docs/CEL.md has the results.
 
 mod literal;
@@ -18,23 +19,22 @@ use reader::Message;
 const RATES: &str = include_str!("spec/rates.txt");
 const BUDGET: u64 = 1_000_000;
 
-/// The reason why a test of cel-spec does not pass.
+/// Why a test of cel-spec does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Miss {
-    /// The test needs messages or enums of protocol buffers.
+    /// The test needs protobuf messages or enums.
     Messages,
-    /// The test expects a failure at run time, but the type checker rejects the expression.
+    /// The test expects a runtime failure, but the type checker rejects the expression.
     Refused,
-    /// The test evaluates an expression without a type check and expects a value, but the type checker of this crate rejects the
-    /// expression.
+    /// The test evaluates an expression without a type check. The type checker of this crate rejects the expression.
     Unchecked,
     /// Kubernetes rejects lists and maps of mixed types.
     Mixed,
-    /// Kubernetes 1.36 does not have the function, the macro or the syntax that the test uses.
+    /// Kubernetes 1.36 does not have the function, macro or syntax that the test uses.
     Absent,
     /// The test resolves names in a CEL container, or declares its own functions.
     Names,
-    /// The test expects the behavior of a cel-go version, or of cel-go options, that Kubernetes 1.36 does not use.
+    /// The test expects the behavior of a cel-go version or of cel-go options that Kubernetes 1.36 does not use.
     Version,
 }
 
@@ -74,7 +74,7 @@ fn expected(path: &Path) -> usize {
     found.map_or(0, |(_, count)| count.parse().unwrap())
 }
 
-/// Runs the tests of a file. Returns the number of passing tests, and the number of failing tests for each reason.
+/// Runs a file's tests. Returns the number of passing tests, and the number of failing tests for each reason.
 fn run(text: &str, report: &mut dyn FnMut(&str, Miss, &str)) -> (usize, BTreeMap<Miss, usize>) {
     let file = reader::read(text).unwrap();
     let (mut passed, mut misses) = (0, BTreeMap::new());
@@ -127,7 +127,7 @@ fn expects_failure(test: &Message) -> bool {
     test.message("eval_error").is_some() || test.message("any_eval_errors").is_some()
 }
 
-/// Runs a test and checks its result. If the result is wrong, returns an error that describes it.
+/// Runs a test. Returns an error that describes a wrong result.
 fn check(test: &Message) -> Result<(), String> {
     let mut environment = Environment::new();
     for declaration in test.messages("type_env") {

@@ -8,11 +8,11 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess};
 use serde_json::Number;
 
-/// The result of reading a map in `visit_map`. The map represents either a number or an object.
+/// A map that represents an object or a number. Call [`MapOrNumber::of`] in `visit_map` to read it.
 ///
-/// If the feature `arbitrary_precision` of `serde_json` is enabled, `serde_json` passes a number as a map with one special key. The value
-/// of the key is the text of the number. Any crate can enable this feature for the whole build. In such a build, `serde_json` treats every
-/// object with the special key as a number. So such an object is read as a number or causes an error. In a build without the feature, an
+/// With its feature `arbitrary_precision`, `serde_json` passes a number as a map. The map has one special key, whose value is the
+/// number's text. Any crate can enable this feature for the whole build. With the feature, `serde_json` treats every object with the
+/// special key as a number, so the object is read as a number or causes an error. Without the feature, it is an ordinary object.
 /// object with this key is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
@@ -22,29 +22,29 @@ pub enum MapOrNumber<'de, A> {
     Number(Number),
 }
 
-/// The special key. This key is also the name of the struct that `serde_json` uses to serialize such a number.
+/// The special key, which is also the struct name with which `serde_json` serializes such a number.
 pub(crate) const KEY: &str = "$serde_json::private::Number";
 
-/// Whether the feature `arbitrary_precision` of `serde_json` is enabled. With this feature, numbers keep their text, so `1.0` and `1.00`
-/// differ.
+/// Whether the feature `arbitrary_precision` of `serde_json` is enabled.
+/// With the feature, numbers keep their text, so `1.0` and `1.00` differ.
 static NUMBERS_ARE_MAPS: LazyLock<bool> =
     LazyLock::new(|| "1.0".parse::<Number>().ok() != "1.00".parse::<Number>().ok());
 
 impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
-    /// Reads a map. If numbers are maps in this build, the first key of the map determines whether the map represents a number.
+    /// Reads a map. In builds where numbers are maps, the first key determines whether the map represents a number.
     ///
     /// # Errors
     ///
-    /// Returns an error if the map cannot be read, or if the value of the special key is not a number.
+    /// Fails if the map cannot be read, or if the special key's value is not a number.
     pub fn of(from: A) -> Result<Self, A::Error> {
         Self::peek(from, *NUMBERS_ARE_MAPS)
     }
 
-    /// Works like [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
+    /// Like [`of`](Self::of), but checks the first key only if `numbers_are_maps` is true.
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`of`](Self::of).
+    /// Fails in the same cases as [`of`](Self::of).
     pub fn peek(mut from: A, numbers_are_maps: bool) -> Result<Self, A::Error> {
         let first = if numbers_are_maps { from.next_key()? } else { None };
         match first {
@@ -57,7 +57,7 @@ impl<'de, A: MapAccess<'de>> MapOrNumber<'de, A> {
     }
 }
 
-/// The members of a map. The first key of the map may have been read already.
+/// The members of a map whose first key may already be read.
 #[derive(Debug)]
 pub struct PeekedMap<'de, A> {
     first: Option<NumberKey<'de>>,

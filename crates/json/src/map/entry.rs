@@ -4,7 +4,7 @@ use super::{Map, MapLayout, find};
 use crate::json::Json;
 use crate::text::Text;
 
-/// The entry of one key in a [`Map`]. The key may have no value yet. Returned by [`Map::entry`].
+/// The entry of one key in a [`Map`], with or without a value. Returned by [`Map::entry`].
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) members: &'a mut Map,
@@ -12,17 +12,17 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the value of the key. If the key is absent, the method inserts `value` first.
+    /// Returns the key's value, and inserts `value` first if the key is absent.
     pub fn or_insert(self, value: impl Into<Json>) -> &'a mut Json {
         self.or_insert_with(|| value.into())
     }
 
-    /// Returns the value of the key. If the key is absent, the method inserts the result of `make` first.
+    /// Returns the key's value, and inserts the result of `make` first if the key is absent.
     pub fn or_insert_with(self, make: impl FnOnce() -> Json) -> &'a mut Json {
         let Self { members, key } = self;
         let found = match &members.0 {
             MapLayout::List(list) => find(list, &key),
-            // A map in the tree layout needs no search here, because the entry already refers to the key.
+            // A tree needs no search here, because its own entry already refers to the key.
             MapLayout::Tree(_) => Ok(0),
         };
         let Ok(at) = found else { return members.add(key, make()) };

@@ -16,7 +16,7 @@ impl Map {
         }
     }
 
-    /// Returns an iterator over the members of the map. The values are mutable.
+    /// Returns an iterator over the members, with mutable values.
     pub fn iter_mut(&mut self) -> MembersMut<'_> {
         match &mut self.0 {
             MapLayout::List(list) => MembersMut(Either::List(list.iter_mut())),
@@ -44,7 +44,7 @@ impl Map {
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Either<slice::Iter<'a, (Text, Json)>, btree_map::Iter<'a, Text, Json>>);
 
-/// An iterator over the members of a [`Map`]. The values are mutable.
+/// An iterator over the members of a [`Map`], with mutable values.
 #[derive(Debug)]
 pub struct MembersMut<'a>(Either<slice::IterMut<'a, (Text, Json)>, btree_map::IterMut<'a, Text, Json>>);
 

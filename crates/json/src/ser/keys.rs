@@ -1,11 +1,11 @@
-//! Serializes the keys of objects. A map key is a string or a value that has a text form, such as an integer.
+//! Serializes the keys of objects: strings and values with a text form, such as integers.
 
 use serde::ser::{Error as _, Impossible, Serialize, Serializer};
 use serde_json::Error;
 
 use crate::text::Text;
 
-/// A serializer that converts a value to a map key.
+/// A serializer for map keys.
 pub(super) struct KeySerializer;
 
 fn no_key<T>() -> Result<T, Error> {

@@ -1,4 +1,4 @@
-//! Tests that compare results with `serde_json`, and tests of the methods that read and change values.
+//! Compares results with `serde_json`, and tests the methods that read and change values.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod access;
@@ -9,7 +9,7 @@ use pintle_json::Json;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::Value;
 
-/// Generates arbitrary JSON values that contain small and large objects.
+/// Generates JSON values with small and large objects.
 fn value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),

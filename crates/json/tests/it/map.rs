@@ -1,5 +1,4 @@
-//! Tests that compare JSON objects with a map of the standard library. The numbers of members are near the limit at
-//! which an object is stored as a tree.
+//! Compares JSON objects with a map of the standard library, near the size at which an object becomes a tree.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! JSON patches (RFC 6902). Limits bound the cost of one patch.
+//! JSON patches (RFC 6902) with cost limits.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,20 +14,18 @@ use crate::finding::StrictFinding;
 const MAX_OPERATIONS: usize = 10_000;
 /// The maximum number of bytes that a patch copies.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
-/// The maximum number of values that a patch inserts. Values that are nested inside an inserted value also count. The limit is needed
-/// because the code visits all values inside an inserted value to find its depth. Without the limit, a patch that moves a large value back
-/// and forth would take minutes.
+/// The maximum number of inserted values, including nested values. The code visits all nested values to find the depth
+/// of an inserted value. Without this limit, a patch that moves a large value back and forth would take minutes.
 const MAX_PLACED: usize = 10_000_000;
-/// The maximum number of list items that all operations of a patch may shift. Inserting or removing an item shifts all
-/// following items.
+/// The maximum number of list items that a patch may shift. Inserting or removing an item shifts all following items.
 const MAX_SHIFTED: usize = 100_000_000;
 
-/// A JSON patch. The operations of a JSON patch are applied in order. Applying fails if the operations copy more than 3 MiB in total, or
-/// if a value would be nested in more than 127 lists and objects.
+/// A JSON patch, whose operations are applied in order. Applying fails if the operations copy
+/// more than 3 MiB in total, or if a value would be nested in more than 127 lists and objects.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<PatchOperation>,
-    /// Whether each `test` operation with the value null fails.
+    /// Whether every `test` operation with the value null fails.
     null_differs: bool,
     findings: Vec<StrictFinding>,
     text: String,
@@ -38,7 +36,7 @@ struct PatchOperation {
     op: String,
     path: Option<String>,
     from: Option<String>,
-    /// The value. `None` means that the JSON of the operation has no member `value`.
+    /// The value. `None` if the operation has no member `value`.
     value: Option<Json>,
 }
 
@@ -74,7 +72,7 @@ impl JsonPatch {
         Ok(patch)
     }
 
-    /// Makes each `test` operation with the value null fail.
+    /// Makes every `test` operation with the value null fail.
     pub(super) fn with_differing_nulls(self) -> Self {
         Self { null_differs: true, ..self }
     }
@@ -225,7 +223,7 @@ fn tested(path: &str, is_equal: bool) -> Result<(), PatchError> {
     if is_equal { Ok(()) } else { Err(PatchError::TestFailed(path.into())) }
 }
 
-/// Adds the text of the failed operation to the error.
+/// Adds the failed operation's text to the error.
 fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> String) -> Result<T, PatchError> {
     result.map_err(|error| match error {
         PatchError::Inapplicable(why) => PatchError::Inapplicable(context(why)),
@@ -233,7 +231,7 @@ fn in_context<T>(result: Result<T, PatchError>, context: impl FnOnce(String) -> 
     })
 }
 
-/// The cost of the patch so far: the number of copied bytes, of inserted values and of shifted list items. Each number has a limit.
+/// The cost of the patch so far. Each of the counts has a limit.
 #[derive(Default)]
 struct Effort {
     copied: usize,
@@ -242,8 +240,8 @@ struct Effort {
 }
 
 impl Effort {
-    /// Counts the values inside `value` before `value` is inserted at `path`. Returns an error if the number of inserted values exceeds the
-    /// limit, or if the value would be nested too deeply.
+    /// Counts the values inside `value` before it is inserted at `path`. Fails if
+    /// the patch inserts too many values or the value would be nested too deeply.
     fn place(&mut self, path: &str, value: &Json) -> Result<(), PatchError> {
         let above = path.matches('/').count();
         let placed = DEEPEST.checked_sub(above).and_then(|levels_left| self.count(value, levels_left));
@@ -256,8 +254,7 @@ impl Effort {
         })
     }
 
-    /// Counts a value and all values that are nested inside it. `levels_left` is the number of further nesting levels that are
-    /// allowed.
+    /// Counts a value and its nested values. `levels_left` is the number of allowed further nesting levels.
     fn count(&mut self, value: &Json, levels_left: usize) -> Option<()> {
         self.placed += 1;
         if self.placed > MAX_PLACED {
@@ -276,7 +273,7 @@ impl Effort {
         }
     }
 
-    /// Counts shifted list items. Returns an error if the count exceeds the limit.
+    /// Counts shifted list items. Fails if their number exceeds the limit.
     fn shift(&mut self, items: usize) -> Result<(), PatchError> {
         self.shifted += items;
         if self.shifted > MAX_SHIFTED {
@@ -286,7 +283,7 @@ impl Effort {
         Ok(())
     }
 
-    /// Counts the bytes of a value before it is copied. Returns an error if the count exceeds the limit.
+    /// Counts a value's bytes before copying it. Fails if their number exceeds the limit.
     fn copy(&mut self, value: &Json) -> Result<(), PatchError> {
         let copied = pintle_json::to_writer(&mut *self, value);
         copied.map_err(|_| {
@@ -309,8 +306,8 @@ impl io::Write for Effort {
     }
 }
 
-/// Returns the object or list that contains the target of a path, and the last segment of the path. Returns `None` if this object
-/// or list does not exist. The function ignores the text before the first slash.
+/// Returns a path's parent object or list and its last segment, or `None` if
+/// the parent does not exist. The text before the first slash is ignored.
 fn parent<'a>(object: &'a mut Json, path: &str) -> Option<(&'a mut Json, String)> {
     let (_, path) = path.split_once('/')?;
     let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
@@ -347,7 +344,7 @@ fn unescape(part: &str) -> String {
     out
 }
 
-/// Parses an index into a list with `length` items. A negative index counts from the end.
+/// Parses an index into a list of `length` items. A negative index counts from the end.
 fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     let index: i64 = part.parse().map_err(|_| inapplicable(format!("value was not a proper array index: '{part}'")))?;
     let from_start = if index < 0 { i64::try_from(length).ok().map(|length| index + length) } else { Some(index) };
@@ -355,7 +352,7 @@ fn index(part: &str, length: usize) -> Result<usize, PatchError> {
     from_start.ok_or_else(|| inapplicable(format!("Unable to access invalid index: {index}: invalid index referenced")))
 }
 
-/// Returns the value at a key of an object or at an index of a list. Returns `None` if the object has no such member.
+/// Returns the value of an object member or a list item, or `None` if the object has no such member.
 fn get<'a>(parent: &'a Json, key: &str) -> Result<Option<&'a Json>, PatchError> {
     match parent {
         Json::Array(items) => Ok(items.get(index(key, items.len())?)),

@@ -1,14 +1,14 @@
-//! Determines the order of the items of a list after a strategic merge patch.
+//! The order of list items after a strategic merge patch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pintle_json::Json;
 
-/// Orders the merged items. The function merges two sequences of items. The first sequence contains the items that the patch or its
-/// `$setElementOrder` names. The second sequence contains all other items. Each sequence keeps its order. In each step, the function
-/// compares the first remaining items of both sequences. The item of the second sequence comes first if it precedes the item of the first
-/// sequence in the live list. In all other cases, the item of the first sequence comes first.
+/// Orders the merged items by merging two sequences. The first sequence contains the items that the patch or its
+/// `$setElementOrder` names, and the second one contains all others. Each sequence keeps its order. Each step
+/// compares the first remaining items of both sequences. If the live list has the second sequence's item before the
+/// first sequence's item, the second sequence's item comes first. Otherwise, the first sequence's item comes first.
 pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Option<&str>) -> Vec<Json> {
     let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
     let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
@@ -30,13 +30,13 @@ pub(super) fn arrange(merged: Vec<Json>, order: &[Json], live: &[Json], key: Opt
     }
 }
 
-/// Maps each item of a list to its index. All equal items have the index of the first equal item.
+/// Maps each list item to its index. Equal items have the index of the first one.
 pub(super) struct Places<'a> {
     key: Option<&'a str>,
     places: HashMap<Identity, usize>,
 }
 
-/// The identity of a list item: the value of its key field, as Go prints it. If the list has no key, the identity is the whole item.
+/// A list item's identity: its key field's value as Go prints it, or the whole item if the list has no key.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum Identity {
     Key(String),
@@ -56,7 +56,7 @@ impl<'a> Places<'a> {
         self.places.get(&identity(item, self.key)?).copied()
     }
 
-    /// Records the index of an item. Returns false if an equal item was already recorded.
+    /// Records an item's index. Returns `false` if an equal item was already recorded.
     pub(super) fn note(&mut self, item: &Json, at: usize) -> bool {
         let Some(identity) = identity(item, self.key) else { return true };
         match self.places.entry(identity) {
@@ -69,8 +69,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Returns the identity of a list item. Returns `None` if the list has a key field that the item lacks. An item that lacks the key field
-/// equals no other item.
+/// Returns a list item's identity, or `None` if the item lacks the key field. An item without the key field equals no other item.
 pub(super) fn identity(item: &Json, key: Option<&str>) -> Option<Identity> {
     Some(match key {
         Some(key) => Identity::Key(super::go_text(item.get(key)?)),

@@ -1,12 +1,11 @@
-//! Finds type errors in the result of a strategic merge patch. The error texts are the same as Go's when Go converts a map to a typed
-//! object.
+//! Finds type errors in a strategic merge patch's result. The messages are the same as when Go converts a map to a typed object.
 
 use pintle_json::Json;
 
 use crate::types::{Scalar, Type};
 
-/// Returns an error for the first value inside `value` that does not fit its type. The function does not check types that implement
-/// `Unmarshaler` in Go, such as times.
+/// Returns an error for the first nested value that does not fit its type.
+/// Types that implement `Unmarshaler` in Go, such as times, are not checked.
 pub(super) fn misfit(value: &Json, of: &Type) -> Option<String> {
     match (of, value) {
         (Type::Any | Type::Union(_), _) | (_, Json::Null) => None,
@@ -34,14 +33,13 @@ fn scalar_misfit(scalar: Scalar, found: &Json) -> Option<String> {
     let found = shape(found);
     match (expected, found) {
         ("string", "string") | ("bool", "bool") | ("int32" | "int64", "int64") => None,
-        // Go stores a number in a string field as a character, and truncates a float in an integer field. In both cases, this function
-        // returns an error instead.
+        // Return an error where Go stores a number in a string field as a character or truncates a float in an integer field.
         ("string", "int64") | ("int32" | "int64", "float64") => Some(format!("cannot convert {found} to {expected}")),
         _ => Some(format!("unrecognized type: {expected}")),
     }
 }
 
-/// Returns the name of the Go type that represents a value.
+/// Returns the name of the Go type for a value.
 fn shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "nil",

@@ -15,12 +15,12 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch. Merges maps. Depending on the schema, a list in the patch either replaces the list
-/// in the object or is merged with it by key.
+/// Applies a strategic merge patch and merges maps. Depending on the schema, a
+/// list in the patch replaces the object's list or is merged with it by key.
 ///
 /// # Errors
 ///
-/// Returns an error if a directive is invalid, or if an item of a keyed list has no key.
+/// Fails if a directive is invalid or an item of a keyed list has no key.
 pub fn strategic(object: &Json, patch: &Json, schema: &Schema) -> Result<Json, PatchError> {
     let (Json::Object(object), Json::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Json::Object)
@@ -70,7 +70,7 @@ fn merge_map(mut live: Map, mut patch: Map, of: Option<&Type>) -> Result<Map, Pa
     Ok(live)
 }
 
-/// Merges a list of the patch into the list of the object, with the merge strategy of the field that contains the lists.
+/// Merges a list of the patch into the object's list, with the merge strategy of the field.
 fn merge_field(
     live: Vec<Json>,
     patch: Vec<Json>,
@@ -132,7 +132,7 @@ fn merge_list(live: Vec<Json>, patch: Vec<Json>, field: &Field, deletes: bool) -
     Ok(arrange(merged, &patch, &live, Some(key)))
 }
 
-/// Executes the `$patch` directives in a list's items. The items that contain directives are removed from the patch.
+/// Executes the `$patch` directives in a list's items, and removes these items from the patch.
 fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<(Vec<Json>, Vec<Json>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
@@ -156,7 +156,7 @@ fn apply_directives(mut live: Vec<Json>, patch: Vec<Json>, key: &str) -> Result<
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
-/// Merges each list for which the patch contains a `$setElementOrder`. These lists are removed from the patch.
+/// Merges each list that has a `$setElementOrder` in the patch, and removes these lists from the patch.
 fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(), PatchError> {
     let names: Vec<String> = patch.keys().filter_map(|name| name.strip_prefix(ORDER)).map(Into::into).collect();
     for name in names {
@@ -192,7 +192,7 @@ fn merge_ordered(live: &mut Map, patch: &mut Map, of: Option<&Type>) -> Result<(
     Ok(())
 }
 
-/// Checks that `$setElementOrder` contains all items that the patch adds or changes, in the same order as the patch.
+/// Checks that `$setElementOrder` contains all items that the patch adds or changes, in the patch's order.
 fn check_order(patch: &[Json], order: &[Json], key: Option<&str>) -> Result<(), PatchError> {
     let deleted = |item: &Json| item[PATCH].as_str() == Some("delete");
     let kept = patch.iter().filter(|item| key.is_none() || !deleted(item));
@@ -228,7 +228,7 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Removes all directives and null values from a newly added value, and returns the value.
+/// Removes all directives and nulls from a new value.
 fn cleaned(mut value: Json) -> Json {
     drop_nulls(&mut value);
     without_directives(value).unwrap_or_default()

@@ -1,5 +1,4 @@
-//! Creates the envelope of a protobuf body and the frame of a protobuf watch event. The envelope contains the version and the kind of the
-//! object.
+//! The envelopes of protobuf bodies, which contain an object's version and kind, and the frames of protobuf watch events.
 
 use std::sync::Arc;
 
@@ -14,26 +13,26 @@ use crate::Schema;
 /// The magic bytes at the start of every protobuf body.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// The last bytes of the envelope: an empty content encoding and an empty content type. No reader uses these two fields.
+/// The last bytes of the envelope: an empty content encoding and an empty content type, which no reader uses.
 const END: [u8; 4] = [0x1a, 0, 0x22, 0];
 
-/// An encoded object, and the version and kind from its envelope.
+/// An encoded object with the version and kind from its envelope.
 #[derive(Clone, Debug)]
 pub struct Enveloped {
     /// The version in the form `version` or `group/version`.
     pub api_version: String,
-    /// The kind of the object.
+    /// The object's kind, such as `Pod`.
     pub kind: String,
     /// The encoded object, without its `apiVersion` and `kind`.
     pub message: Arc<[u8]>,
 }
 
 impl Enveloped {
-    /// Encodes a JSON document of a built-in kind. The JSON document must contain its `apiVersion` and `kind`.
+    /// Encodes a JSON document of a built-in kind. The document must contain its `apiVersion` and `kind`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the kind is not built in, or if the document does not match the schema of the kind.
+    /// Fails if the kind is not built in or the document does not match the kind's schema.
     pub fn document(document: &Json) -> Result<Self, Error> {
         let named = |name: &str| document[name].text("");
         let (api_version, kind) = (named("apiVersion"), named("kind"));
@@ -45,7 +44,7 @@ impl Enveloped {
         Ok(Self { api_version: api_version.into(), kind: kind.into(), message })
     }
 
-    /// Returns the whole body.
+    /// Returns the whole body: magic bytes and envelope.
     pub fn body(&self) -> Vec<u8> {
         let mut body = begin(&self.api_version, &self.kind, self.message.len());
         body.extend_from_slice(&self.message);
@@ -53,8 +52,7 @@ impl Enveloped {
         body
     }
 
-    /// Returns the frame that contains a watch event. The frame consists of a four-byte length and a message. The message contains the
-    /// event type and the whole encoded object.
+    /// Returns a watch event's frame. The frame consists of a four-byte length and a message with the event type and the encoded object.
     pub fn frame(&self, event: &str) -> Vec<u8> {
         let head = begin(&self.api_version, &self.kind, self.message.len());
         let mut object = Vec::new();
@@ -72,10 +70,10 @@ impl Enveloped {
     }
 }
 
-/// The size of the length field at the start of a watch event's frame, in bytes. The field contains the length of the frame's message.
+/// The size of the length field at the start of a frame, in bytes. The field contains the length of the frame's message.
 pub const LENGTH: usize = 4;
 
-/// Returns the bytes that precede the object in a body. `message` is the length of the encoded object.
+/// Returns the bytes before the object in a body. `message` is the length of the encoded object.
 fn begin(api_version: &str, kind: &str, message: usize) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
     nested(1, &mut head, |to| {
@@ -94,11 +92,11 @@ pub struct ListEnvelope {
 }
 
 impl ListEnvelope {
-    /// Creates the envelope of a list with this metadata.
+    /// Creates the envelope of a list with this `metadata`.
     ///
     /// # Errors
     ///
-    /// Returns an error if `metadata` is not the metadata of a list.
+    /// Fails if `metadata` is not the metadata of a list.
     pub fn new(metadata: &Json) -> Result<Self, Error> {
         let metadata = message(&crate::named("meta.ListMeta"), &serde_json::to_vec(metadata)?)?;
         let mut first = Vec::new();
@@ -106,25 +104,25 @@ impl ListEnvelope {
         Ok(Self { length: first.len(), metadata: first })
     }
 
-    /// Adds the length of a list item to the total length of the items. The caller writes the item later.
+    /// Adds an item's length to the total length. The caller writes the item later.
     pub fn announce(&mut self, item: &[u8]) {
         let mut head = Vec::new();
         length(2, item.len(), &mut head);
         self.length += head.len() + item.len();
     }
 
-    /// Returns the bytes that the caller must write before the items of the list.
+    /// Returns the bytes to write before the list's items.
     pub fn begin(self, api_version: &str, kind: &str) -> Vec<u8> {
         let mut head = begin(api_version, kind, self.length);
         head.extend_from_slice(&self.metadata);
         head
     }
 
-    /// Appends an item.
+    /// Appends a list item.
     pub fn item(item: &[u8], to: &mut Vec<u8>) {
         bytes(2, item, to);
     }
 
-    /// The bytes that the caller must write after the items of the list.
+    /// The bytes to write after the list's items.
     pub const END: [u8; 4] = END;
 }

@@ -1,7 +1,7 @@
-//! Encodes an object from JSON to protobuf.
+//! Encodes JSON objects as protobuf.
 //!
-//! The result equals Go's encoding of the same object, byte for byte. Fields are sorted by their numbers. A field that is not a
-//! pointer in Go is always encoded, even if it is empty. The entries of maps are sorted by their keys.
+//! The result equals Go's encoding byte for byte. Fields are sorted by number, and map entries
+//! by key. A field that is not a pointer in Go is always encoded, even if it is empty.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::types::{Field, MapType, Scalar, Struct, Type, Union};
 ///
 /// # Errors
 ///
-/// Returns an error if a value does not have the type of its field.
+/// Fails if a value does not have its field's type.
 pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     let Type::Struct { of, .. } = of else { return Err(Error::custom("only structs are messages")) };
     let mut to = Vec::new();
@@ -31,7 +31,7 @@ pub fn message(of: &Type, json: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(to)
 }
 
-/// Encodes the fields of a struct. The result does not contain the tag and the length that precede a nested message.
+/// Encodes the fields of a struct, without the tag and length that precede a nested message.
 struct MessageWriter<'a> {
     of: &'a Struct,
     to: &'a mut Vec<u8>,
@@ -44,7 +44,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
         write!(f, "a {}", self.of.name)
     }
 
-    /// The fields are encoded in the order of the input. After the last field, the encoded fields are sorted.
+    /// Encodes the fields in input order, and sorts the encoded fields afterwards.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut fields = Vec::new();
         let mut places = vec![0..0; self.of.fields.len()];
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for MessageWriter<'_> {
     }
 }
 
-/// The encoded fields of a struct, and the byte range of each field.
+/// A struct's encoded fields, with the byte range of each field.
 struct Encoded<'a> {
     of: &'a Struct,
     fields: Vec<u8>,
@@ -79,8 +79,8 @@ impl Encoded<'_> {
         Encoded { of, fields: Vec::new(), places: Vec::new() }
     }
 
-    /// Appends the encoded fields with the indexes `these`. The protobuf paths of these fields have the same first `depth` numbers. In
-    /// protobuf, the fields of an embedded Go struct form a separate message.
+    /// Appends the encoded fields with the indices `these`. The first `depth` numbers of their protobuf
+    /// paths are the same. In protobuf, the fields of an embedded Go struct form a separate message.
     fn write(&self, these: &[usize], depth: usize, to: &mut Vec<u8>) {
         let number = |at: usize| self.of.fields[at].number[depth];
         for group in these.chunk_by(|&a, &b| number(a) == number(b)) {
@@ -97,7 +97,7 @@ impl Encoded<'_> {
     }
 }
 
-/// Appends the bytes that Go writes for a field without a value.
+/// Appends Go's encoding of a field without a value.
 fn absent(field: &Field, to: &mut Vec<u8>) {
     if let Some(&number) = field.number.last().filter(|_| !field.pointer) {
         zero(number, &field.of, to);
@@ -135,8 +135,7 @@ fn timestamp(number: u32, nanoseconds: i128, to: &mut Vec<u8>) {
     });
 }
 
-/// Encodes a value as a field with this number. Null encodes to no bytes. If the value is a list, each item is encoded as a separate field
-/// with this number.
+/// Encodes a value as the field `number`. Null encodes to no bytes. Each item of a list is encoded as a separate field with this number.
 struct Put<'a> {
     number: u32,
     of: &'a Type,
@@ -159,19 +158,19 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
 }
 
 impl Put<'_> {
-    /// Returns the error for a value whose type differs from the declared type.
+    /// Returns the error for a value of the wrong type.
     fn wrong_type<E: serde::de::Error>(&self, found: Unexpected<'_>) -> E {
         E::invalid_type(found, self)
     }
 
-    /// Encodes the entries of a map as protobuf messages. In each entry, the key is field 1 and the value is field 2.
+    /// Encodes map entries as messages, in which the key is field 1 and the value is field 2.
     fn entries<'de, A: MapAccess<'de>>(self, of: &MapType, mut map: A) -> Result<(), A::Error> {
         let (mut entries, mut places) = (Vec::new(), Vec::new());
         while let Some(Name(key)) = map.next_key()? {
             let start = entries.len();
             nested(self.number, &mut entries, |to| {
                 bytes(1, key.as_bytes(), to);
-                // A map entry cannot have a repeated field as its value. Therefore, a message wraps each list.
+                // A map entry cannot have a repeated field as its value, so a message wraps each list.
                 if let list @ Type::List(_) = &of.value {
                     return nested(2, to, |to| map.next_value_seed(Put { number: 1, of: list, to }));
                 }
@@ -199,7 +198,7 @@ fn items<'de, A: SeqAccess<'de>>(number: u32, of: &Type, to: &mut Vec<u8>, mut s
         if seq.next_element_seed(Put { number, of, to })?.is_none() {
             return Ok(());
         }
-        // protobuf cannot encode a null item, so the zero value of its type is encoded instead.
+        // protobuf cannot encode a null item. Encode the type's zero value instead.
         if to.len() == start {
             zero(number, of, to);
         }
@@ -306,7 +305,7 @@ impl Put<'_> {
                 let of = of.clone();
                 self.entries(&of, map)
             }
-            // A union is encoded as a message that has one field for each case.
+            // A union is a message with one field for each case.
             Type::Union(union) => nested(self.number, self.to, |to| {
                 let schema = crate::named("apiextensions.JSONSchemaProps");
                 if *union == Union::Bool {

@@ -1,5 +1,4 @@
-//! Tests that compare protobuf bodies from client-go 0.36 with the JSON of the same objects, and tests that encode and decode random
-//! objects.
+//! Compares protobuf bodies from client-go 0.36 with JSON, and encodes and decodes random objects.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +12,7 @@ use crate::{DEEPEST, Scalar, Schema, Type, Union};
 
 const EXPECTED: (&str, &str) = ("v1", "ConfigMap");
 
-/// Checks that bytes from Go decode to the object, and that the object encodes to the same bytes.
+/// Checks that Go's bytes decode to the object, and that the object encodes to the same bytes.
 #[track_caller]
 fn check(body: &str, object: Json) {
     let body = STANDARD.decode(body).unwrap();
@@ -93,7 +92,7 @@ fn body_without_kind_has_the_expected_kind() {
     assert_eq!(named("azhzAAoGCgJ2MRIAEgUKAwoBYhoAIgA="), expected);
 }
 
-/// These bytes were recorded from responses of kube-apiserver 1.36.
+/// The bytes were recorded from kube-apiserver 1.36.
 #[test]
 fn status_and_discovery_match_kube_apiserver() {
     for (body, document) in [
@@ -148,7 +147,7 @@ fn list_and_watch_frame_have_the_right_length() {
     let mut whole = list.begin("v1", "ConfigMapList");
     items.iter().for_each(|item| ListEnvelope::item(item, &mut whole));
     whole.extend(ListEnvelope::END);
-    // The message that contains the list must end directly before the last bytes of the envelope.
+    // The list's message must end directly before the last bytes of the envelope.
     let message = whole.windows(10).position(|part| part == b"\x0a\x07\x0a\x00\x12\x017\x1a\x00\x12").unwrap();
     let length = whole.len() - ListEnvelope::END.len() - message;
     assert_eq!(whole[message - 3], 0x12);
@@ -182,7 +181,7 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     let second =
         json!({"metadata": {"labels": {"c": "d"}}, "spec": {"nodeName": "x", "securityContext": {"runAsGroup": 2}}});
     let read = normalised(of(&[first, second]));
-    // Fields that are not pointers in Go are always encoded, even if they are empty.
+    // Go always encodes fields that are not pointers, even if they are empty.
     assert_eq!(read["metadata"], json!({"labels": {"a": "b", "c": "d"}}));
     assert_eq!(
         read["spec"],
@@ -191,14 +190,14 @@ fn repeated_message_is_merged_and_empty_field_clears() {
     );
 }
 
-/// Decodes the JSON of an object and returns the decoded object.
+/// Decodes an object from JSON by its schema.
 fn normalised(object: Json) -> Json {
     let named = |name: &str| object[name].as_str().unwrap();
     let schema = Schema::builtin(named("apiVersion"), named("kind")).unwrap();
     schema.read(object).unwrap().object
 }
 
-/// Generates a random value of a type. The function can generate each variant of the type.
+/// Generates a random value that can be any variant of the type.
 fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     const TEXTS: [&str; 6] = [
         "",
@@ -216,7 +215,7 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
     let schema = || crate::named("apiextensions.JSONSchemaProps");
     let many = |random: &mut fastrand::Rng| 1 + random.usize(..2);
     match of {
-        // In protobuf, an empty list is the same as an absent list.
+        // In protobuf, an empty list equals an absent list.
         Type::List(_) | Type::Map(_) if depth == 0 => Json::Null,
         Type::Scalar(scalar) => match scalar {
             Scalar::String => (*random.choice(&TEXTS).unwrap()).into(),
@@ -244,8 +243,8 @@ fn sample(random: &mut fastrand::Rng, of: &Type, depth: usize) -> Json {
                 .into()
         }
         Type::Struct { of, .. } => {
-            // The generated object has about half of its fields. Deeper objects have fewer fields, because a JSON
-            // schema contains a dozen fields that are again JSON schemas.
+            // Generate about half of the fields, and fewer at deeper levels,
+            // because a JSON schema has a dozen fields that are JSON schemas again.
             let often = [0.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.5][depth];
             let fields = of.fields.iter().filter(|field| !field.number.is_empty());
             let there: Vec<_> = fields.filter(|_| random.f64() < often).collect();
@@ -279,8 +278,7 @@ fn messages_and_embedded_json_have_the_nesting_limit() {
         let (api_version, kind) = ("apiextensions.k8s.io/v1".into(), "CustomResourceDefinition".into());
         decode(&Enveloped { api_version, kind, message }.body(), EXPECTED)
     };
-    // The schema is nested inside four values: the object, its spec, the list of versions, and one version. So the schema is the fifth
-    // level.
+    // The schema is nested inside the object, its spec, the list of versions and a version, so it is at the fifth level.
     let around = 5;
     let nots = |levels: usize| definition(&vec!["not"; levels - 1], Vec::new());
     let lists = |levels: usize| {
@@ -338,7 +336,7 @@ proptest! {
             let object = normalised(object);
             let body = Enveloped::document(&object).unwrap().body();
             prop_assert_eq!(normalised(decode(&body, EXPECTED).unwrap()), object.clone(), "{} {}", version, kind);
-            // The order of the members does not affect the encoding.
+            // Member order does not affect the encoding.
             let mut members: Vec<_> = object.as_object().unwrap().iter().collect();
             random.shuffle(&mut members);
             let members = members.into_iter().map(|(name, value)| format!("{name:?}:{value}"));
@@ -353,7 +351,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_do_not_panic(at in 0..400usize, bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let _result = decode(&bytes, EXPECTED);
-        // Returns the start of a valid protobuf body, followed by random bytes.
+        // Append random bytes to the start of a valid body.
         let mut body = STANDARD.decode(CONFIG_MAP).unwrap();
         body.truncate(at);
         body.extend(bytes);

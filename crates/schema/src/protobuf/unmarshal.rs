@@ -1,4 +1,4 @@
-//! Decodes a protobuf body to the JSON value of the object that it contains.
+//! Decodes protobuf bodies to JSON objects.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use super::wire::{WireFields, WireValue};
 use crate::types::{Field, Scalar, Struct, Type, Union};
 use crate::{DEEPEST, Schema};
 
-/// Decodes a protobuf body, and returns the object with its `apiVersion` and `kind`. If the body does not contain them, the object gets the
-/// `apiVersion` and `kind` that the caller has passed. If the body is invalid, returns the message for the error response.
+/// Decodes a protobuf body and returns the object with its `apiVersion` and `kind`. The caller's version and
+/// kind apply if the body contains none. If the body is invalid, returns the message for the error response.
 pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, String> {
     let envelope = body.strip_prefix(MAGIC).ok_or("the body does not begin with the magic bytes of protobuf")?;
     if envelope.is_empty() {
@@ -39,7 +39,7 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
             expected.clone_into(named);
         }
     }
-    // Clients may send delete options whose `apiVersion` is the group and the version of the object to delete.
+    // Clients may send delete options with the group and version of the deleted object as `apiVersion`.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
     let schema = Schema::builtin(version, &kind)
         .ok_or_else(|| format!("no kind {kind:?} is registered for protobuf in version {api_version:?}"))?;
@@ -51,15 +51,13 @@ pub fn decode(body: &[u8], (version, kind_of): (&str, &str)) -> Result<Json, Str
     Ok(Json::Object(object))
 }
 
-/// Reads one message. A nested message can represent an embedded Go struct. In JSON, the fields of such a nested message belong to the
-/// enclosing object.
+/// Reads one message. A nested message can represent an embedded Go struct. In JSON, its fields belong to the enclosing object.
 #[derive(Clone, Copy)]
 struct MessageReader<'a> {
     of: &'a Struct,
-    /// The fields of the struct that belong to this message. Each element is an index into the list of the struct's fields. The elements
-    /// are sorted by field number.
+    /// The indices of the struct's fields that belong to this message, sorted by field number.
     fields: &'a [usize],
-    /// The number of enclosing messages whose fields belong to the same JSON object as the fields of this message.
+    /// The number of enclosing messages whose fields belong to the same JSON object.
     around: usize,
 }
 
@@ -68,7 +66,7 @@ impl<'a> MessageReader<'a> {
         Self { of, fields: &of.numbered, around: 0 }
     }
 
-    /// Reads the fields into `object`. `levels_left` is the number of further nesting levels that are allowed.
+    /// Reads the fields into `object`. `levels_left` is the number of allowed further nesting levels.
     fn read(self, bytes: &[u8], object: &mut Map, levels_left: usize) -> Result<(), String> {
         for field in WireFields::of(bytes) {
             let (number, content) = field?;
@@ -85,8 +83,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Returns a reader for only the field with this number. If the number belongs to an embedded message, the reader is for the fields of
-    /// this message.
+    /// Returns a reader for the field `number`. If an embedded message has this number, the reader covers its fields.
     fn numbered(self, number: u32) -> Self {
         let (from, around) = (|at: &usize| self.number(*at)[self.around], self.around + 1);
         let begin = self.fields.partition_point(|at| from(at) < number);
@@ -117,7 +114,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
         }
         of => {
             if let (Type::Struct { of, .. }, Some(Json::Object(earlier))) = (of, object.get_mut(&field.name)) {
-                // If a message field occurs twice, the later message is merged into the earlier one.
+                // A repeated message field is merged into the earlier message.
                 return MessageReader::of(of).read(as_bytes(content)?, earlier, inside(levels_left)?);
             }
             let value = value(content, of, levels_left)?;
@@ -125,8 +122,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
             let is_left_out = value.is_null() || (is_zero(&value) && !field.pointer && !field.always);
             match of {
                 _ if !is_left_out => drop(object.insert(field.name.clone(), value)),
-                // A value of one of these types is a message with only one field. If this field is absent, the object keeps the earlier
-                // value.
+                // Values of these types are messages with a single field. If this field is absent, the object keeps the earlier value.
                 Type::Any | Type::Scalar(Scalar::Raw | Scalar::Quantity | Scalar::ResourceQuantity) => (),
                 _ => drop(object.remove(&field.name)),
             }
@@ -135,7 +131,7 @@ fn put(field: &Field, content: WireValue<'_>, object: &mut Map, levels_left: usi
     Ok(())
 }
 
-/// Decodes a map entry. In the entry, the key is field 1 and the value is field 2.
+/// Decodes a map entry, in which the key is field 1 and the value is field 2.
 fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), String> {
     let (mut key, mut found) = (String::new(), None);
     for field in WireFields::of(bytes) {
@@ -146,7 +142,7 @@ fn entry(bytes: &[u8], of: &Type, levels_left: usize) -> Result<(String, Json), 
         }
     }
     let value = match (found, of) {
-        // A map entry cannot have a repeated field as its value. Therefore, a message wraps each list.
+        // A map entry cannot have a repeated field as its value, so a message wraps each list.
         (Some(content), Type::List(list)) => {
             let levels_left = inside(levels_left)?;
             let items = WireFields::of(as_bytes(content)?).map(|field| value(field?.1, &list.item, levels_left));
@@ -173,7 +169,7 @@ fn value(content: WireValue<'_>, of: &Type, levels_left: usize) -> Result<Json, 
     }
 }
 
-/// Decodes a message whose only field contains JSON text.
+/// Decodes a message with a single field of JSON text.
 fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> {
     let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
     if raw.is_empty() {
@@ -183,7 +179,7 @@ fn embedded(content: WireValue<'_>, levels_left: usize) -> Result<Json, String> 
     if fits(&value, levels_left) { Ok(value) } else { Err(too_deep()) }
 }
 
-/// Returns whether a value contains at most `levels_left` levels of nested lists and objects.
+/// Returns `true` if a value has at most `levels_left` levels of nested lists and objects.
 fn fits(value: &Json, levels_left: usize) -> bool {
     match value {
         Json::Array(items) => levels_left > 0 && items.iter().all(|item| fits(item, levels_left - 1)),
@@ -223,7 +219,7 @@ fn scalar_value(content: WireValue<'_>, scalar: Scalar, levels_left: usize) -> R
     })
 }
 
-/// Decodes a union. A union is encoded as a message that has one field for each case.
+/// Decodes a union, which is a message with one field for each case.
 fn union_value(content: WireValue<'_>, union: Union, levels_left: usize) -> Result<Json, String> {
     let schema = crate::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
@@ -253,7 +249,7 @@ fn timestamp(content: WireValue<'_>) -> Result<Option<Timestamp>, String> {
     Timestamp::new(seconds, nanos).map(Some).map_err(|error| error.to_string())
 }
 
-/// Formats a duration in Go's form, such as `1h0m0s`, `1.5s` or `500ms`.
+/// Formats a duration as Go does, such as `1h0m0s`, `1.5s` or `500ms`.
 pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
@@ -274,7 +270,7 @@ pub(super) fn go_duration(nanoseconds: i64) -> String {
     format!("{sign}{text}")
 }
 
-/// Returns the last occurrence of the field with this number in a message.
+/// Returns the last occurrence of the field `number` in a message.
 fn part(content: WireValue<'_>, number: u32) -> Result<Option<WireValue<'_>>, String> {
     let mut found = None;
     for field in WireFields::of(as_bytes(content)?) {
@@ -301,8 +297,7 @@ fn as_bytes(content: WireValue<'_>) -> Result<&[u8], String> {
     }
 }
 
-/// Decodes an integer. In protobuf, the encoding of a negative 32-bit number is as long as the encoding of a 64-bit
-/// number.
+/// Decodes an integer. A negative 32-bit number is encoded with as many bytes as a 64-bit number.
 fn as_integer(content: WireValue<'_>) -> Result<i64, String> {
     match content {
         WireValue::Varint(bits) => Ok(bits.cast_signed()),

@@ -1,4 +1,4 @@
-//! Reads and writes the fields of the protobuf wire format.
+//! The fields of the protobuf wire format.
 
 /// Appends an integer field. A negative 32-bit number takes as many bytes as a 64-bit number.
 pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
@@ -6,7 +6,7 @@ pub(super) fn varint(number: u32, value: i64, to: &mut Vec<u8>) {
     digits(value.cast_unsigned(), to);
 }
 
-/// Appends a field whose content has eight bytes.
+/// Appends an eight-byte field.
 pub(super) fn fixed64(number: u32, bits: u64, to: &mut Vec<u8>) {
     tag(number, 1, to);
     to.extend_from_slice(&bits.to_le_bytes());
@@ -18,19 +18,18 @@ pub(super) fn bytes(number: u32, bytes: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(bytes);
 }
 
-/// Appends the tag, the length and the content of a field.
+/// Appends a field's tag, length and content.
 pub(super) fn length(number: u32, length: usize, to: &mut Vec<u8>) {
     tag(number, 2, to);
     digits(length as u64, to);
 }
 
-/// Appends a message field. `write` must append the content of the message.
+/// Appends a message field. `write` appends its content.
 pub(super) fn nested<R>(number: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     tag(number, 2, to);
     let start = to.len();
     let written = write(to);
-    // The length of a nested message precedes its content. However, the length is known only after the content is
-    // written.
+    // A nested message's length precedes its content, but is known only after the content is written.
     let end = to.len();
     digits((end - start) as u64, to);
     let digits = to.len() - end;
@@ -42,7 +41,7 @@ fn tag(number: u32, wire_type: u64, to: &mut Vec<u8>) {
     digits(u64::from(number) << 3 | wire_type, to);
 }
 
-/// Appends a varint. Each byte contains seven bits of the number. The first byte contains the lowest bits.
+/// Appends a varint. Each byte contains seven bits of the number, with the lowest bits first.
 fn digits(mut value: u64, to: &mut Vec<u8>) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -61,8 +60,7 @@ pub(super) enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Returns the name of a field's wire type for error messages. The message does not contain the value itself,
-    /// because the value may be long.
+    /// Returns the field's wire type for an error message. The value itself can be long.
     pub(super) fn wire_type(self) -> &'static str {
         match self {
             Self::Varint(_) => "a varint",
@@ -73,8 +71,7 @@ impl WireValue<'_> {
     }
 }
 
-/// An iterator over the fields of a message, in the order in which the fields occur in the bytes. The iterator ends
-/// after an error.
+/// An iterator over a message's fields in byte order. The iterator ends after an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireFields<'a> {
     rest: &'a [u8],

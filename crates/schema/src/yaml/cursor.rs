@@ -8,29 +8,29 @@ pub(super) struct Mark {
     pub(super) column: usize,
 }
 
-/// The error for a text that is not valid YAML. The error messages match libyaml, because Go reports libyaml's messages.
+/// The error for invalid YAML. The messages match libyaml's, which Go reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlError {
     problem: String,
-    /// The line that Go reports. The line is 0 if Go reports no line.
+    /// The line that Go reports, or 0 if it reports none.
     line: usize,
 }
 
 impl YamlError {
-    /// Creates an error of the scanner at the position `at`, inside a construct that began at `context`. As in Go, the error has no line
-    /// number if the error and the start of the construct are in the first line.
+    /// Creates a scanner error at `at`, inside a construct that began at `context`. As
+    /// in Go, the error has no line number if both positions are in the first line.
     pub(super) fn scanning(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line + 1 } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error of the parser for the token at `at`, inside a construct that began at `context`.
+    /// Creates a parser error for the token at `at`, inside a construct that began at `context`.
     pub(super) fn parsing(problem: impl Into<String>, context: Mark, at: Mark) -> Self {
         let line = if at.line > 0 { at.line } else { context.line };
         Self { problem: problem.into(), line }
     }
 
-    /// Creates an error that has no position.
+    /// Creates an error without a position.
     pub(super) fn plain(problem: impl Into<String>) -> Self {
         Self { problem: problem.into(), line: 0 }
     }
@@ -45,13 +45,13 @@ impl From<YamlError> for String {
     }
 }
 
-/// A cursor that reads a text character by character. After the end of the text, the cursor returns bytes with the value 0.
+/// A cursor that reads a text character by character. After the end of the text, it returns zero bytes.
 #[derive(Debug)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     mark: Mark,
-    /// The offset of the first character that YAML does not allow, or the length of the text if YAML allows all its characters.
+    /// The offset of the first character that YAML does not allow, or the length of the text.
     end: usize,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         self.mark
     }
 
-    /// Returns the byte at this distance from the current position.
+    /// Returns the byte `after` bytes ahead.
     pub(super) fn byte(&self, after: usize) -> u8 {
         let at = self.at + after;
         if at < self.end { self.text.as_bytes()[at] } else { 0 }
@@ -79,12 +79,12 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// Returns whether the cursor has reached the end of the text.
+    /// Returns `true` at the end of the text.
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.end
     }
 
-    /// Returns an error if YAML does not allow the next character.
+    /// Fails if YAML does not allow the next character.
     pub(super) fn check_end(&self) -> Result<(), YamlError> {
         if self.is_end() && self.end < self.text.len() {
             Err(YamlError::plain("control characters are not allowed"))
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns whether there is a line break at this distance from the current position.
+    /// Returns `true` if a line break is `after` bytes ahead.
     pub(super) fn is_break(&self, after: usize) -> bool {
         match self.byte(after) {
             b'\r' | b'\n' => true,
@@ -115,13 +115,13 @@ impl<'a> Cursor<'a> {
         self.is_blank(after) || self.is_break_or_end(after)
     }
 
-    /// Returns whether the current character can be part of an anchor, a tag handle or the name of a directive.
+    /// Returns `true` if the current character can be part of an anchor, a tag handle or a directive name.
     pub(super) fn is_word(&self) -> bool {
         let byte = self.byte(0);
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
     }
 
-    /// Returns whether the cursor is at a `---` or `...` marker, which starts or ends a document.
+    /// Returns `true` at a `---` or `...` marker, which starts or ends a document.
     pub(super) fn is_document_marker(&self, marker: &str) -> bool {
         self.mark.column == 0 && self.rest().starts_with(marker) && self.is_space_or_end(3)
     }
@@ -143,14 +143,13 @@ impl<'a> Cursor<'a> {
         (0..count).for_each(|_| self.skip());
     }
 
-    /// Appends the current character to `to` and moves the cursor to the next character.
+    /// Appends the current character to `to` and advances by one character.
     pub(super) fn read(&mut self, to: &mut String) {
         to.extend(self.rest().chars().next());
         self.skip();
     }
 
-    /// Skips a line break at the current position. Returns the normalized line break, or an empty text if there is no line
-    /// break.
+    /// Skips a line break at the current position. Returns the normalized line break, or an empty text if there is none.
     pub(super) fn read_break(&mut self) -> &'static str {
         if !self.is_break(0) {
             return "";
@@ -167,7 +166,7 @@ impl<'a> Cursor<'a> {
         kept
     }
 
-    /// Skips the remaining characters of the line.
+    /// Skips the rest of the line.
     pub(super) fn skip_line_rest(&mut self) {
         while !self.is_break_or_end(0) {
             self.skip();

@@ -1,5 +1,5 @@
-//! Writes JSON as YAML. The emitter quotes each string that a YAML parser could read as another type. For example, YAML 1.1 reads `no` as
-//! false and `2024-01-01` as a time, and most parsers implement YAML 1.1.
+//! Writes JSON as YAML. Strings that a YAML parser could read as another type are quoted. For example,
+//! YAML 1.1 reads `no` as false and `2024-01-01` as a time, and most parsers implement YAML 1.1.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use pintle_json::Json;
 use super::{float_text, plain};
 use crate::document::JsonNode;
 
-/// The maximum length of a key that the emitter writes without a `?` before it.
+/// The maximum length of a key without a preceding `?`.
 const MAX_KEY_LEN: usize = 1000;
 
 /// Writes a value as a YAML document.
@@ -18,8 +18,7 @@ pub(crate) fn write(value: &Json) -> String {
     out
 }
 
-/// Writes a value on a single line, in the same form as JSON. Every JSON text is valid YAML, except for some characters that must be
-/// escaped in YAML.
+/// Writes a value on a single line, as JSON does. Every JSON text is valid YAML, except for some characters that must be escaped.
 pub(crate) fn write_line(value: &Json) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -33,7 +32,7 @@ pub(crate) fn write_line(value: &Json) -> String {
     line
 }
 
-/// Writes a value on the current line, and ends the line.
+/// Writes a value on the current line and ends the line.
 fn block(value: &Json, indent: usize, out: &mut String) {
     match value {
         Json::Object(members) if !members.is_empty() => {
@@ -47,7 +46,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
                 }
                 match value {
                     Json::Object(members) if !members.is_empty() => below(value, indent + 2, out),
-                    // A list that is the value of a map key has the same indentation as this key.
+                    // A list that is a key's value has the same indentation as the key.
                     Json::Array(items) if !items.is_empty() => below(value, indent, out),
                     scalar => {
                         out.push(' ');
@@ -70,7 +69,7 @@ fn block(value: &Json, indent: usize, out: &mut String) {
         Json::Number(number) if number.is_f64() => {
             let _ = writeln!(out, "{}", float_text(number.as_f64().unwrap_or_default()));
         }
-        // YAML and JSON write null, booleans, integers, `{}` and `[]` in the same way.
+        // YAML and JSON write null, booleans, integers, `{}` and `[]` alike.
         other => {
             let _ = writeln!(out, "{other}");
         }
@@ -83,14 +82,14 @@ fn below(value: &Json, indent: usize, out: &mut String) {
     block(value, indent, out);
 }
 
-/// Indent all lines except the first one, because the first line already contains text.
+/// Indents all lines except the first one, which already contains text.
 fn begin(at: usize, indent: usize, out: &mut String) {
     if at > 0 {
         let _ = write!(out, "{:indent$}", "");
     }
 }
 
-/// Formats a string. Writes a string without quotes if every YAML parser reads the text as a string.
+/// Formats a string, without quotes if every YAML parser reads the text as a string.
 fn text(text: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || " _./@+-".contains(c);
     let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')

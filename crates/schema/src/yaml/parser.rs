@@ -1,11 +1,11 @@
-//! Converts the tokens of a YAML text to events about documents, collections and scalars.
+//! Converts YAML tokens to events about documents, collections and scalars.
 
 use std::collections::HashMap;
 
 use super::cursor::{Mark, YamlError};
 use super::scanner::{PlacedToken, Scanner, Token};
 
-/// An event that the parser reports, such as the start of a mapping.
+/// An event such as the start of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum YamlEvent {
     DocumentStart,
@@ -19,14 +19,14 @@ pub(super) enum YamlEvent {
     MappingEnd,
 }
 
-/// The anchor and the tag of a node. In the tag, the tag handle is already replaced by its prefix.
+/// A node's anchor and tag. The tag handle is already replaced by its prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Properties {
     pub(super) anchor: Option<String>,
     pub(super) tag: Option<String>,
 }
 
-/// The position of the parser in the YAML grammar.
+/// The parser's position in the YAML grammar.
 #[derive(Clone, Copy, Debug)]
 enum State {
     FirstDocument,
@@ -35,14 +35,14 @@ enum State {
     DocumentEnd,
     BlockNode,
     BlockSequence,
-    /// A sequence that is the value of a key and has the same indentation as this key.
+    /// A sequence that is a key's value and has the same indentation as the key.
     IndentlessSequence,
     BlockKey,
     BlockValue,
     FlowSequence {
         first: bool,
     },
-    /// A mapping without braces, inside a flow sequence. The mapping has a single pair.
+    /// A mapping without braces inside a flow sequence. It has a single pair.
     PairKey,
     PairValue,
     PairEnd,
@@ -62,11 +62,11 @@ type Parsed = Result<(YamlEvent, Mark), YamlError>;
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
-    /// For each open node, the state in which the parser continues after the end of the node.
+    /// For each open node, the state after its end.
     states: Vec<State>,
     /// The start positions of the open collections.
     marks: Vec<Mark>,
-    /// The prefixes of tags. The map key is the tag handle.
+    /// The tag prefixes, by tag handle.
     tags: HashMap<String, String>,
 }
 
@@ -81,8 +81,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the next event and the position of the event in the text. After an error, returns
-    /// [`YamlEvent::StreamEnd`].
+    /// Returns the next event and its position. After an error, returns [`YamlEvent::StreamEnd`].
     pub(super) fn next(&mut self) -> Parsed {
         let parsed = self.parse();
         if parsed.is_err() {
@@ -125,19 +124,19 @@ impl<'a> Parser<'a> {
         self.scanner.peek().map(|placed| placed.mark)
     }
 
-    /// Continues in the state that was stored when the current node began.
+    /// Returns to the state that was stored at the start of the current node.
     fn pop(&mut self) {
         self.state = self.states.pop().unwrap_or(State::End);
     }
 
-    /// Returns an empty scalar, and sets the next state of the parser.
+    /// Returns an empty scalar and sets the parser's next state.
     fn empty(&mut self, next: State) -> Parsed {
         self.state = next;
         let mark = self.mark()?;
         Ok((YamlEvent::Scalar { text: String::new(), plain: true, properties: Properties::default() }, mark))
     }
 
-    /// Parses a node. Returns an empty scalar if the next token is one of `ends`.
+    /// Parses a node, or returns an empty scalar if the next token is one of `ends`.
     fn node_unless(&mut self, ends: &[Token], next: State, block: bool, indentless: bool) -> Parsed {
         if ends.contains(self.peek()?) {
             return self.empty(next);
@@ -258,7 +257,7 @@ impl<'a> Parser<'a> {
         Ok((event, start))
     }
 
-    /// Parses the anchor and the tag of a node. They can occur in any order.
+    /// Parses a node's anchor and tag, in any order.
     fn properties(&mut self, start: Mark) -> Result<Properties, YamlError> {
         let mut properties = Properties::default();
         loop {
@@ -280,7 +279,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Ends a collection, and consumes the token that ends it.
+    /// Ends a collection and consumes its end token.
     fn end(&mut self, event: YamlEvent) -> Parsed {
         self.pop();
         self.marks.pop();
@@ -361,7 +360,7 @@ impl<'a> Parser<'a> {
         if !ENDS.contains(self.peek()?) {
             return self.node_unless(&[], State::PairValue, false, false);
         }
-        // As in libyaml, this token is ignored.
+        // As in libyaml, ignore this token.
         self.scanner.take()?;
         self.empty(State::PairValue)
     }

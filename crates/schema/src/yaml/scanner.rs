@@ -1,5 +1,5 @@
-//! Splits a YAML text into tokens, in the same way as libyaml. The scanner follows YAML 1.1, but uses libyaml's rules for plain
-//! scalars in `[…]` and `{…}`.
+//! Splits a YAML text into tokens as libyaml does. The scanner follows
+//! YAML 1.1, with libyaml's rules for plain scalars in `[…]` and `{…}`.
 
 mod properties;
 mod scalars;
@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::cursor::{Cursor, Mark, YamlError};
 
-/// The maximum length, in characters, of a key that has no `?` before it.
+/// The maximum length of a key without a preceding `?`, in characters.
 const MAX_KEY_LEN: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,19 +35,19 @@ pub(super) enum Token {
     Scalar { text: String, plain: bool },
 }
 
-/// A token and its position.
+/// A token with its position.
 #[derive(Clone, Debug)]
 pub(super) struct PlacedToken {
     pub(super) token: Token,
     pub(super) mark: Mark,
 }
 
-/// A position at which a key without a `?` may begin.
+/// A position where a key without a `?` may begin.
 #[derive(Clone, Copy, Debug, Default)]
 struct SimpleKey {
     possible: bool,
     required: bool,
-    /// The sequence number of the first token of the key.
+    /// The sequence number of the key's first token.
     token: usize,
     mark: Mark,
 }
@@ -59,15 +59,14 @@ type Scanned<T> = Result<T, YamlError>;
 pub(super) struct Scanner<'a> {
     cursor: Cursor<'a>,
     tokens: VecDeque<PlacedToken>,
-    /// The number of tokens that the parser has consumed so far.
+    /// The number of tokens that the parser has consumed.
     taken: usize,
-    /// The column at which the current block begins. Outside of all blocks, the value is -1.
+    /// The start column of the current block, or -1 outside of all blocks.
     indent: isize,
     indents: Vec<isize>,
-    /// The positions at which a key may have begun. There is one position for each open flow collection, and one for the text outside of
-    /// all flow collections.
+    /// The positions where a key may have begun: one for each open flow collection, and one for the text outside of them.
     keys: Vec<SimpleKey>,
-    /// Maps each possible key to its index in `keys`. The map key is the sequence number of the possible key's first token.
+    /// The index in `keys` of each possible key, by the sequence number of its first token.
     keys_by_token: HashMap<usize, usize>,
     key_allowed: bool,
     ended: bool,
@@ -96,7 +95,7 @@ impl<'a> Scanner<'a> {
         self.tokens.front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Consumes and returns the next token. After the last token, each call returns [`Token::StreamEnd`] again.
+    /// Consumes and returns the next token. After the last token, returns [`Token::StreamEnd`] again.
     pub(super) fn take(&mut self) -> Scanned<PlacedToken> {
         if self.peek()?.token == Token::StreamEnd {
             return self.peek().cloned();
@@ -105,8 +104,8 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front().ok_or_else(|| YamlError::plain("unexpected end of the text"))
     }
 
-    /// Returns whether the scanner must read more tokens before it can return the first one. More tokens are needed as long as a
-    /// later token can turn the first token into a key.
+    /// Returns `true` if the scanner must read more tokens before it can return
+    /// the first one, because a later token can turn the first token into a key.
     fn needs_more(&mut self) -> Scanned<bool> {
         if self.tokens.is_empty() {
             return Ok(true);
@@ -117,7 +116,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the text since the possible start of a key can still be a key. A key must be short and on one line.
+    /// Returns `true` if the text since a key's possible start can still be a key. A key must be short and on one line.
     fn is_possible(&mut self, level: usize) -> Scanned<bool> {
         let (key, now) = (self.keys[level], self.cursor.mark());
         if !key.possible {
@@ -168,8 +167,8 @@ impl<'a> Scanner<'a> {
         self.tokens.push_back(PlacedToken { token, mark });
     }
 
-    /// Opens a block if `column` is greater than the start column of the current block. Inserts the start token of the block
-    /// before the token with the sequence number `before`. If `before` is `None`, the start token is added at the end.
+    /// Opens a block if `column` is greater than the current block's start column. Inserts its start
+    /// token before the token with the sequence number `before`, or at the end if `before` is `None`.
     fn open_block(&mut self, column: usize, before: Option<usize>, token: Token, mark: Mark) {
         if self.in_flow() || self.indent >= column as isize {
             return;
@@ -180,7 +179,7 @@ impl<'a> Scanner<'a> {
         self.tokens.insert(at, PlacedToken { token, mark });
     }
 
-    /// Closes all blocks that begin to the right of this column.
+    /// Closes all blocks that begin to the right of `column`.
     fn close_blocks(&mut self, column: isize) {
         let mark = self.cursor.mark();
         while !self.in_flow() && self.indent > column {
@@ -189,7 +188,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, line breaks and comments before the next token. Tabs do not count as indentation.
+    /// Skips blanks, line breaks and comments. Tabs do not count as indentation.
     fn skip_to_token(&mut self) {
         loop {
             if self.cursor.mark().column == 0 && self.cursor.is_byte_order_mark() {
@@ -209,7 +208,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Adds the next token. If blocks start or end at this token, also adds the tokens for their start or end.
+    /// Adds the next token, and tokens for blocks that start or end at it.
     fn fetch(&mut self) -> Scanned<()> {
         self.skip_to_token();
         self.cursor.check_end()?;
@@ -268,7 +267,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether a plain scalar may begin at the current position.
+    /// Returns `true` if a plain scalar may begin here.
     fn begins_plain(&self) -> bool {
         match self.cursor.byte(0) {
             b'-' => !self.cursor.is_blank(1),
@@ -285,7 +284,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Closes all blocks, because the next token must not be inside a block.
+    /// Closes all blocks, because the next token must not be inside one.
     fn begin_line_token(&mut self) -> Scanned<()> {
         self.close_blocks(-1);
         let level = self.level();
@@ -322,7 +321,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Adds a token of one character. After this token, the text before the token can no longer become a key on the current level.
+    /// Adds a one-character token. The text before it can no longer become a key on the current level.
     fn fetch_indicator(&mut self, token: Token, key_allowed: bool) -> Scanned<()> {
         let level = self.level();
         self.forget_key(level)?;
@@ -343,8 +342,7 @@ impl<'a> Scanner<'a> {
         self.fetch_indicator(Token::Key, allowed)
     }
 
-    /// Opens a block at an indicator character such as `-` or `?`. Returns an error if no block may begin at the
-    /// current position.
+    /// Opens a block at an indicator such as `-` or `?`. Fails if no block may begin here.
     fn open_here(&mut self, token: Token, problem: &str) -> Scanned<()> {
         let mark = self.cursor.mark();
         if !self.in_flow() && !self.key_allowed {

@@ -1,4 +1,4 @@
-//! Tests of reading and rejecting YAML texts.
+//! Tests with valid and invalid YAML texts.
 
 use pintle_json::{Json, json};
 use proptest::collection::vec;
@@ -128,7 +128,7 @@ fn byte_order_mark_is_accepted() {
     }
 }
 
-/// The expected results come from `YAMLToJSON` and `YAMLToJSONStrict` in sigs.k8s.io/yaml.
+/// The expected results come from `YAMLToJSON` and `YAMLToJSONStrict` of sigs.k8s.io/yaml.
 #[test]
 fn last_value_of_a_key_wins_and_is_reported() {
     let duplicate = |line: usize, key: &str| StrictFinding::Other(format!("line {line}: key {key} already set in map"));
@@ -236,7 +236,7 @@ fn comments_are_ignored() {
     assert_eq!(value(text), json!({"a": [1, {"x": 1, "true": 2}]}));
 }
 
-/// Returns a YAML text in which a construct is nested to this depth.
+/// Returns a YAML text with `depth` nested constructs.
 fn nested(shape: &str, depth: usize) -> String {
     match shape {
         "list" => "[".repeat(depth) + &"]".repeat(depth),
@@ -287,7 +287,7 @@ fn aliases_are_limited_in_depth_and_weight() {
 
     assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
     assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
-    // If no alias refers to a node, the size of the node is not limited.
+    // Nodes without aliases have no size limit.
     let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
     assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
 }
@@ -306,8 +306,8 @@ fn many_keys_tags_anchors_and_documents_are_read() {
     assert_eq!(YamlDocuments::new(&"a\n---\n".repeat(many)).count(), many + 1);
 }
 
-/// Generates JSON with strings that contain YAML indicators. The strings are not boolean words of YAML 1.1, because serde_yaml reads and
-/// writes these words as strings.
+/// Generates JSON with strings that contain YAML indicators. The strings are no boolean
+/// words of YAML 1.1, because serde_yaml reads and writes these words as strings.
 fn values() -> impl Strategy<Value = Json> {
     let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
     let leaf = prop_oneof![
@@ -327,7 +327,7 @@ fn values() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes a value in a YAML style that the random number `dice` selects.
+/// Writes a value in a YAML style that the random numbers of `dice` select.
 fn print(value: &Json, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
     const NOISE: &str = " # it's [{ \"not content\n";
     let pad = " ".repeat(indent);
@@ -385,8 +385,7 @@ proptest! {
 
     #[test]
     fn output_of_serde_yaml_is_read_back(value in values()) {
-        // The value is first converted to a value of serde_yaml, because serde_yaml may write the numbers of serde_json
-        // as maps.
+        // Convert the value for serde_yaml first, which may write serde_json's numbers as maps.
         let through_serde_yaml: serde_yaml::Value = serde_yaml::from_str(&value.to_string()).unwrap();
         let text = serde_yaml::to_string(&through_serde_yaml).unwrap();
         prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
@@ -406,7 +405,7 @@ proptest! {
 
 #[test]
 fn document_is_not_read_beyond_a_limit() {
-    // The text contains a syntax error after the node that exceeds the limit.
+    // A syntax error follows the node that exceeds the limit.
     for (text, why) in [
         (format!("{}'", "[".repeat(10_000)), "exceeded max depth of 127"),
         (

@@ -126,8 +126,8 @@ fn case_variants_of_type_fields_count_but_are_unknown() {
         let error = decode_as("v1", "ConfigMap", body).unwrap_err();
         assert!(error.contains(message), "{body}: {error}");
     }
-    // For a custom resource, only a member with exactly this name is special. A member whose name differs only in case is an ordinary
-    // field, to which the schema of the custom resource applies.
+    // In a custom resource, a member whose name differs from `kind` in case
+    // is an ordinary field. The custom resource's schema applies to it.
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let read = |body: &str| decode(body.as_bytes(), BodyFormat::Json, &expected).map_err(|error| error.to_string());
@@ -170,7 +170,7 @@ fn repeated_list_is_decoded_into_existing_items() {
     assert_eq!(decode_as("v1", "Pod", body).unwrap().object["metadata"]["finalizers"], json!(["a", "c", ""]));
 }
 
-/// The expected lists were returned by a kube-apiserver.
+/// The expected lists come from a kube-apiserver.
 #[test]
 fn list_that_grows_again_restores_removed_items() {
     let long = r#"[{"name": "a", "image": "x"}, {"name": "b", "image": "y", "args": ["1", "2"]}]"#;
@@ -189,7 +189,7 @@ fn list_that_grows_again_restores_removed_items() {
             json!([{"name": "", "args": ["4", "2", "5", ""], "resources": {}}]),
         ),
         (
-            // If a list occurs again with fewer items, the lists inside the removed items are removed, too.
+            // If a list loses items, the lists inside them are lost, too.
             vec![r#"[{}, {"args": ["1", "2"], "args": ["3"]}]"#, "[null]", r#"[null, {"args": [null, null]}]"#],
             json!([{"name": "", "resources": {}}, {"name": "", "args": ["3", "2"], "resources": {}}]),
         ),
@@ -203,8 +203,8 @@ fn list_that_grows_again_restores_removed_items() {
         let body = format!(r#"{{"spec": {{{}}}}}"#, lists.join(", "));
         assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"], expected, "{body}");
     }
-    // The time to decode a body must be linear in the size of the body. Therefore, the decoder does not move the removed items for each
-    // list, and limits the total length of path texts.
+    // Decoding must take linear time. Therefore, the decoder does not move the
+    // removed items for each list, and limits the total length of path texts.
     let many = r#","containers":[null]"#.repeat(50_000);
     let body = format!(r#"{{"spec":{{"containers":[{}null]{many}}}}}"#, "null,".repeat(300_000));
     assert_eq!(decode_as("v1", "Pod", &body).unwrap().object["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -214,7 +214,7 @@ fn list_that_grows_again_restores_removed_items() {
 fn repeated_list_is_not_copied_each_time() {
     let (long, many) = ("x".repeat(1 << 20), r#","containers":[{}],"containers":[null]"#.repeat(50_000));
     let body = format!(r#"{{"spec":{{"containers":[{{"name":"{long}"}}]{many}}}}}"#);
-    // If the decoder copied the removed items, it would copy a hundred gigabytes in this test.
+    // Copying the removed items would copy a hundred gigabytes in this test.
     let decoded = decode_as("v1", "Pod", &body).unwrap();
     assert_eq!(decoded.object["spec"]["containers"][0]["name"].as_str().map(str::len), Some(long.len()));
 }
@@ -263,7 +263,7 @@ fn repeated_fields_follow_go_for_scalars_maps_and_null() {
         "name": "b", "name": null, "namespace": "n", "namespace": ""}, "spec": {"priority": 1, "priority": null}, "apiVersion": "v1"}"#;
     let decoded = decode(body, BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.object["metadata"], json!({"name": "b", "labels": {"a": "1", "b": "3"}}));
-    // In Go, the priority is a pointer, and a null value resets it.
+    // The priority is a pointer in Go, so null resets it.
     assert_eq!(decoded.object["spec"], json!({"containers": null}));
     let repeated =
         ["metadata.labels", "metadata.labels.b", "metadata.name", "metadata.namespace", "spec.priority", "apiVersion"];
@@ -325,7 +325,7 @@ fn null_clears_all_but_structs_and_plain_values() {
     let webhook =
         r#"{"webhooks": [{"clientConfig": {"caBundle": "AAA=", "caBundle": null, "url": "u", "url": null}}]}"#;
     let read_webhook = read("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhook);
-    // A null value clears a field of bytes and resets a pointer.
+    // Null clears a field of bytes and resets a pointer.
     assert_eq!(read_webhook["webhooks"][0]["clientConfig"], json!({}));
     let pod = r#"{"spec": {"containers": [{"name": "c", "env": [{"name": "e", "valueFrom": {"resourceFieldRef":
         {"resource": "r", "divisor": "5", "divisor": null}}}]}]}}"#;
@@ -353,7 +353,7 @@ fn only_the_last_repeated_metadata_is_validated() {
     );
 }
 
-/// The expected results were returned by a kube-apiserver.
+/// The expected results come from a kube-apiserver.
 #[test]
 fn last_duplicate_in_custom_resource_metadata_wins() {
     let schema = Schema::custom("Widget", &json!({"type": "object"}));
@@ -406,7 +406,7 @@ fn repeated_long_path_is_not_written_each_time() {
     let expected = Expected { api_version: "example.com/v1", schema: &schema };
     let (long, many) = ("x".repeat(1 << 20), r#""a":1,"#.repeat(300_000));
     let body = format!(r#"{{"kind":"Widget","{long}":{{{many}"a":2}}}}"#);
-    // If the decoder built a path text for each finding, these texts would take three hundred gigabytes.
+    // Path texts for all findings would take three hundred gigabytes.
     let decoded = decode(body.as_bytes(), BodyFormat::Json, &expected).unwrap();
     assert_eq!(decoded.findings, [StrictFinding::Duplicate(format!("{long}.a"))]);
 }

@@ -1,4 +1,4 @@
-//! Tests of decoding objects and of applying patches.
+//! Tests of decoding objects and applying patches.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

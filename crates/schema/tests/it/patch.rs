@@ -1,4 +1,4 @@
-//! Tests of the results and errors of JSON patches, merge patches and strategic merge patches.
+//! Tests of the results and errors of patches.
 
 use std::time::Duration;
 
@@ -216,9 +216,8 @@ fn order_check_takes_linear_time() {
         assert!(matches!(smp(&pod(json!([])), patch.clone()), Err(PatchError::Directive(_))));
         cpu_time().saturating_sub(began)
     };
-    // If the algorithm were quadratic, the larger patch would take 64 times as long as the smaller one. The test compares the CPU time of
-    // this thread, without the CPU time of other threads. Other threads can still slow down memory access. The test therefore uses the
-    // minimum of several runs.
+    // With a quadratic algorithm, the larger patch would take 64 times as long as the smaller one. The test compares
+    // this thread's CPU time. Other threads can still slow down memory access, so it uses the minimum of several runs.
     let (part, whole) = (parts(10), parts(80));
     let (mut least_part, mut least_whole) = (Duration::MAX, Duration::MAX);
     for _ in 0..8 {
@@ -228,7 +227,7 @@ fn order_check_takes_linear_time() {
     assert!(least_whole < least_part * 24, "{least_part:?}, and {least_whole:?}");
 }
 
-/// Returns the CPU time that this thread has used so far.
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap())
@@ -314,7 +313,7 @@ mod laws {
         })
     }
 
-    /// Returns the smallest merge patch from one object to another.
+    /// Returns the smallest merge patch that turns `from` into `to`.
     fn diff(from: &Json, to: &Json) -> Json {
         let (Json::Object(from), Json::Object(to)) = (from, to) else { return to.clone() };
         let removed = from.keys().filter(|name| !to.contains_key(name)).map(|name| (name.clone(), Json::Null));

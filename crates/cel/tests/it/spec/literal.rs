@@ -1,11 +1,11 @@
-//! Converts values and types of the test data to CEL expressions and types.
+//! Converts the test data's values and types to CEL expressions and types.
 
 use pintle_cel::Type;
 
 use super::reader::{Field, Message};
 
-/// Returns an expression that has the value of a `cel.expr.Value`. Returns `None` for messages and enums, which this
-/// crate does not support.
+/// Returns an expression for a `cel.expr.Value`. Returns `None`
+/// for messages and enums, which this crate does not support.
 pub(super) fn expression(value: &Message) -> Option<String> {
     let (name, field) = value.0.first()?;
     Some(match (name.as_str(), field) {
@@ -35,7 +35,7 @@ pub(super) fn expression(value: &Message) -> Option<String> {
     })
 }
 
-/// Literals with items of mixed types need `dyn`.
+/// Wraps a value in `dyn(…)`. Literals with items of mixed types need it.
 fn dynamic(value: &Message) -> Option<String> {
     expression(value).map(|value| format!("dyn({value})"))
 }
@@ -61,7 +61,7 @@ fn time(object: &Message) -> Option<String> {
     }
 }
 
-/// Converts a `cel.expr.Type` of the test data to a type of this crate. Returns `None` for messages and wrappers.
+/// Converts a `cel.expr.Type` to a type of this crate. Returns `None` for messages and wrappers.
 pub(super) fn cel_type(message: &Message) -> Option<Type> {
     let (name, field) = message.0.first()?;
     Some(match (name.as_str(), field) {

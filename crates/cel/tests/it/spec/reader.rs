@@ -1,9 +1,9 @@
-//! Reads the text format of protocol buffers. The reader supports only the parts that the test data of cel-spec uses.
+//! Reads the protobuf text format, as far as the test data of cel-spec uses it.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A protobuf message with its fields in the order of the text. A repeated field occurs several times in this list.
+/// A protobuf message with its fields in text order. A repeated field occurs several times in this list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Message(pub(super) Vec<(String, Field)>);
 
@@ -49,7 +49,7 @@ impl Message {
 ///
 /// # Errors
 ///
-/// Returns an error message if the text is invalid.
+/// Fails if the text is invalid.
 pub(super) fn read(text: &str) -> Result<Message, String> {
     let mut reader = Reader { chars: text.chars().peekable(), line: 1 };
     let message = reader.message(None)?;

@@ -54,7 +54,7 @@ impl Scanner<'_> {
         Ok(Token::Tag { handle, suffix })
     }
 
-    /// Scans `!`, `!word`, or `!word!`. In a directive, a handle in the form `!word` is an error.
+    /// Scans `!`, `!word` or `!word!`. In a directive, `!word` is an error.
     fn scan_handle(&mut self, directive: bool, start: Mark) -> Scanned<String> {
         if self.cursor.byte(0) != b'!' {
             return Err(self.error("did not find expected '!'", start));
@@ -70,8 +70,7 @@ impl Scanner<'_> {
         Ok(handle)
     }
 
-    /// Scans the characters of a tag. `head` contains the characters that were already scanned. If `has_head` is true, no further character
-    /// is required.
+    /// Scans the characters of a tag after the already scanned `head`. If `has_head` is true, the tag may end there.
     fn scan_uri(&mut self, head: String, has_head: bool, start: Mark) -> Scanned<String> {
         let (mut uri, mut found) = (head.into_bytes(), has_head);
         loop {
@@ -92,7 +91,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans the escaped bytes of one character. In the text, each byte is a `%` and two hexadecimal digits.
+    /// Scans a character's escaped bytes. Each byte is a `%` and two hexadecimal digits.
     fn scan_octets(&mut self, to: &mut Vec<u8>, start: Mark) -> Scanned<()> {
         let mut left = None;
         while left != Some(0) {
@@ -150,7 +149,7 @@ impl Scanner<'_> {
         Ok(token)
     }
 
-    /// Scans a number with at most two digits.
+    /// Scans a number of at most two digits.
     fn scan_version(&mut self, start: Mark) -> Scanned<u8> {
         let (mut value, mut length) = (0, 0);
         while let digit @ b'0'..=b'9' = self.cursor.byte(0) {

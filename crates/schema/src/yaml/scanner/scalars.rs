@@ -3,18 +3,17 @@
 use super::{Scanned, Scanner};
 use crate::yaml::cursor::{Mark, YamlError};
 
-/// The gap between two parts of a scalar: blanks and line breaks.
+/// The blanks and line breaks between two parts of a scalar.
 #[derive(Default)]
 struct Gap {
     blanks: String,
-    /// The first line break in the gap, if there is one.
+    /// The first line break, if any.
     first: Option<&'static str>,
     further: String,
 }
 
 impl Gap {
-    /// Appends the blanks of the gap to the scalar. If the gap contains line breaks, the method appends them in folded
-    /// form instead.
+    /// Appends the blanks to the scalar. If the gap contains line breaks, appends these in folded form instead.
     fn fold(&mut self, to: &mut String) {
         match self.first.take() {
             None => to.push_str(&self.blanks),
@@ -31,8 +30,7 @@ impl Gap {
 }
 
 impl Scanner<'_> {
-    /// Reads blanks and line breaks. The method calls `allows` for each blank, and this callback can return an error, for example for a
-    /// tab.
+    /// Reads blanks and line breaks. Calls `allows` for each blank. This callback can return an error, for example for a tab.
     fn scan_gap(&mut self, gap: &mut Gap, allows: impl Fn(&Self, bool) -> Scanned<()>) -> Scanned<()> {
         while self.cursor.is_blank(0) || self.cursor.is_break(0) {
             if self.cursor.is_blank(0) {
@@ -55,7 +53,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Scans a plain scalar. In a flow collection, `:` is part of the scalar unless a blank follows, and `?` ends the scalar.
+    /// Scans a plain scalar. In a flow collection, `?` ends the scalar, and `:` ends it only before a blank.
     pub(super) fn scan_plain(&mut self) -> Scanned<String> {
         let (start, indent) = (self.cursor.mark(), self.indent + 1);
         let (mut text, mut gap) = (String::new(), Gap::default());
@@ -116,8 +114,7 @@ impl Scanner<'_> {
                 return Ok(text);
             }
             if escaped_break {
-                // A line break that is escaped with a backslash is ignored. Blanks at the start of the next line are
-                // ignored, too.
+                // Ignore an escaped line break and the blanks at the start of the next line.
                 gap.first = Some("");
             }
             self.scan_gap(&mut gap, |_, _| Ok(()))?;
@@ -125,7 +122,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads text up to a blank, a line break or the closing quote. Returns whether an escaped line break ended the text.
+    /// Reads text up to a blank, a line break or the closing quote. Returns `true` if an escaped line break ended the text.
     fn scan_quoted_part(&mut self, quote: u8, start: Mark, text: &mut String) -> Scanned<bool> {
         while !self.cursor.is_space_or_end(0) {
             match self.cursor.byte(0) {
@@ -251,8 +248,8 @@ impl Scanner<'_> {
         Ok((chomping, increment))
     }
 
-    /// Reads the empty lines before the next line, and the indentation of this line. If the indentation of the block is not known yet, the
-    /// length of the longest empty line is used.
+    /// Reads the empty lines before the next line, and this line's indentation. If
+    /// the block's indentation is unknown, uses the length of the longest empty line.
     fn scan_block_breaks(&mut self, indent: &mut isize, breaks: &mut String, start: Mark) -> Scanned<()> {
         let mut furthest = 0;
         loop {
