@@ -1,4 +1,4 @@
-//! Resource quantities, such as amounts of CPU and memory, that can be added and compared.
+//! Resource quantities, such as CPU and memory, that can be added and compared.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use pintle_schema::quantity::Quantity;
 pub struct Amounts(pub BTreeMap<String, Quantity>);
 
 impl Amounts {
-    /// Reads the quantities at a JSON pointer in an object. If there is no value at the pointer, the result is empty.
+    /// Reads the quantities at a JSON pointer. The result is empty if there is no value.
     pub fn at(object: &Json, pointer: &str) -> Self {
         let members = object.members(pointer);
         let amount = |value: &Json| match value {
@@ -40,12 +40,12 @@ impl Amounts {
         }
     }
 
-    /// Returns the quantities in `self` for the resources that also have a quantity in `other`.
+    /// Returns the quantities of the resources that also occur in `other`.
     pub fn restricted_to(&self, other: &Self) -> Self {
         Self(other.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect())
     }
 
-    /// For each resource, keeps the greater of the quantities in `self` and `other`.
+    /// Raises each quantity to the quantity in `other` if that is greater.
     pub fn raise(&mut self, other: &Self) {
         for (name, amount) in other.iter() {
             if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
@@ -54,7 +54,7 @@ impl Amounts {
         }
     }
 
-    /// Subtracts `other`. If the result for a resource would be negative, it is zero.
+    /// Subtracts `other`. A negative result becomes zero.
     pub fn minus(&self, other: &Self) -> Self {
         let rest = |(name, amount): (&str, Quantity)| {
             (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))
@@ -62,7 +62,7 @@ impl Amounts {
         Self(self.iter().map(rest).collect())
     }
 
-    /// Returns the quantities for which the closure `rule` returns true.
+    /// Returns the quantities that `rule` accepts.
     pub fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
         Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
     }

@@ -1,12 +1,12 @@
-//! The rules of the admission plugins: limit ranges, resource quotas, Pod Security Standards, and policies in CEL.
+//! The rules of admission plugins: limit ranges, resource quotas, Pod Security Standards, and CEL policies.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`limits`], [`quota`] and [`pod_security`] check an [`Attempt`] to write an object.
+//! - [`limits`], [`quota`] and [`pod_security`] check the write of an object, an [`Attempt`].
 //! - [`policy`] compiles ([`CompiledPolicy`](policy::CompiledPolicy)), matches and evaluates admission policies.
 //!
-//! The functions are pure. These functions take JSON values, and return either a result or the violations of a rule. The registry of
-//! `pintle-apiserver` reads the store, updates the usage in the quotas, and calls the plugins in order. Start with `limits.rs`.
+//! All functions are pure: they take JSON values and return a result or the violations of a rule. The registry of
+//! `pintle-apiserver` reads the store, updates quota usage, and calls the plugins in order. Start with `limits.rs`.
 //!
 //! ```
 //! use pintle_admission::Attempt;
@@ -43,7 +43,7 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Returns whether the request writes this resource of the core group.
+    /// Returns `true` if the request writes this core resource.
     fn is_of(&self, resource: &str) -> bool {
         self.resource.group.is_empty() && self.resource.resource == resource
     }

@@ -1,5 +1,5 @@
-//! The logic of limit ranges. A limit range sets default resources for the containers of new pods. A limit range also limits the resources
-//! of containers, pods and PersistentVolumeClaims.
+//! Limit ranges, which set default resources for new pods' containers, and
+//! limit the resources of containers, pods and PersistentVolumeClaims.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
@@ -9,12 +9,12 @@ use super::{Attempt, pods};
 use crate::amounts::Amounts;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// For these resources, a pod spec can set a limit for the whole pod.
+/// The resources that a pod spec can limit for the whole pod.
 const POD_LEVEL: &[&str] = &["cpu", "memory"];
-/// Quantities up to this maximum are compared in thousandths of a unit. Greater quantities are compared in whole units.
+/// The maximum quantity for comparisons in thousandths of a unit. Greater quantities are compared in whole units.
 const MAX_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 
-/// Returns whether limit ranges apply to the write request. An update of a pod is checked only if it resizes the pod.
+/// Returns `true` if limit ranges apply to the write. An update of a pod is checked only if it resizes the pod.
 pub fn applies(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Json| !old.text("/metadata/deletionTimestamp").is_empty();
     match (attempt.subresource, attempt.old) {
@@ -26,14 +26,12 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
     }
 }
 
-/// The maximum size in bytes of the defaults for one pod. The next constant is the maximum size in bytes of the errors about one pod.
-/// Without these limits, a pod with many containers could use a lot of memory, because each container can receive all defaults of a limit
-/// range. A pod that needs more defaults would also be too large for the store.
+/// The maximum sizes in bytes of a pod's defaults and of the errors about a pod. Each container can receive all defaults of a limit range,
+/// so a pod with many containers could otherwise use a lot of memory. A pod with more defaults would also be too large for the store.
 const MAX_FILLED: usize = 4 << 20;
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// Sets default requests and limits on each container that does not specify these values. Records these defaults in an annotation of the
-/// pod.
+/// Sets default requests and limits on containers that do not specify them, and records the defaults in an annotation of the pod.
 pub fn complete(range: &Json, pod: &mut Json) {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     for limit in of_type(range, "Container") {
@@ -60,7 +58,7 @@ pub fn complete(range: &Json, pod: &mut Json) {
     }
 }
 
-/// Returns a message for each bound of the limit range that the object violates.
+/// Returns a message for each violated bound of the limit range.
 pub fn errors(range: &Json, attempt: &Attempt<'_>) -> Vec<String> {
     if attempt.is_of("pods") { pod_errors(range, attempt.object) } else { claim_errors(range, attempt.object) }
 }
@@ -69,7 +67,7 @@ fn of_type<'a>(range: &'a Json, kind: &str) -> impl Iterator<Item = &'a Json> {
     range.list("/spec/limits").filter(move |limit| limit.text("/type") == kind)
 }
 
-/// Sets the requests or limits that a container does not specify. Returns the names of the resources that were set.
+/// Sets the requests or limits that a container does not specify. Returns the names of these resources.
 fn fill(container: &mut Json, side: &str, amounts: &Amounts, left: &mut usize) -> Vec<String> {
     let mut given = Vec::new();
     let known = Amounts::at(container, &format!("/resources/{side}"));
@@ -110,7 +108,7 @@ fn pod_errors(range: &Json, pod: &Json) -> Vec<String> {
     errors
 }
 
-/// Returns the requests or limits of a pod. If the pod itself specifies a quantity, this quantity replaces the sum over the containers.
+/// Returns a pod's requests or limits. A quantity for the whole pod replaces the sum over the containers.
 fn whole_pod(pod: &Json, side: &str) -> Amounts {
     let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
     let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
@@ -118,7 +116,7 @@ fn whole_pod(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Checks a PersistentVolumeClaim. A PersistentVolumeClaim has resource requests but no limits.
+/// Checks a PersistentVolumeClaim, which has requests but no limits.
 fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     let requests = Amounts::at(claim, "/spec/resources/requests");
     let mut errors = Vec::new();
@@ -139,7 +137,7 @@ fn claim_errors(range: &Json, claim: &Json) -> Vec<String> {
     errors
 }
 
-/// One item of a limit range.
+/// An item of a limit range.
 struct Bounds<'a> {
     kind: &'a str,
     min: Amounts,
@@ -244,8 +242,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns whether `a` is greater than `b`. The comparison uses thousandths of a unit if all quantities in `all` are small enough.
-/// Otherwise, it uses whole units.
+/// Returns `true` if `a` is greater than `b`. Compares thousandths of a unit
+/// if all quantities in `all` are small enough, and whole units otherwise.
 fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
     comparable(a, all) > comparable(b, all)
 }

@@ -1,5 +1,4 @@
-//! The Pod Security Standards. This module reads the Pod Security policy of a namespace from the labels of the namespace, and checks pods
-//! against this policy.
+//! The Pod Security Standards. Reads a namespace's policy from its labels, and checks pods against it.
 
 mod baseline;
 mod pod_view;
@@ -18,7 +17,7 @@ use restricted::RESTRICTED;
 
 const POD_SECURITY_PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// The levels of the standards. The levels are sorted from the most permissive to the strictest.
+/// The levels of the standards, from the most permissive to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Privileged,
@@ -26,25 +25,25 @@ pub enum Level {
     Restricted,
 }
 
-/// The version of a standard.
+/// A standard's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// The version of the standard for Kubernetes 1.x. The contained number is x.
+    /// The standard for Kubernetes 1.x, with the number x.
     Minor(u64),
     Latest,
 }
 
-/// A level of the Pod Security Standards, together with a version.
+/// A level and a version of the Pod Security Standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standard {
     pub level: Level,
     version: Version,
 }
 
-/// The Pod Security Standards that a namespace applies to its pods.
+/// A namespace's Pod Security Standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// A pod that violates this standard is rejected.
+    /// Pods that violate this standard are rejected.
     pub enforce: Standard,
     /// Violations of this standard are recorded in the audit log.
     pub audit: Standard,
@@ -52,27 +51,25 @@ pub struct Policy {
     pub warn: Standard,
 }
 
-/// Describes how a pod violates a standard.
+/// How a pod violates a standard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     reason: &'static str,
     detail: String,
 }
 
-/// A rule of the standards.
+/// A rule of a standard.
 struct Control {
-    /// The minor version of Kubernetes that introduced the rule.
+    /// The minor Kubernetes version that introduced the rule.
     since: u64,
-    /// The first minor version in which a stricter rule replaces this rule. The stricter rule belongs to the restricted standard. The
-    /// version is `None` if no rule replaces this rule.
+    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if no rule replaces it.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }
 
 impl Policy {
-    /// Reads the policy of a namespace from the labels of the namespace. `label` returns the value of the label with a given name. The
-    /// second value of the result contains an error for each invalid label. If the `enforce` label has an invalid level, the strictest
-    /// level applies.
+    /// Reads a namespace's policy. `label` returns the value of a label. Also returns an error for each
+    /// invalid label. If the level in the `enforce` label is invalid, the strictest level applies.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, FieldErrors) {
         const LEVELS: &str = "must be one of privileged, baseline, restricted";
         const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
@@ -110,8 +107,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, violations of the enforced standard also cause warnings. Such warnings are useful for clients that create workloads
-        // with pod templates, because the enforced standard does not reject workloads.
+        // By default, violations of the enforced standard also cause warnings. They help clients
+        // that create workloads, because the enforced standard does not reject pod templates.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),
@@ -143,8 +140,7 @@ impl Version {
 }
 
 impl Standard {
-    /// Returns the violations of a pod or a pod template. The violations are sorted in the order of the rules. Violations of baseline rules
-    /// come first.
+    /// Returns the violations of a pod or a pod template, in the order of the rules. Violations of baseline rules come first.
     pub fn violations(self, pod: &Json) -> Vec<Violation> {
         let Self { level, version } = self;
         let baseline = BASELINE.iter().filter(|check| {
@@ -157,19 +153,19 @@ impl Standard {
         checks.filter_map(|check| (check.violation)(&pod, version)).collect()
     }
 
-    /// Returns whether a pod can satisfy `other` but violate this standard.
+    /// Returns `true` if a pod can satisfy `other` but violate this standard.
     pub fn may_exceed(self, other: Self) -> bool {
         self.level > Level::Privileged && (self.level > other.level || self.version != other.version)
     }
 }
 
-/// Formats the violations and their details for messages.
+/// Formats violations with their details.
 pub fn detailed(violations: &[Violation]) -> String {
     let one = |Violation { reason, detail }: &Violation| format!("{reason} ({detail})");
     violations.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats the violations without details.
+/// Formats violations without details.
 pub fn reasons(violations: &[Violation]) -> String {
     violations.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
 }

@@ -1,21 +1,20 @@
-//! The total resources of a pod.
+//! A pod's total resources.
 
 use pintle_json::Json;
 
 use crate::amounts::Amounts;
 
-/// The role of a container in its pod.
+/// A container's role in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerType {
     Container,
-    /// An init container that continues to run while the ordinary containers run.
+    /// An init container that keeps running beside the ordinary containers.
     Sidecar,
     Init,
 }
 
-/// Returns the total quantities that a pod needs. For each resource, the total is the greater of two quantities. The first quantity is the
-/// sum over the containers and sidecars. The second quantity is the maximum that the pod needs while its init containers run. The closure
-/// `of` returns the quantities of one container.
+/// Returns a pod's total quantities. `of` returns the quantities of one container. For each resource, the total
+/// is the sum over the containers and sidecars, or the maximum while the init containers run, if that is greater.
 pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) -> Amounts {
     let mut sum = Amounts::default();
     for container in pod.list("/spec/containers") {
@@ -23,8 +22,7 @@ pub(super) fn total(pod: &Json, of: impl Fn(&Json, ContainerType) -> Amounts) ->
     }
     let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
     for container in pod.list("/spec/initContainers") {
-        // The sum `start` already includes all sidecars that precede this container. A container changes the sums only for the resources
-        // that the container itself uses.
+        // `start` already includes all preceding sidecars. A container changes the sums only for the resources that it uses.
         if container.text("/restartPolicy") == "Always" {
             let amounts = of(container, ContainerType::Sidecar);
             sum.add(&amounts);

@@ -1,8 +1,7 @@
-//! Admission policies in CEL. This module creates CEL environments for admission policies. It also compiles, matches
-//! and evaluates the policies.
+//! Admission policies in CEL: their environments, compilation, matching and evaluation.
 //!
-//! The functions are pure. The registry of `pintle-apiserver` reads policies, bindings and parameters from the
-//! store. The error texts are the same as in kube-apiserver.
+//! The functions are pure. The registry of `pintle-apiserver` reads policies, bindings
+//! and parameters from the store. The error texts are the same as in kube-apiserver.
 
 mod compile;
 mod environment;

@@ -1,4 +1,4 @@
-//! Resource quotas. This module computes the quota usage of a write request and checks whether a quota allows the request.
+//! Resource quotas: the usage of a write, and whether a quota allows it.
 
 mod pod_usage;
 mod scope;
@@ -16,8 +16,7 @@ use crate::amounts::Amounts;
 
 pub use usage::applies;
 
-/// Checks whether a quota rejects the write, but does not compute how much the write uses. If the quota rejects the write, returns the
-/// reason.
+/// Checks whether a quota rejects the write, without computing the usage. Returns the reason for a rejection.
 pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     let name = metadata::name(quota);
     let restricted = restricted(quota, attempt);
@@ -34,8 +33,8 @@ pub fn check(quota: &Json, attempt: &Attempt<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the quota's `status.used` after the write, or `None` if the write does not change it. If the quota rejects the write, returns
-/// the reason.
+/// Returns the quota's `status.used` after the write, or `None` if it
+/// does not change. Returns the reason if the quota rejects the write.
 pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Result<Option<Amounts>, String> {
     if restricted(quota, attempt).0.is_empty() {
         return Ok(None);
@@ -72,8 +71,7 @@ pub fn charge(quota: &Json, attempt: &Attempt<'_>, now: jiff::Timestamp) -> Resu
     Ok(Some(sum))
 }
 
-/// Returns the hard limits of the quota that apply to the object. The result is empty if the scopes of the quota do not include the
-/// object.
+/// Returns the quota's hard limits that apply to the object. Empty if the quota's scopes do not include the object.
 fn restricted(quota: &Json, attempt: &Attempt<'_>) -> Amounts {
     if scope::covers(quota, attempt, attempt.object) {
         Amounts::at(quota, "/status/hard").filtered(|resource, _| usage::counts(attempt, resource))

@@ -1,4 +1,4 @@
-//! Writes the reviews for admission webhooks and conversion webhooks, and checks the responses.
+//! Writes reviews for admission and conversion webhooks, and checks the responses.
 //!
 //! The functions are pure. `pintle-apiserver` sends the reviews. The error texts are the same as in kube-apiserver.
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use pintle_json::Json;
 
-/// The values that an `enum` allows. Lookups use a hash table, because an `enum` can have tens of thousands of values.
+/// The values that an `enum` allows. An `enum` can have tens of thousands of values, so lookups use a hash table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     all: Vec<Json>,
@@ -21,8 +21,8 @@ impl Allowed {
         &self.all
     }
 
-    /// Returns whether a value is allowed. As in Go, the value is converted to the type of the allowed value before the comparison. For
-    /// example, an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not converted.
+    /// Returns `true` if `value` is allowed. As in Go, the value is converted to the allowed value's type first. For example,
+    /// an `enum` with 2 allows 2.5, and an `enum` with "a" allows 97. Values inside lists and objects are not converted.
     pub(super) fn has(&self, value: &Json) -> bool {
         self.exact.contains(value)
             || as_integer(value).is_some_and(|whole| self.exact.contains(&whole.into()))
@@ -42,7 +42,7 @@ fn as_integer(value: &Json) -> Option<i64> {
     Some(whole)
 }
 
-/// Returns the character with this code point as a text.
+/// Returns a code point's character as a text.
 fn as_character(value: &Json) -> Option<String> {
     let point = value.as_i64()?;
     let known = u32::try_from(point).ok().and_then(char::from_u32);

@@ -1,5 +1,5 @@
-//! The approval annotation. Definitions in API groups of the Kubernetes project must have the approval annotation. The value of the
-//! annotation is the URL of an API review, or the reason why there was no review.
+//! The approval annotation, which definitions in API groups of the Kubernetes project
+//! must have. Its value is the URL of an API review, or the reason why there was none.
 
 use std::mem::discriminant;
 
@@ -13,7 +13,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 /// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
-    /// The value is invalid. The approval annotation must be a URL, or a reason with the required prefix.
+    /// The value is neither a URL nor a reason with the required prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),
@@ -30,9 +30,8 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Returns an error if a definition must have an approval annotation, but the annotation is missing or invalid. An update is accepted if
-/// the annotation was missing before and is still missing. If the annotation was already invalid before the update, the update is also
-/// accepted, even if the update changes the value.
+/// Returns an error if a required approval annotation is missing or invalid. An update may leave a
+/// missing annotation missing. It may also change an invalid annotation to another invalid value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -52,7 +51,7 @@ pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError>
     }
 }
 
-/// Returns the status, reason and message of the approval condition. Returns `None` if the definition does not need approval.
+/// Returns the status, reason and message of the approval condition, or `None` if the definition needs no approval.
 pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str, String)> {
     if !is_protected(definition.text("/spec/group")) {
         return None;
@@ -69,12 +68,12 @@ pub(super) fn condition(definition: &Json) -> Option<(&'static str, &'static str
     })
 }
 
-/// Returns whether a group belongs to the Kubernetes project.
+/// Returns `true` if `group` belongs to the Kubernetes project.
 fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")))
 }
 
-/// Returns whether Go would parse the text as a URL with a scheme and a host.
+/// Returns `true` if Go parses the text as a URL with a scheme and a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -88,7 +87,7 @@ fn is_url(text: &str) -> bool {
     is_scheme && is_host && !text.bytes().any(|byte| byte.is_ascii_control()) && is_unescapable(path)
 }
 
-/// Returns whether each `%` in a path is followed by two hexadecimal digits. The query of the URL is not checked.
+/// Returns `true` if two hexadecimal digits follow each `%` in a path. The URL's query is not checked.
 fn is_unescapable(path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
     path.split('%')

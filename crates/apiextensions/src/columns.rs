@@ -1,4 +1,4 @@
-//! The printer columns that a definition declares, and the table cells of its custom resources.
+//! A definition's printer columns, and the table cells of its custom resources.
 
 use jiff::Timestamp;
 use pintle_apimachinery::object::metadata;
@@ -7,15 +7,15 @@ use pintle_kinds::table::{Column, age};
 
 use super::json_path::{self, Hop};
 
-/// A function that computes one cell in the row of a custom resource.
+/// Computes a cell in a custom resource's row.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     kind: String,
     steps: Vec<Hop>,
 }
 
-/// Returns the columns of a version, and the functions that compute the cells of the columns. The first column is the name. The additional
-/// printer columns follow. If the version declares no additional columns, the second column is the age.
+/// Returns a version's columns, and the functions that compute their cells. The first column is the
+/// name, and the additional printer columns follow. If there are none, the second column is the age.
 pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     let mut columns = vec![Column::name()];
     let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
@@ -27,7 +27,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
     };
     let mut additional: Vec<_> = version.list("/additionalPrinterColumns").collect();
     if additional.iter().any(|column| json_path::parse(column.text("/jsonPath")).is_err()) {
-        // As in kube-apiserver, a single invalid path disables all additional columns.
+        // As in kube-apiserver, one invalid path disables all additional columns.
         additional.clear();
     }
     for column in &additional {
@@ -58,7 +58,7 @@ pub(super) fn read(version: &Json) -> (Vec<Column>, Vec<Cell>) {
 }
 
 impl Cell {
-    /// Returns the cell of one column for an object. The cell is null if the object has no value of the column's type.
+    /// Returns an object's cell. The cell is null if the object has no value of the column's type.
     pub(super) fn of(&self, object: &Json, now: Timestamp) -> Json {
         if self.kind == "name" {
             return metadata::name(object).into();

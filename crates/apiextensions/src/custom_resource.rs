@@ -1,4 +1,4 @@
-//! Creates the kinds that an established definition describes.
+//! Creates the kinds of an established definition.
 
 use std::sync::Arc;
 
@@ -21,13 +21,12 @@ use super::{is_established, is_terminating};
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
-/// Returns the kinds of a definition, one for each served version. If the definition is not established, the
-/// list is empty.
+/// Returns a definition's kinds, one for each served version. If the definition is not established, there are none.
 pub fn kinds(definition: &Json) -> Vec<Kind> {
     kinds_of(definition, |version| version.is_true("/served"))
 }
 
-/// Returns the kind of the storage version of an established definition. The version need not be served.
+/// Returns the kind of an established definition's storage version, which need not be served.
 pub fn stored_kind(definition: &Json) -> Option<Kind> {
     kinds_of(definition, |version| version.is_true("/storage")).pop()
 }
@@ -90,12 +89,12 @@ fn kinds_of(definition: &Json, is_wanted: impl Fn(&Json) -> bool) -> Vec<Kind> {
     made.collect()
 }
 
-/// Returns the webhook that converts the objects, and the schemas of all versions. Returns `None` if the definition has no webhook.
+/// Returns the conversion webhook and the schemas of all versions, or `None` if the definition has no webhook.
 fn conversion(definition: &Json, kind: &str) -> Option<(Arc<ConversionWebhook>, Vec<Json>)> {
     let conversion = definition.at("/spec/conversion").filter(|conversion| conversion["strategy"] == "Webhook")?;
     let webhook = &conversion["webhook"];
     let known = webhook.texts("/conversionReviewVersions").find(|version| matches!(*version, "v1" | "v1beta1"))?;
-    // As in kube-apiserver, the time limit for a conversion is 30 s.
+    // As in kube-apiserver, the conversion timeout is 30 s.
     let client = Arc::new(WebhookClient { timeout_seconds: 30, ..WebhookClient::read(webhook) });
     let schemas = definition.list("/spec/versions").map(published).collect();
     Some((Arc::new(ConversionWebhook { client, kind: kind.into(), is_v1: known == "v1" }), schemas))
@@ -107,7 +106,7 @@ fn schema(version: &Json, patterns: &mut Patterns) -> Structural {
     schema
 }
 
-/// Returns the warning for requests that use a deprecated version.
+/// Returns the warning for requests to a deprecated version.
 fn deprecation(definition: &Json, version: &Json) -> Option<String> {
     let flag = |version: &Json, key: &str| version[key] == true;
     if !flag(version, "deprecated") {

@@ -1,4 +1,4 @@
-//! The strategy of custom resources. It follows their definition.
+//! The strategy of custom resources, which follows their definition.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::rules::{self, RuleTree};
 use super::structural::Structural;
 use super::{columns, default, embedded, prune, validator};
 
-/// The data that all versions of a custom resource share.
+/// The data that a custom resource's versions share.
 pub(super) struct Versions {
     /// The uid of the definition.
     pub(super) definition: String,
@@ -28,13 +28,12 @@ pub(super) struct Versions {
     pub(super) schemas: Vec<Structural>,
     /// The validation rules of each version.
     pub(super) rules: Vec<Option<RuleTree>>,
-    /// The cost of validating one object. The version with the most expensive validation determines this cost. The unit of cost is the time
-    /// to process one byte of a body.
+    /// The cost of validating one object in the version with the most expensive
+    /// validation. One unit is the time to process one byte of a body.
     pub(super) weight: usize,
-    /// The index of the storage version in the lists of this struct.
+    /// The index of the storage version in the lists above.
     pub(super) at: usize,
-    /// The webhook that converts objects, and the schemas of all versions, in the form in which the definition contains them. The field is
-    /// `None` if a conversion changes only the `apiVersion`.
+    /// The conversion webhook, and the schemas of all versions as in the definition. `None` if a conversion changes only the `apiVersion`.
     pub(super) conversion: Option<(Arc<ConversionWebhook>, Vec<Json>)>,
 }
 
@@ -42,7 +41,7 @@ pub(super) struct Versions {
 #[derive(Clone)]
 pub(super) struct Custom {
     stored: Arc<Versions>,
-    /// The index of this version in the lists of `stored`.
+    /// This version's index in the lists of `stored`.
     at: usize,
     has_status: bool,
     scale: Option<Scale>,
@@ -51,9 +50,9 @@ pub(super) struct Custom {
     cells: Vec<columns::Cell>,
     openapi: Json,
     deprecation: Option<String>,
-    /// A hash of this version and the current state of the definition.
+    /// A hash of this version and the definition's current state.
     form: u64,
-    /// The conversions of one request. The strategy was created for this request.
+    /// The conversions of the request for which this strategy was created.
     calls: Option<WebhookCalls>,
 }
 
@@ -97,7 +96,7 @@ impl Custom {
 
     fn errors(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
         let mut errors = validator::validate(self.schema(), object, old, "");
-        // `apiVersion` and `kind` are validated even if they are unchanged.
+        // Validate `apiVersion` and `kind` even if they are unchanged.
         for key in ["apiVersion", "kind"] {
             if let (Some(schema), Some(value)) = (self.schema().properties.get(key), object.get(key))
                 && old.is_some_and(|old| old.get(key) == Some(value))
@@ -115,10 +114,10 @@ impl Custom {
         errors
     }
 
-    /// Evaluates the rules, unless the object has an error that may make the rules fail.
+    /// Evaluates the rules, unless an error in the object can make them fail.
     fn add_rule_errors(&self, errors: &mut FieldErrors, object: &Json, old: Option<&Json>) {
         let Some(tree) = self.stored.rules.get(self.at).and_then(Option::as_ref) else { return };
-        // If an object has no name, the metadata validation has already reported this.
+        // The metadata validation has already reported a missing name.
         let has_name = !metadata::name(object).is_empty();
         if !has_name || errors.has_type(&BLOCKING) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete \
@@ -130,8 +129,7 @@ impl Custom {
         errors.extend(of_rules);
     }
 
-    /// Converts an object with the webhook of the definition. Returns `None` if there is no webhook, or if the webhook
-    /// has not converted the object.
+    /// Converts an object with the definition's webhook. Returns `None` if there is no webhook or the conversion is missing.
     fn convert_by_webhook(&self, object: &Json, from: &str, to: &str) -> Option<Json> {
         let (webhook, _) = self.stored.conversion.as_ref().filter(|_| from != to)?;
         let mut converted = Json::clone(&*self.calls.as_ref()?.converted(webhook, object, from, to)?);
@@ -146,7 +144,7 @@ impl Custom {
     }
 }
 
-/// If validation has found an error of one of these types, no rule is evaluated.
+/// After an error of one of these types, no rule is evaluated.
 const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::NotSupported,
     FieldErrorType::Required,
@@ -155,8 +153,8 @@ const BLOCKING: [FieldErrorType; 5] = [
     FieldErrorType::TypeInvalid,
 ];
 
-/// Checks the number of replicas at a path of the scale subresource. Returns an error if the path leads to a value that
-/// is not a valid number of replicas.
+/// Checks the number of replicas at a path of the scale subresource. Returns
+/// an error if there is a value that is not a valid number of replicas.
 fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     let mut value = object;
     let other_type = |value: &Json, wanted: &str| {
@@ -187,7 +185,7 @@ fn replicas_error(path: &str, object: &Json) -> Option<FieldError> {
     Some(FieldError::invalid(path, &replicas.into(), why))
 }
 
-/// Returns the OpenAPI schema of a version, including its selectable fields.
+/// Returns a version's OpenAPI schema with its selectable fields.
 pub(super) fn published(version: &Json) -> Json {
     let mut schema = version.at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
     let fields = version.list("/selectableFields").map(|field| field.text("/jsonPath").trim_start_matches('.'));
@@ -243,7 +241,7 @@ impl Strategy for Custom {
         let at = self.stored.api_versions.iter().position(|known| known == version);
         match at.and_then(|at| self.stored.schemas.get(at)) {
             Some(schema) => prune::prune(schema, object),
-            // If the definition does not have this version, the object is rejected later.
+            // An object in an unknown version is rejected later.
             None => {
                 let fields = object.as_object().into_iter().flat_map(|members| members.keys());
                 fields
@@ -290,7 +288,7 @@ impl Strategy for Custom {
         }
         let mut errors = FieldErrors::default();
         if let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) {
-            // As in kube-apiserver, the paths in the messages do not contain `status.`.
+            // As in kube-apiserver, message paths do not contain `status.`.
             let shortened = |mut error: FieldError| {
                 error.message = error.message.replace("status.", "");
                 error
@@ -358,8 +356,7 @@ impl Strategy for Custom {
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        // The defaults come from the schema of the version that the writer used. The schema of the served version is
-        // used only to prune unknown fields.
+        // The defaults come from the schema of the version that the writer used. The served version's schema only prunes unknown fields.
         let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
         if fits && written == self.at {

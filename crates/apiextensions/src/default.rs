@@ -1,13 +1,12 @@
-//! Sets missing fields of a custom resource to the defaults from the schema. Normalizes nulls and numbers in the same way as
-//! kube-apiserver.
+//! Adds a schema's defaults to a custom resource, and normalizes nulls and numbers as kube-apiserver does.
 
 use pintle_json::Json;
 
 use super::structural::Structural;
 use super::weight;
 
-/// Drops nulls in fields that are not nullable and have no default. All decoded objects are normalized, except the body of a server-side
-/// apply.
+/// Drops nulls in fields that are not nullable and have no default.
+/// Applies to all decoded objects except the body of a server-side apply.
 pub(crate) fn drop_nulls(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -34,14 +33,13 @@ fn takes_null(schema: &Structural) -> bool {
     schema.nullable
 }
 
-/// The maximum total size in bytes of the defaults that are added to one object. An object with more defaults would be too large for the
-/// store.
+/// The maximum total size of the defaults for one object, in bytes. An object with more defaults would be too large for the store.
 const MAX_DEFAULTED: usize = 8 << 20;
 
 /// Adds the defaults of fields that are absent, or that are null but not nullable.
 ///
-/// A default is added only if the object that contains the field is present. A small body can cause the same long default to be added
-/// thousands of times. Therefore, no more defaults are added when their total size exceeds a limit.
+/// A default is added only if its containing object is present. A small body can add the same long
+/// default thousands of times, so no more defaults are added after their total size exceeds a limit.
 pub(crate) fn default(schema: &Structural, value: &mut Json) {
     fill(schema, value, &mut { MAX_DEFAULTED });
 }
@@ -78,7 +76,7 @@ fn fill(schema: &Structural, value: &mut Json, left: &mut usize) {
     }
 }
 
-/// Replaces a null by its default, and adds the defaults inside the value.
+/// Replaces a null with its default, and adds the defaults inside the value.
 fn fill_present(schema: &Structural, value: &mut Json, left: &mut usize) {
     if let Some(default) = replacement(schema, value).filter(|_| *left > 0) {
         *left = left.saturating_sub(weight::of_value(default));
@@ -87,12 +85,12 @@ fn fill_present(schema: &Structural, value: &mut Json, left: &mut usize) {
     fill(schema, value, left);
 }
 
-/// Returns the default that replaces a null value, if the schema does not allow null.
+/// Returns the default that replaces a null, if the schema does not allow null.
 fn replacement<'s>(schema: &'s Structural, value: &Json) -> Option<&'s Json> {
     schema.default.as_ref().filter(|_| value.is_null() && !takes_null(schema))
 }
 
-/// Returns whether [`default`] would leave `value` unchanged.
+/// Returns `true` if [`default`] would not change `value`.
 pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     match value {
         Json::Object(members) => {
@@ -113,7 +111,7 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Json) -> bool {
     }
 }
 
-/// Converts each float without a fraction to an integer, because kube-apiserver stores such a float as an integer.
+/// Converts each float without a fraction to an integer, as kube-apiserver stores it.
 pub(crate) fn normalise_numbers(value: &mut Json) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

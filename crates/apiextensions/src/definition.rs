@@ -1,4 +1,4 @@
-//! The strategy of the kind CustomResourceDefinition.
+//! The strategy of CustomResourceDefinitions.
 
 use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::object::{metadata, set_condition};
@@ -11,7 +11,7 @@ use pintle_kinds::{Kinds, PlainFinalizers, Strategy};
 use super::default::normalise_numbers;
 use super::{definition_errors, formats, storage_versions};
 
-/// This finalizer keeps a definition until all of its custom resources are deleted.
+/// The finalizer that keeps a definition until all its custom resources are deleted.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.

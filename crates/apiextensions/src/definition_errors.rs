@@ -1,5 +1,5 @@
-//! Validates definitions. An error that is the same in all versions is reported once. The path of such an error is a field of the v1beta1
-//! API, because v1beta1 fields applied to all versions. Examples are `spec.validation` and `spec.additionalPrinterColumns`.
+//! Validates definitions. An error that all versions have in common is reported once. Its path is a v1beta1 field,
+//! such as `spec.validation` or `spec.additionalPrinterColumns`, because v1beta1 fields applied to all versions.
 
 mod branches;
 mod children;
@@ -21,11 +21,11 @@ use pintle_kinds::webhook_service::{
 
 use super::{approval, is_established};
 
-/// The maximum number of short names. The same maximum applies to the categories. The limit bounds memory, because each version is served
-/// under all of these names. kube-apiserver has no such limit.
+/// The maximum number of short names, and also of categories. The limit bounds memory,
+/// because each version is served under all of these names. kube-apiserver has no such limit.
 const MAX_NAMES: usize = 100;
 
-/// Returns the errors of a definition. `old` is the stored definition if the request is an update.
+/// Returns a definition's errors. For an update, `old` is the stored definition.
 pub(super) fn definition(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let (group, plural) = (object.text("/spec/group"), object.text("/spec/names/plural"));
@@ -157,8 +157,7 @@ fn conversion_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
 
 const REVIEW_VERSIONS: &str = "/spec/conversion/webhook/conversionReviewVersions";
 
-/// Returns the errors about the supported review versions of the conversion webhook. An update may keep a list that contains no supported
-/// version.
+/// Returns the errors about the conversion webhook's review versions. An update may keep a list without a supported version.
 fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     const FIELD: &str = "spec.conversion.conversionReviewVersions";
     let is_supported = |object: &Json| object.texts(REVIEW_VERSIONS).any(is_supported_review_version);
@@ -174,8 +173,7 @@ fn review_errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns the errors of `status.storedVersions`. `status.storedVersions` must contain the storage version. Each stored version must still
-/// be in the spec.
+/// Returns the errors of `status.storedVersions`, which must contain the storage version. Each stored version must still be in the spec.
 fn stored_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "status.storedVersions";
     let all: Vec<&str> = object.texts("/status/storedVersions").collect();
@@ -201,7 +199,7 @@ fn stored_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Returns the errors of a schema. Only tests use this function.
+/// Returns a schema's errors, for tests.
 #[cfg(test)]
 pub(super) fn schema_errors(schema: &Json, path: &str) -> FieldErrors {
     structure::all(schema, path, &mut super::pattern::Patterns::default(), &mut { super::validator::MAX_STEPS })

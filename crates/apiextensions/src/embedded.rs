@@ -1,4 +1,4 @@
-//! Functions for the objects that custom resources can contain, as declared with `x-kubernetes-embedded-resource`.
+//! Embedded objects in custom resources (`x-kubernetes-embedded-resource`).
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::{Json, Map};
@@ -40,8 +40,8 @@ fn malformed_part(name: &str, value: &Json) -> Option<String> {
     }
 }
 
-/// Normalizes the metadata of embedded objects. The result is the same as if Go decoded and encoded the metadata. Validation rejects
-/// metadata that cannot be decoded, so this function leaves such metadata unchanged.
+/// Normalizes the metadata of embedded objects as if Go decoded and encoded it.
+/// Metadata that cannot be decoded is left unchanged, because validation rejects it.
 pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -69,8 +69,7 @@ pub(super) fn normalise(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Validates the embedded objects and returns the errors. Each embedded object must have a valid `apiVersion`, `kind` and
-/// `metadata`.
+/// Validates the embedded objects. Each one must have a valid `apiVersion`, `kind` and `metadata`.
 pub(super) fn errors(schema: &Structural, value: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     collect_errors(schema, value, FieldPath::Start(""), &mut errors);
@@ -107,7 +106,7 @@ fn collect_errors(schema: &Structural, value: &Json, path: FieldPath<'_>, errors
     }
 }
 
-/// Validates `apiVersion` and `kind` of an embedded object.
+/// Validates an embedded object's `apiVersion` and `kind`.
 fn types(members: &Map, path: FieldPath<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         let Some(Json::String(text)) = members.get(key) else {

@@ -1,12 +1,12 @@
-//! Defines paths to values in an object, for error messages.
+//! Paths to values in an object, for error messages.
 
 use std::fmt;
 
-/// The path from the root of an object to a value in the object. The path is converted to text only for error messages, because a path can
-/// be as long as the object.
+/// The path from an object's root to a value. The path is converted to
+/// text only for error messages, because it can be as long as the object.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldPath<'a> {
-    /// The path of the root value. This path is empty if the root is a whole object.
+    /// The path of the root value. Empty if the root is a whole object.
     Start(&'a str),
     Member(&'a FieldPath<'a>, &'a str),
     Item(&'a FieldPath<'a>, usize),
@@ -19,7 +19,7 @@ impl<'a> FieldPath<'a> {
         Self::Member(self, name)
     }
 
-    /// Returns the text of the `Start` element at the root of the path.
+    /// Returns the path of the root value.
     pub fn start(self) -> &'a str {
         match self {
             Self::Start(path) => path,

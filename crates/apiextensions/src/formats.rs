@@ -1,6 +1,6 @@
-//! The string formats that schemas can use, such as `date-time` and `uuid`.
+//! String formats of schemas, such as `date-time` and `uuid`.
 //!
-//! Each format accepts and rejects the same texts as in Kubernetes' `strfmt` registry.
+//! Each format accepts the same texts as in Kubernetes' `strfmt` registry.
 
 mod address;
 mod digits;
@@ -13,8 +13,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// The formats that a definition can use without a warning. The names in this list contain no dashes, because dashes in format names are
-/// ignored.
+/// The formats that cause no warning, without dashes. Dashes in format names are ignored.
 const KNOWN: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -44,7 +43,7 @@ const KNOWN: &[&str] = &[
     "uuid5",
 ];
 
-/// Returns whether the format is known for this type. If the schema has no type, it is treated as a string schema.
+/// Returns `true` if the format is known for this type. A schema without a type counts as a string schema.
 pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     match type_name {
         "" | "string" => KNOWN.contains(&&*plain_name(format)),
@@ -54,7 +53,7 @@ pub(crate) fn is_known(format: &str, type_name: &str) -> bool {
     }
 }
 
-/// Returns whether a text is valid in this format. Unknown formats accept every text.
+/// Returns `true` if the text is valid in this format. Unknown formats accept every text.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match &*plain_name(format) {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -86,14 +85,13 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// Returns the name of a format without its dashes.
+/// Returns a format's name without dashes.
 fn plain_name(format: &str) -> Cow<'_, str> {
     if format.contains('-') { format.replace('-', "").into() } else { format.into() }
 }
 
-/// Returns whether the text is a date-time. Upper and lower case letters are equivalent. A date-time consists of a date, `t`, a time
-/// without leap seconds, and a zone offset. The range of the offset is not checked. If the text contains a second `t`, the part after it is
-/// ignored.
+/// Returns `true` for a date-time: a date, `t`, a time without leap seconds, and a zone offset. Letter
+/// case and the offset's range do not matter. If there is a second `t`, the text after it is ignored.
 fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok());
@@ -111,7 +109,7 @@ fn is_date(text: &str) -> bool {
         && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// Returns whether the text is base64 with padding. The unused bits before the padding can have any value.
+/// Returns `true` for base64 with padding. The unused bits before the padding can have any value.
 fn is_base64(text: &str) -> bool {
     let padding = text.len() - text.trim_end_matches('=').len();
     let in_alphabet = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
@@ -121,8 +119,7 @@ fn is_base64(text: &str) -> bool {
         && text.bytes().take(text.len() - padding).all(in_alphabet)
 }
 
-/// Returns whether the text is a host name: a single label, or several labels separated by dots. If there are several labels, the last
-/// label must have at least two letters.
+/// Returns `true` for a host name: one or more labels, separated by dots. The last of several labels must have at least two letters.
 fn is_hostname(text: &str) -> bool {
     static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let any = r"a-zA-Z0-9\p{S}\p{L}";
@@ -140,7 +137,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Returns whether the text is a UUID. A UUID has five groups of hexadecimal digits, with optional dashes between them.
+/// Returns `true` for a UUID: five groups of hexadecimal digits, with optional dashes between them.
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     for (at, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -164,7 +161,7 @@ fn is_hex_colour(text: &str) -> bool {
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns whether the text is `rgb(r,g,b)`, with optional blanks around the numbers.
+/// Returns `true` for `rgb(r,g,b)`, with optional blanks around the numbers.
 fn is_rgb_colour(text: &str) -> bool {
     let part = |part: &str| {
         let part = part.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);

@@ -1,22 +1,21 @@
-//! Parses the JSONPath expressions in definitions, and evaluates them on objects.
+//! Parses and evaluates the JSONPath expressions in definitions.
 
 use pintle_json::Json;
 
-/// One segment of a JSONPath.
+/// A segment of a JSONPath.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Hop {
     /// A member of an object.
     Member(String),
-    /// An item of a list. An index into a list. A negative index is counted from the end of the list.
+    /// A list item. A negative index counts from the end of the list.
     Item(i64),
-    /// The items of a list from a start index up to an end index. The item at the end index is excluded. A negative index is counted from
-    /// the end of the list.
+    /// The list items from a start index up to an excluded end index. A negative index counts from the end of the list.
     Slice(Option<i64>, Option<i64>),
-    /// All items of a list, or the values of all members of an object.
+    /// All list items, or all values of an object.
     All,
-    /// The items of a list whose value at a path equals a constant, or differs from the constant.
+    /// The list items whose value at a path equals a constant or differs from it.
     Where(Vec<Hop>, FilterOperator, Json),
-    /// The items of a list that have any value at a path.
+    /// The list items with a value at a path.
     Having(Vec<Hop>),
 }
 
@@ -29,8 +28,8 @@ pub enum FilterOperator {
     Unequal,
 }
 
-/// Parses a JSONPath such as `.spec.items[?(@.type=="x")].name` or `.metadata.annotations['a\.b']`. As in the Go library, filters cannot be
-/// nested.
+/// Parses a JSONPath such as `.spec.items[?(@.type=="x")].name` or
+/// `.metadata.annotations['a\.b']`. As in Go's library, filters cannot be nested.
 ///
 /// # Errors
 ///
@@ -75,7 +74,7 @@ pub fn find<'a>(steps: &[Hop], value: &'a Json) -> Vec<&'a Json> {
     found
 }
 
-/// Returns the value at a path that consists only of member names. The leading dot is optional.
+/// Returns the value at a path of member names. The leading dot is optional.
 pub fn lookup<'a>(path: &str, value: &'a Json) -> Option<&'a Json> {
     path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
 }
@@ -115,7 +114,7 @@ fn children(value: &Json) -> Vec<&Json> {
     }
 }
 
-/// Returns the index of the closing bracket. The search skips brackets inside quotes, and it skips inner pairs of brackets.
+/// Returns the index of the closing bracket. Skips nested brackets and brackets in quotes.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_u32, None);
     for (at, c) in text.char_indices() {
@@ -171,7 +170,7 @@ fn quoted(text: &str) -> Option<&str> {
     ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
 }
 
-/// Reads the name of a member. The name ends before the next dot or bracket. A backslash escapes the next character.
+/// Reads a member name up to the next dot or bracket. A backslash escapes the next character.
 fn member_name(text: &str) -> (String, &str) {
     let (mut name, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {

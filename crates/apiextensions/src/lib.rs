@@ -1,14 +1,14 @@
-//! Custom resource definitions, and the kinds that they define.
+//! Custom resource definitions and their kinds.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`settle`] corresponds to kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
-//! - [`kinds`] converts an established definition to [`Kind`]s. The strategy of these kinds prunes, defaults and validates objects with the
-//!   schema of the definition, and evaluates the CEL rules in the schema.
-//! - [`with_definition_strategy`] adds the strategy for the definitions themselves.
-//! - [`rule_costs`] estimates the costs of the CEL rules ([`RuleCost`]).
+//! - [`settle`] does the work of kube-apiserver's naming and establishing controllers: it accepts names and establishes definitions.
+//! - [`kinds`] converts an established definition to [`Kind`]s. Their strategy prunes, defaults
+//!   and validates objects with the definition's schema, and evaluates the schema's CEL rules.
+//! - [`with_definition_strategy`] adds the strategy of the definitions themselves.
+//! - [`rule_costs`] estimates the costs of CEL rules ([`RuleCost`]).
 //!
-//! The crate does not access a store, and it does not run controllers. Start with `custom_strategy.rs`.
+//! The crate accesses no store and runs no controllers. Start with `custom_strategy.rs`.
 //!
 //! ```
 //! use pintle_json::json;
@@ -57,54 +57,54 @@ use pintle_kinds::{Kind, Kinds};
 use pintle_meta::GroupResource;
 use pintle_store::MemberOrder as Order;
 
-/// Returns the built-in kinds. In the result, the kind CustomResourceDefinition has the strategy from this crate.
+/// Sets this crate's strategy for the kind CustomResourceDefinition.
 pub fn with_definition_strategy(builtin: Kinds) -> Kinds {
     builtin.with_strategy("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
-/// The name under which the store keeps the definitions.
+/// The store name of definitions.
 pub const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Returns the name of the definition that defines this kind.
+/// Returns the name of a kind's definition.
 pub fn name(kind: &Kind) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-/// The prefix of the names under which custom resources are stored.
+/// The prefix of custom resources' store names.
 const CUSTOM: &str = "custom/";
 
-/// Returns the group and the plural name that a definition defines, even if the resource is not served.
+/// Returns a definition's group and plural name, even if the resource is not served.
 pub fn resource(definition: &Json) -> GroupResource {
     GroupResource::new(definition.text("/spec/group"), definition.text("/spec/names/plural"))
 }
 
-/// Returns the name under which the objects of a definition are stored. No built-in kind has this name.
+/// Returns the store name of a definition's objects. No built-in kind has this name.
 pub fn store(group: &str, plural: &str) -> pintle_meta::GroupResource {
     pintle_meta::GroupResource::new(group, format!("{CUSTOM}{plural}"))
 }
 
-/// Returns the order of the members in the objects that are stored under the name `stored`.
+/// Returns the member order of the objects with the store name `stored`.
 pub fn order(stored: &str) -> Order {
     if stored.starts_with(CUSTOM) { Order::Sorted } else { Order::Declared }
 }
 
-/// Returns whether a definition's objects are served.
+/// Returns `true` if the definition is established, so that its objects are served.
 pub fn is_established(definition: &Json) -> bool {
     holds(definition, "Established")
 }
 
-/// Returns whether a definition is being deleted.
+/// Returns `true` if the definition is being deleted.
 pub fn is_terminating(definition: &Json) -> bool {
     definition.has("/metadata/deletionTimestamp")
 }
 
-/// Returns the storage versions. A valid definition has exactly one storage version.
+/// Returns the storage versions, of which a valid definition has exactly one.
 fn storage_versions(definition: &Json) -> impl Iterator<Item = &str> {
     let stored = definition.list("/spec/versions").filter(|version| version.is_true("/storage"));
     stored.map(|version| version.text("/name"))
 }
 
-/// Returns a hash of the value. Never returns 0, because 0 means "no hash".
+/// Returns a hash of the value, but never 0, which means "no hash".
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Functions that process the names of definitions. These functions accept names, mark definitions as established, and update conditions.
+//! Accepts the names of definitions, establishes definitions, and updates their conditions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,7 +8,7 @@ use pintle_json::{Json, json};
 
 use super::{approval, is_established, is_terminating};
 
-/// The names that a definition gives to its custom resource.
+/// A custom resource's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DefinitionNames {
     pub(super) plural: String,
@@ -20,12 +20,12 @@ pub(super) struct DefinitionNames {
 }
 
 impl DefinitionNames {
-    /// Returns the names in the spec of a definition.
+    /// Returns the names in the definition's spec.
     fn requested(definition: &Json) -> Self {
         Self::read(&definition["spec"]["names"])
     }
 
-    /// Returns the accepted names in the status of a definition.
+    /// Returns the accepted names in the definition's status.
     pub(super) fn accepted(definition: &Json) -> Self {
         Self::read(&definition["status"]["acceptedNames"])
     }
@@ -43,7 +43,7 @@ impl DefinitionNames {
         }
     }
 
-    /// Returns the names as a JSON object. Optional names that are empty are omitted.
+    /// Returns the names as a JSON object without empty optional names.
     fn value(self) -> Json {
         let mut names = json!({"plural": self.plural, "kind": self.kind});
         for (key, value) in [
@@ -60,11 +60,11 @@ impl DefinitionNames {
     }
 }
 
-/// Accepts the names of a definition and marks the definition as established. Returns the definition with its new status, or `None` if the
-/// status did not change.
+/// Accepts a definition's names and establishes the definition. Returns the
+/// definition with its new status, or `None` if the status did not change.
 ///
-/// `taken` contains the accepted names of the other definitions in the group. If a requested name is in `taken`, the name has a conflict.
-/// `now` becomes the transition time of changed conditions. `now` has the format of timestamps in metadata.
+/// `taken` contains the accepted names of the group's other definitions. A requested name that is in `taken` is
+/// a conflict. `now` becomes the transition time of changed conditions, in the format of metadata timestamps.
 pub fn settle(definition: &Json, taken: &Taken, now: &str) -> Option<Json> {
     let none = Taken::default();
     let taken = if has_accepted_names(definition) { &none } else { taken };
@@ -77,14 +77,13 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns whether all requested names of a definition are accepted. If all names are accepted, no other definition can use them. Then the
-/// caller need not check for conflicts.
+/// Returns `true` if all requested names are accepted. No other definition can then use them, so the caller need not check for conflicts.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }
 }
 
-/// The accepted names of all definitions in a group. For each accepted name, the maps contain the number of definitions that use the name.
+/// The accepted names of a group's definitions, each with the number of definitions that use it.
 #[derive(Debug, Default)]
 pub struct Taken {
     resources: HashMap<String, usize>,
@@ -92,12 +91,12 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Adds the accepted names of a definition.
+    /// Adds a definition's accepted names.
     pub fn add(&mut self, definition: &Json) {
         self.each(definition, |names, name| *names.entry(name).or_default() += 1);
     }
 
-    /// Removes the accepted names of a definition. The names must have been added before.
+    /// Removes a definition's accepted names, which must have been added before.
     pub fn remove(&mut self, definition: &Json) {
         self.each(definition, |names, name| {
             if let Entry::Occupied(mut count) = names.entry(name) {
@@ -120,7 +119,7 @@ impl Taken {
 fn accept(definition: &mut Json, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let (wanted, mut accepted) = (DefinitionNames::requested(&before), DefinitionNames::accepted(&before));
-    // If several names have conflicts, only the last conflict is reported.
+    // If several names conflict, report only the last conflict.
     let mut conflict: Option<(&str, String)> = None;
     let in_use = |name: &str| format!("\"{name}\" is already in use");
     let take = |name: &str, had: &mut String, taken: &HashMap<String, usize>| match had.as_str() != name

@@ -1,27 +1,26 @@
-//! Regular expressions of the schema keyword `pattern`. The cost of these expressions is bounded, because a short pattern such as `\pL{99}`
-//! can need an automaton of several megabytes.
+//! Regular expressions in `pattern`. Their cost is bounded, because a short
+//! pattern such as `\pL{99}` can need an automaton of several megabytes.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The maximum size of an automaton in bytes.
+/// The maximum size of an automaton, in bytes.
 const LARGEST_AUTOMATON: usize = 32 << 10;
-/// This number of steps of a regular expression search counts as one validation step.
+/// The number of search steps that count as one validation step.
 const SEARCH_STEPS: usize = 16;
-/// The maximum number of instructions of a compiled pattern. Go's own limit is about three times as high.
+/// The maximum number of instructions in a compiled pattern. Go's limit is about three times as high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
-/// The maximum length of a pattern in bytes. The limit is low because three characters can name a class of thousands of characters.
+/// The maximum length of a pattern, in bytes. It is low because three characters can name a class of thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
-/// The memory budget of all patterns of a definition, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus [`OF_PATTERN_CHARACTER`] for
-/// each byte, [`OF_INSTRUCTION`] for each instruction and [`OF_NAMED_CLASS`] for each named Unicode class.
+/// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus [`OF_PATTERN_CHARACTER`]
+/// for each byte, [`OF_INSTRUCTION`] for each instruction and [`OF_NAMED_CLASS`] for each named Unicode class.
 const PATTERN_BUDGET: u64 = 128 << 20;
 const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern that is parsed and compiled on its first use. Compiling on the first use saves time, because the objects of most definitions
-/// use only some of the patterns.
+/// A pattern that is parsed and compiled on first use. This saves time, because most objects use only some of their definition's patterns.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
@@ -33,8 +32,8 @@ impl Pattern {
         Self { text: text.into(), parsed: OnceLock::new() }
     }
 
-    /// Returns whether the pattern matches the text, and the number of steps that the search took. Returns `None` if the search needs more
-    /// than `max_steps` steps. An invalid pattern matches every text.
+    /// Returns whether the pattern matches, and the number of search steps. Returns `None` if
+    /// the search needs more than `max_steps` steps. An invalid pattern matches every text.
     pub(super) fn matches(&self, text: &str, max_steps: usize) -> Option<(bool, usize)> {
         let Some(pattern) = self.parsed.get_or_init(|| parse(&self.text).ok()) else { return Some((true, 0)) };
         match pattern.search(text, max_steps.saturating_mul(SEARCH_STEPS)) {
@@ -60,8 +59,8 @@ fn parse(text: &str) -> Result<pintle_cel::Pattern, String> {
     if pattern.instructions() > MAX_INSTRUCTIONS { Err(TOO_LARGE.into()) } else { Ok(pattern) }
 }
 
-/// Estimates the cost of compiling a pattern. An automaton contains a copy of the repeated expression for each repetition, and thousands of
-/// characters for each Unicode class.
+/// Estimates the cost of compiling a pattern. An automaton contains a copy of a repeated
+/// expression for each repetition, and thousands of characters for each Unicode class.
 fn weight(pattern: &str) -> usize {
     const OF_UNICODE: usize = 64;
     let counts = pattern.split('{').skip(1).filter_map(|after| {
@@ -73,12 +72,12 @@ fn weight(pattern: &str) -> usize {
     pattern.len() * copies * of_character
 }
 
-/// The distinct patterns of one definition. Equal patterns share one compiled automaton.
+/// A definition's distinct patterns. Equal patterns share one compiled automaton.
 #[derive(Debug)]
 pub(super) struct Patterns {
     by_text: HashMap<String, Arc<Pattern>>,
     checked: HashMap<String, Result<(), String>>,
-    /// The part of [`PATTERN_BUDGET`] that is still unused, in bytes.
+    /// The unused part of [`PATTERN_BUDGET`], in bytes.
     left: u64,
 }
 
@@ -89,7 +88,7 @@ impl Default for Patterns {
 }
 
 impl Patterns {
-    /// Returns the shared pattern with this text.
+    /// Returns the shared pattern `text`.
     pub(super) fn shared(&mut self, text: &str) -> Arc<Pattern> {
         if let Some(known) = self.by_text.get(text) {
             return known.clone();
@@ -99,12 +98,12 @@ impl Patterns {
         made
     }
 
-    /// Returns the approximate cost of compiling all shared patterns. The unit is the time to process one byte of a body.
+    /// Returns the approximate cost of compiling all shared patterns. One unit is the time to process one byte of a body.
     pub(super) fn weight(&self) -> usize {
         self.by_text.keys().map(|text| weight(text)).sum()
     }
 
-    /// Returns an error if the pattern is invalid, or if it exceeds the remaining budget of the definition.
+    /// Fails if the pattern is invalid or exceeds the definition's remaining budget.
     pub(super) fn check(&mut self, pattern: &str) -> Result<(), String> {
         if let Some(known) = self.checked.get(pattern) {
             return known.clone();

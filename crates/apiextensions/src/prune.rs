@@ -1,4 +1,4 @@
-//! Prunes custom resources by removing the fields that their schema does not declare.
+//! Prunes custom resources: removes fields that their schema does not declare.
 
 use pintle_json::{Json, Map};
 use pintle_store::{METADATA, OBJECT};
@@ -9,8 +9,8 @@ use super::structural::{Additional, Structural};
 const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
 const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
 
-/// Removes unknown fields from a custom resource. Returns the paths of the removed fields. The total size of the paths is limited. The
-/// first paths in the result are fields of the object's metadata. The last paths are fields of embedded metadata. Each group is sorted.
+/// Removes unknown fields from a custom resource and returns their paths, up to a total size. Fields of
+/// the object's metadata come first, and fields of embedded metadata come last. Each group is sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     let mut removed = Removed::default();
     resource(schema, object, FieldPath::Start(""), &mut removed);
@@ -18,14 +18,14 @@ pub(crate) fn prune(schema: &Structural, object: &mut Json) -> Vec<String> {
     removed.paths.concat()
 }
 
-/// The paths of removed fields, grouped by [`Place`]. The paths can be large, because a single path can be as long as the object.
+/// The paths of removed fields, by [`Place`]. A single path can be as long as the object.
 #[derive(Default)]
 struct Removed {
     paths: [Vec<String>; 3],
     bytes: usize,
 }
 
-/// The part of the object that contained a removed field. Removed fields are reported in the order of the variants of this type.
+/// The part of the object that contained a removed field. Removed fields are reported in variant order.
 #[derive(Clone, Copy)]
 enum Place {
     Metadata,
@@ -33,7 +33,7 @@ enum Place {
     EmbeddedMetadata,
 }
 
-/// The maximum total size of the reported paths, in bytes.
+/// The maximum total size of reported paths, in bytes.
 const MAX_PATH_BYTES: usize = 4 << 20;
 
 impl Removed {
@@ -51,7 +51,7 @@ pub(crate) fn prune_value(schema: &Structural, value: &mut Json) {
     self::value(schema, value, schema.preserve_unknown, FieldPath::Start(""), &mut Removed::default());
 }
 
-/// Removes unknown fields from the metadata of the embedded objects in a value.
+/// Removes unknown fields from the metadata of embedded objects.
 pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
     match value {
         Json::Object(members) => {
@@ -75,7 +75,7 @@ pub(crate) fn prune_embedded(schema: &Structural, value: &mut Json) {
     }
 }
 
-/// Removes unknown metadata fields from all defaults of a schema. Otherwise, the defaults would add these fields to objects.
+/// Removes unknown metadata fields from a schema's defaults, which would otherwise add these fields to objects.
 pub(super) fn prune_defaults(schema: &mut Structural) {
     if let Some(mut default) = schema.default.take() {
         prune_embedded(schema, &mut default);
@@ -94,7 +94,7 @@ pub(super) fn prune_defaults(schema: &mut Structural) {
     schema.properties.values_mut().chain(schema.items.as_deref_mut()).chain(additional).for_each(prune_defaults);
 }
 
-/// Returns whether [`prune`] would leave the object unchanged.
+/// Returns `true` if [`prune`] would not change the object.
 pub(crate) fn is_pruned(schema: &Structural, object: &Json) -> bool {
     resource_is_pruned(schema, object)
 }
@@ -129,8 +129,8 @@ fn keep(members: &mut Map, known: &[&str], place: Place, path: FieldPath<'_>, re
     });
 }
 
-/// Prunes a value. If `preserves` is true, unknown fields of the value are kept. If a list has `x-kubernetes-preserve-unknown-fields`,
-/// unknown fields of its items are kept, too. Unknown fields inside of the declared fields of the items are removed.
+/// Prunes a value. If `preserves` is true, its unknown fields are kept. A list with `x-kubernetes-preserve-unknown-fields`
+/// also keeps the unknown fields of its items, but not unknown fields inside declared fields of the items.
 fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath<'_>, removed: &mut Removed) {
     match value {
         Json::Object(members) if schema.embedded => {
@@ -141,7 +141,7 @@ fn value(schema: &Structural, value: &mut Json, preserves: bool, path: FieldPath
         }
         Json::Object(members) => prune_members(schema, members, preserves, path, removed, false),
         Json::Array(items) => {
-            // If the schema of a list does not describe items, all fields of the items are unknown.
+            // If a list's schema does not describe items, all fields of the items are unknown.
             let of_items = schema.items.as_deref();
             let empty = Structural::default();
             let of_items = match of_items {
@@ -170,7 +170,7 @@ fn prune_members(
         }
         match schema.member(key) {
             Some(schema) => value(schema, member, schema.preserve_unknown, path.member(key), removed),
-            // `additionalProperties: true` allows any map value, but does not declare fields inside of the map values.
+            // `additionalProperties: true` allows any map value, but declares no fields inside it.
             None if schema.allows_any_member() => {
                 value(&Structural::default(), member, false, path.member(key), removed);
             }

@@ -1,4 +1,4 @@
-//! Finds the values that an update leaves unchanged. Errors in unchanged values do not make an update fail.
+//! Finds values that an update leaves unchanged. Errors in unchanged values do not fail an update.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use pintle_json::Json;
 
 use super::structural::Structural;
 
-/// Returns whether a value equals its old value. The comparison follows kube-apiserver's rules:
+/// Returns `true` if a value equals its old value by kube-apiserver's rules:
 ///
-/// - An object counts as changed if it has a member that the schema does not declare.
-/// - The order of the items in a list of the type `map` does not matter.
+/// - An object with a member that the schema does not declare counts as changed.
+/// - Item order does not matter in a list map.
 pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool {
     match (new, old) {
         (Json::Object(new), Json::Object(old)) => {
@@ -31,14 +31,13 @@ pub(super) fn is_unchanged(schema: &Structural, new: &Json, old: &Json) -> bool 
     }
 }
 
-/// Joins the values of an item's list map keys into one string.
+/// Joins an item's list map keys into one string.
 pub(super) fn keys(list: &Structural, item: &Json) -> String {
     let keys = list.list_map_keys.iter().map(|key| item.get(key).map(Json::to_string));
     keys.map(|key| key.unwrap_or_default() + "\n").collect()
 }
 
-/// Returns the items of a list, indexed by the values of their list map keys. If the keys of several items have the
-/// same values, the map contains the first item.
+/// Returns list items by their list map keys. If several items have the same keys, the first one is returned.
 pub(super) fn by_keys<'a>(list: &Structural, items: &'a [Json]) -> HashMap<String, &'a Json> {
     items.iter().rev().map(|item| (keys(list, item), item)).collect()
 }

@@ -1,7 +1,7 @@
-//! Compiles and evaluates the validation rules of custom resources in CEL: `x-kubernetes-validations`.
+//! Compiles and evaluates the CEL validation rules of custom resources: `x-kubernetes-validations`.
 //!
-//! A [`RuleTree`] has the structure of a schema and contains its compiled rules. The function [`evaluate`] evaluates the rules for an
-//! object. The error messages are the same as in kube-apiserver.
+//! A [`RuleTree`] has a schema's structure and contains its compiled rules. [`evaluate`]
+//! evaluates the rules for an object. The error messages are the same as in kube-apiserver.
 
 mod compile;
 mod correlation;
@@ -22,28 +22,27 @@ pub(crate) use compile::{Compiled, RuleEnvironments, RuleSource};
 pub(crate) use evaluate::{DefaultBudget, evaluate};
 pub(crate) use field_path::is_valid as is_valid_field_path;
 
-/// The maximum cost of evaluating one expression (`PerCallLimit`). The next constant is the maximum cost of evaluating all expressions for
-/// one object (`RuntimeCELCostBudget`).
+/// The cost limits for evaluating one expression (`PerCallLimit`) and all expressions for one object (`RuntimeCELCostBudget`).
 const CALL_BUDGET: u64 = 1_000_000;
 const OBJECT_BUDGET: u64 = 10_000_000;
 
-/// The rules of a schema and of its nested schemas. Nested schemas without rules are omitted.
+/// The rules of a schema and its nested schemas. Nested schemas without rules are omitted.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
-    /// The compiled rules. For a rule that does not compile, the list contains the reason instead of the compiled rule.
+    /// The compiled rules. A rule that does not compile is replaced by the reason.
     rules: Vec<Result<CompiledRule, String>>,
-    /// Determines the types of values in CEL expressions. The field is set only if this schema has rules.
+    /// The schema for the types in CEL expressions. Set only if this schema has rules.
     schema: Option<Arc<Schema>>,
     type_name: String,
-    /// The map keys, if the schema describes a list of the type `map`.
+    /// The map keys, if the schema describes a list map.
     list_keys: Option<Vec<String>>,
     properties: BTreeMap<String, RuleTree>,
     additional: Option<Box<RuleTree>>,
     items: Option<Box<RuleTree>>,
 }
 
-/// Whether a schema describes a resource or another value. In CEL expressions, a resource has the fields `apiVersion`, `kind` and
-/// `metadata`. Both the root object and embedded objects are resources.
+/// Whether a schema describes a resource or another value. In CEL expressions, resources have the
+/// fields `apiVersion`, `kind` and `metadata`. The root object and embedded objects are resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Resource,
@@ -51,12 +50,12 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Returns whether a nested schema describes a resource or another value.
+    /// Returns the level of a nested schema.
     pub(crate) fn of(schema: &Json) -> Self {
         if schema.is_true("/x-kubernetes-embedded-resource") { Self::Resource } else { Self::Value }
     }
 
-    /// Returns the type of a value of this schema in CEL expressions.
+    /// Returns the schema for the types in CEL expressions.
     pub(crate) fn view(self, schema: &Json) -> Arc<Schema> {
         Arc::new(match self {
             Self::Resource => Schema::resource(schema),
@@ -66,7 +65,7 @@ impl Level {
 }
 
 impl RuleTree {
-    /// Compiles the rules in the schema of a valid definition. Returns `None` if there are no rules.
+    /// Compiles the rules in a valid definition's schema. Returns `None` if there are none.
     pub(crate) fn read(schema: &Json) -> Option<Self> {
         Self::at(schema, Level::Resource)
     }
@@ -106,19 +105,19 @@ impl RuleTree {
         Some(tree)
     }
 
-    /// Returns the rules of a property.
+    /// Returns a property's rules.
     pub(crate) fn property(&self, name: &str) -> Option<&Self> {
         self.properties.get(name)
     }
 
-    /// Returns the rules of the items of a list.
+    /// Returns the rules for list items.
     pub(crate) fn items(&self) -> Option<&Self> {
         self.items.as_deref()
     }
 
-    /// Returns the maximum cost of evaluating all rules in this tree. The unit is the time to process one byte of a body.
+    /// Returns the maximum cost of evaluating all rules in this tree. One unit is the time to process one byte of a body.
     pub(crate) fn weight(&self) -> usize {
-        /// Evaluating a rule with this CEL cost takes as much time as processing one byte of a body.
+        /// The CEL cost that takes as much time as processing one byte of a body.
         const OF_BYTE: u64 = 16;
         usize::try_from(self.estimated_cost().min(OBJECT_BUDGET) / OF_BYTE).unwrap_or(usize::MAX)
     }

@@ -8,9 +8,9 @@ use pintle_json::Json;
 use super::allowed::Allowed;
 use super::pattern::{Pattern, Patterns};
 
-/// A structural schema. The schema is parsed once from the JSON of a definition.
+/// A structural schema, parsed once from a definition's JSON.
 ///
-/// Parsing never fails, because the parser ignores the parts of the JSON that the validation of definitions rejects.
+/// Parsing never fails. It ignores parts of the JSON that the validation of definitions rejects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Structural {
     pub type_name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Structural {
     pub list_map_keys: Vec<String>,
     pub default: Option<Json>,
     pub properties: BTreeMap<String, Structural>,
-    /// The names of the properties that have a default.
+    /// The properties with a default.
     defaulted: Vec<String>,
     pub additional: Option<Additional>,
     pub items: Option<Box<Structural>>,
@@ -35,16 +35,16 @@ pub(crate) struct Structural {
     pub not: Option<Box<Structural>>,
 }
 
-/// The `additionalProperties` of a schema.
+/// A schema's `additionalProperties`.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
-    /// The value `true` allows every additional property. The value `false` allows no additional property.
+    /// Whether every additional property is allowed.
     Allowed(bool),
-    /// All additional properties that match this schema are allowed.
+    /// Additional properties must match this schema.
     Schema(Box<Structural>),
 }
 
-/// The limits that a schema defines for a value, such as a maximum length.
+/// The value validations of a schema, such as a maximum length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub values: Option<Allowed>,
@@ -63,7 +63,7 @@ pub(crate) struct Limits {
 }
 
 impl Structural {
-    /// Reads a schema. `patterns` contains the patterns of the schema's definition.
+    /// Reads a schema. `patterns` contains its definition's patterns.
     pub(super) fn read(schema: &Json, patterns: &mut Patterns) -> Self {
         let flag = |key: &str| schema[key] == true;
         let mut read_one = |schema: &Json| Self::read(schema, patterns);
@@ -100,18 +100,18 @@ impl Structural {
         read
     }
 
-    /// Removes the defaults of all properties for which `kept` returns false.
+    /// Removes the defaults of all properties that `kept` rejects.
     pub(super) fn keep_defaults(&mut self, kept: impl Fn(&str) -> bool) {
         self.defaulted.retain(|name| kept(name));
         self.properties.iter_mut().filter(|(name, _)| !kept(name)).for_each(|(_, schema)| schema.default = None);
     }
 
-    /// Returns the properties that have a default.
+    /// Returns the properties with a default.
     pub(crate) fn defaulted(&self) -> impl Iterator<Item = (&String, &Self)> {
         self.defaulted.iter().filter_map(|name| self.properties.get_key_value(name))
     }
 
-    /// Returns the schema of an object's member. Returns `None` if the member has no schema.
+    /// Returns an object member's schema, or `None` if it has none.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),
@@ -120,7 +120,7 @@ impl Structural {
         }
     }
 
-    /// Returns whether the schema has `additionalProperties: true`.
+    /// Returns `true` for `additionalProperties: true`.
     pub(crate) fn allows_any_member(&self) -> bool {
         matches!(self.additional, Some(Additional::Allowed(true)))
     }

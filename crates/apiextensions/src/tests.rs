@@ -13,7 +13,7 @@ use super::pattern::Patterns;
 use super::structural::Structural;
 use super::{Taken, default, is_established, json_path, kinds, prune, ratchet, settle, validator};
 
-/// Returns a definition of widgets. The only version of the definition has this schema for `spec`.
+/// Returns a definition of widgets with a single version, whose `spec` has this schema.
 fn definition(spec: Json) -> Json {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
@@ -50,7 +50,7 @@ fn repeated_patterns_of_a_definition_are_shared() {
     }
 }
 
-/// Prunes a spec and adds its defaults. Compares the result and the reported unknown fields with the expected values.
+/// Prunes a spec and adds its defaults. Checks the result and the unknown fields.
 #[track_caller]
 fn check_pruned_and_defaulted(schema: Json, spec: Json, expected: Json, unknown: &[&str]) {
     let kind = kind(schema);
@@ -116,7 +116,7 @@ fn unknown_fields_are_pruned_and_missing_fields_defaulted() {
     }
 }
 
-/// Compares the errors of a spec with the expected errors. Each expected error has the form `reason field`.
+/// Checks the errors of a spec. Each expected error has the form `reason field`.
 #[track_caller]
 fn check_errors(schema: Json, spec: Json, expected: &[&str]) {
     let kind = kind(schema);
@@ -295,7 +295,7 @@ fn changed_schema_converts_stored_objects_again() {
     }
 }
 
-/// Compares the errors of a definition with the expected errors. Each expected error has the form `reason field`.
+/// Checks the errors of a definition. Each expected error has the form `reason field`.
 #[track_caller]
 fn check_definition(spec: Json, expected: &[&str]) {
     let errors = super::Definition.validate_create(&definition(spec.clone()));

@@ -1,4 +1,4 @@
-//! Validates a custom resource against its structural schema.
+//! Validates custom resources against their structural schemas.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,14 +12,12 @@ use super::ratchet::{by_keys, is_unchanged, keys};
 use super::structural::{Additional, Limits, Structural};
 use super::weight;
 
-/// Validates a value at a path against the value's schema. Nested values that are equal to the corresponding values in `old` are not
-/// validated.
+/// Validates the value at `path` against its schema. Nested values that equal their counterparts in `old` are not validated.
 pub(crate) fn validate(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     validate_within(schema, value, old, path, &mut { MAX_STEPS })
 }
 
-/// Validates one of several values that share a step limit. `left` contains the number of remaining steps. This function subtracts the
-/// steps that the validation of the value takes.
+/// Validates one of several values that share a step limit. Subtracts the steps from `left`, which is the number of remaining steps.
 pub(super) fn validate_within(
     schema: &Structural,
     value: &Json,
@@ -36,9 +34,9 @@ pub(super) fn validate_within(
     check.errors
 }
 
-/// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or the handling of
-/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`, and nested
-/// branches multiply the steps. Without a limit, validation could take hours even if the sizes of the schema and the object are legal.
+/// The maximum number of steps to validate an object. One step is the validation of a value against one schema, or
+/// [`STEP_OF_TEXT`] bytes of text in a value or an error. For example, a value is validated once for each branch of an `anyOf`,
+/// and nested branches multiply. Without a limit, validation could take hours even for schemas and objects of legal size.
 pub(super) const MAX_STEPS: usize = 5_000_000;
 /// The number of bytes of text that count as one step.
 const STEP_OF_TEXT: usize = 64;
@@ -47,7 +45,7 @@ const STEP_OF_TEXT: usize = 64;
 struct Validation {
     errors: FieldErrors,
     visits: usize,
-    /// The number of validation steps that are left.
+    /// The number of remaining validation steps.
     left: usize,
 }
 
@@ -66,13 +64,13 @@ impl Validation {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
-            // kube-apiserver rejects null for every `enum`, even if the `enum` contains null.
+            // kube-apiserver rejects null for every `enum`, even if it contains null.
             if let Some(values) = &schema.limits.values {
                 self.unsupported(values.all(), value, path);
             }
             return;
         }
-        // After an error about a wrong type, validation continues unless the value is null.
+        // Validation continues after a wrong type, unless the value is null.
         if !self.is_of_type(schema, value, path) && value.is_null() {
             return;
         }
@@ -93,9 +91,8 @@ impl Validation {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// Returns whether the JSON type of the value matches the schema. Reports an error if the JSON type of the value does not match the
-    /// schema. If the schema has a known format, the message about a wrong type contains the formats, because the Go library compares the
-    /// formats first.
+    /// Returns `true` if the value's JSON type matches the schema, and reports an error otherwise. If the schema
+    /// has a known format, the message contains the formats, because the Go library compares formats first.
     fn is_of_type(&mut self, schema: &Structural, value: &Json, path: FieldPath<'_>) -> bool {
         let (found, found_format) = type_of(value);
         let allowed: &[&str] = match schema.type_name.as_str() {
@@ -164,9 +161,8 @@ impl Validation {
         }
     }
 
-    /// Returns the number of branches of the schema that match the value. The result also contains the errors of the branch whose
-    /// validation visited the most values. If several branches visited the same number of values, the first of these branches provides the
-    /// errors. The errors of all other branches are dropped immediately to save memory.
+    /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most
+    /// values, or of the first one of several such branches. All other errors are dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],
@@ -185,8 +181,8 @@ impl Validation {
         (fitting, best.map(|best| best.errors).unwrap_or_default())
     }
 
-    /// Validates the value against one branch, and returns the errors of this branch. The steps in the branch count towards the limit for
-    /// the whole validation.
+    /// Validates the value against a branch and returns the branch's errors.
+    /// Steps in the branch count towards the limit of the whole validation.
     fn branch(&mut self, schema: &Structural, value: &Json, old: Option<&Json>, path: FieldPath<'_>) -> Self {
         let mut branch = Self { left: self.left, ..Self::default() };
         branch.changed(schema, value, old, path);
@@ -199,7 +195,7 @@ impl Validation {
         self.spend(text.len() / STEP_OF_TEXT);
         let length = text.chars().count() as u64;
         let value = Json::from(text);
-        // Only the first violation of `maxLength`, `minLength` and `pattern` is reported.
+        // Report only the first violation of `maxLength`, `minLength` and `pattern`.
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let bytes = if most == 1 { "byte" } else { "bytes" };
             let message = format!("Too long: may not be more than {most} {bytes}");
@@ -346,8 +342,8 @@ impl Validation {
         self.add_error(|| FieldError::new(reason, path, format!("Invalid value: {value}: {why}")));
     }
 
-    /// Reports an error. The bytes of an error count as steps, because a branch can report an error for every value. Even errors that are
-    /// discarded later count.
+    /// Reports an error. Its bytes count as steps, even if the error is
+    /// discarded later, because a branch can report an error for every value.
     fn add_error(&mut self, error: impl FnOnce() -> FieldError) {
         let before = self.errors.size();
         self.errors.add(error);
@@ -360,14 +356,14 @@ impl Validation {
     }
 }
 
-/// Returns an error for each duplicate item in a list of the type `set` or `map`. The path of the error refers to the second occurrence.
+/// Returns an error for each duplicate item in a list of type `set` or `map`. The error's path refers to the second occurrence.
 pub(crate) fn duplicates(schema: &Structural, value: &Json, old: Option<&Json>, path: &str) -> FieldErrors {
     let found = |value: &Json| {
         let mut errors = FieldErrors::default();
         collect_duplicates(schema, value, FieldPath::Start(path), &mut errors);
         errors
     };
-    // If the old value already has duplicates, any duplicates are allowed in the new value.
+    // If the old value has duplicates, the new value may have any duplicates.
     if old.is_some_and(|old| !found(old).is_empty()) { FieldErrors::default() } else { found(value) }
 }
 
@@ -400,7 +396,7 @@ fn collect_duplicates(schema: &Structural, value: &Json, path: FieldPath<'_>, er
     }
 }
 
-/// Reports items with equal keys in a list map. A null item is treated like an item without keys.
+/// Reports list map items with equal keys. A null item counts as an item without keys.
 fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, errors: &mut FieldErrors) {
     if let Some(at) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
         let why = "must be an object for an array of list-type map";
@@ -412,7 +408,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
         Json::Object(present.collect())
     };
     let keys: Vec<_> = items.iter().map(key).collect();
-    // If a list has a single key, only the values of this key are compared.
+    // For a single key, compare only its values.
     let seconds = match &schema.list_map_keys[..] {
         [key] => second_occurrences(keys.iter().map(|present| present.get(key).unwrap_or(present))),
         _ => second_occurrences(keys.iter()),
@@ -422,7 +418,7 @@ fn duplicate_keys(schema: &Structural, items: &[Json], path: FieldPath<'_>, erro
     }
 }
 
-/// Returns the index of the second occurrence of each item that is not unique.
+/// Returns the index of the second occurrence of each duplicate item.
 fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();
@@ -436,7 +432,7 @@ fn second_occurrences<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<usize> {
     found
 }
 
-/// Returns the names that error messages use for the JSON type of a value and for its format.
+/// Returns the names of a value's JSON type and format for error messages.
 fn type_of(value: &Json) -> (&'static str, &'static str) {
     match value {
         Json::Null => ("null", ""),
@@ -459,7 +455,7 @@ mod tests {
 
     #[test]
     fn null_is_not_a_value_of_a_nullable_enum() {
-        // The expected messages were recorded from kube-apiserver 1.36.1.
+        // The expected messages come from kube-apiserver 1.36.1.
         for (values, listed) in [(json!(["A"]), "\"A\""), (json!(["A", null]), "\"A\", \"null\"")] {
             let schema = json!({"type": "string", "nullable": true, "enum": values});
             let schema = Structural::read(&schema, &mut Patterns::default());
@@ -471,7 +467,7 @@ mod tests {
         assert!(validate(&schema, &Json::Null, None, "a").is_empty());
     }
 
-    /// Returns the number of steps that the validation of a value takes.
+    /// Returns the number of steps that validating a value takes.
     fn steps(schema: &Json, value: &Json) -> usize {
         let schema = Structural::read(schema, &mut Patterns::default());
         let mut check = Validation { left: usize::MAX, ..Validation::default() };
@@ -487,7 +483,7 @@ mod tests {
             let errors = validate(&schema, &vec![json!(""); count].into(), None, "");
             assert!(!errors.is_empty());
         };
-        // Both sizes in this test exceed the limit for reported errors.
+        // Both sizes exceed the limit for reported errors.
         assert!(is_linear(400, validates));
     }
 

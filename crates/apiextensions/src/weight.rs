@@ -1,19 +1,18 @@
-//! Estimates the cost of validating a custom resource. The server offloads bodies that are expensive to process.
+//! Estimates the cost of validating a custom resource. The server offloads expensive bodies.
 
 use pintle_json::Json;
 
 use super::allowed::Allowed;
 use super::structural::{Additional, Structural};
 
-/// The following constants are the costs of a branch, of an `enum` value or a required member, and of one byte of a default. The unit is
-/// the time to process one byte of a body.
+/// The costs of a branch, of an `enum` value or required member, and of one
+/// byte of a default. One unit is the time to process one byte of a body.
 const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of validating one value of a body. The cost for the bytes of the value itself is not included. The result is
-/// the validation cost at the most expensive position in the schema. The most expensive position determines the result, because all values
-/// of a body can be at this position.
+/// Returns the maximum cost of validating one value of a body, without the cost of its bytes. This is the
+/// cost at the schema's most expensive position, because all values of a body can be at this position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

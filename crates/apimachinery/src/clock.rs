@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
 use tokio::time::Instant;
 
-/// A wall clock that advances with tokio's clock. The wall clock pauses while a test pauses tokio's clock.
+/// A wall clock that advances with tokio's clock. The wall clock stops while a test pauses tokio's clock.
 #[derive(Debug)]
 pub struct Clock {
     origin: Instant,
@@ -16,14 +16,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that starts at `start`. If `start` is `None`, the clock starts at the machine's time.
+    /// Creates a clock that starts at `start`, or at the machine's time if `start` is `None`.
     pub fn new(start: Option<SystemTime>) -> Self {
         let given = start.and_then(|start| Timestamp::try_from(start).ok());
         let wall = given.unwrap_or_else(Timestamp::now);
         Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
-    /// Returns the current time of tokio's clock. The server uses this time for ordering and expiry.
+    /// Returns tokio's current time. The server uses this time for ordering and expiry.
     pub fn instant(&self) -> std::time::Instant {
         Instant::now().into_std()
     }
@@ -40,7 +40,7 @@ impl Clock {
         Time(self.now()).to_string()
     }
 
-    /// Sets the difference between the server's wall time and the machine's time. A positive value means that the server's time is ahead.
+    /// Sets how far the server's wall clock is ahead of the machine's clock.
     pub fn set_ahead(&self, ahead: Duration) {
         let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
         self.skew_millis.store(millis, Ordering::Relaxed);

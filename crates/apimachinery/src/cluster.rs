@@ -1,5 +1,4 @@
-//! Defines the data that strategies can read in addition to the written object. For example, strategies can read the current time, the user
-//! and other objects.
+//! The data that strategies can read in addition to the written object: the current time, the user and other objects.
 
 use std::sync::Arc;
 
@@ -12,32 +11,32 @@ use crate::request::user::User;
 /// The data that a strategy can read in addition to the written object.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The current time of the server.
+    /// The server's current time.
     pub now: Timestamp,
     /// The stored objects.
     pub cluster: &'a dyn Cluster,
-    /// The user of the request.
+    /// The requesting user.
     pub user: &'a User,
-    /// Whether the request sets labels. If a request sets no labels, the objects of some kinds get the labels of their pod template.
+    /// Whether the request sets labels. If it does not, objects of some kinds get the labels of their pod template.
     pub labelled: bool,
 }
 
 impl Context<'_> {
-    /// Returns the current time in the format of metadata timestamps. The format is RFC 3339 with whole seconds.
+    /// Returns the current time in the metadata timestamp format, which is RFC 3339 with whole seconds.
     pub fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
-/// A read-only view of all objects of the server. The objects are in their stored form.
+/// A read-only view of all objects in their stored form.
 pub trait Cluster {
-    /// Returns an object. `namespace` must be empty for cluster-scoped objects.
+    /// Returns an object, or `None` if it does not exist. `namespace` must be empty for cluster-scoped objects.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Json>>;
 
-    /// Returns all objects of one namespace, or of all namespaces.
+    /// Returns all objects in `namespace`, or in all namespaces if `namespace` is `None`.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Json>>;
 
-    /// Returns the key of the object that has reserved a unique value, such as an IP address. The key has the form
-    /// `namespace/name`.
+    /// Returns the key of the object that has reserved the unique value
+    /// `claim`, such as an IP address. The key has the form `namespace/name`.
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }

@@ -1,19 +1,19 @@
-//! Measures the CPU time of functions under test. Only tests use this module.
+//! Measures CPU time in tests.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Runs `work` twice, the second time with four times as many items. Returns whether the second run takes at most eight times as much CPU
-/// time as the first run. In the second run, a quadratic algorithm would take sixteen times as much CPU time.
+/// Runs `work` twice, the second time with four times as many items. Returns `true` if the second run
+/// takes at most eight times as much CPU time. A quadratic algorithm would take sixteen times as much.
 pub fn is_linear(parts: usize, work: impl Fn(usize)) -> bool {
     let least = |parts: usize| (0..3).map(|_| effort(|| work(parts))).min().unwrap_or_default();
-    // The first run initializes lazy tables, so it must not be measured.
+    // Do not measure the first run, which initializes lazy tables.
     work(parts);
     least(4 * parts) <= 8 * least(parts)
 }
 
-/// Runs `work` and returns the CPU time that this thread spent on it. Other processes do not affect the result.
+/// Runs `work` and returns the CPU time of this thread. Other processes do not affect the result.
 fn effort(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
@@ -24,8 +24,7 @@ fn effort(work: impl FnOnce()) -> Duration {
     now().saturating_sub(before)
 }
 
-/// Runs `work` on a single-threaded runtime. Returns the output of `work`. The second value of the result is the number of times that
-/// another task on the same runtime ran while `work` ran.
+/// Runs `work` on a single-threaded runtime. Returns its output, and how often another task on the runtime ran in the meantime.
 pub fn turns<T>(work: impl Future<Output = T>) -> (T, usize) {
     let mut turns = 0;
     let others = async {

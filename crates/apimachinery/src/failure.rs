@@ -1,4 +1,4 @@
-//! Request failures, and the responses that report these failures.
+//! Failed requests and their responses.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,25 +8,24 @@ use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDe
 
 use crate::validate::FieldErrors;
 
-/// The failure of a request. The failure contains the data that the response needs.
+/// A failed request, with the data for the response.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub status: Box<Status>,
-    /// The text of a plain text response. The server sends this response instead of a Status. In kube-apiserver, only the outermost
-    /// handlers send plain text responses.
+    /// The text of a plain text response, which the server sends instead of a
+    /// Status. In kube-apiserver, only the outermost handlers send plain text.
     pub text: Option<Cow<'static, str>>,
-    /// Whether the failure occurred in a handler that runs before kube-apiserver's API handlers. Handlers that run before the API handlers
-    /// do not negotiate the format of their responses.
+    /// Whether the failure occurred before kube-apiserver's API handlers. Earlier handlers do not negotiate the response format.
     pub early: bool,
-    /// Whether the server must call a webhook before it can process the request. Clients never receive such a failure.
+    /// Whether the server must call a webhook before it can process the request. Clients never receive this failure.
     pub waits: bool,
 }
 
-/// The result of a function that processes a request.
+/// The result of processing a request.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// Creates a failure without reason and details.
+    /// Creates a failure without a reason and details.
     pub fn plain(code: u16, message: impl Into<String>) -> Self {
         let status = Status {
             types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
@@ -40,24 +39,24 @@ impl Failure {
         Self { status: Box::new(status), text: None, early: false, waits: false }
     }
 
-    /// Creates a failure with a reason and without details.
+    /// Creates a failure with a reason but without details.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         let mut failure = Self::plain(code, message);
         failure.status.reason = Some(reason);
         failure
     }
 
-    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers send this failure.
+    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers respond with it.
     pub fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }
 
-    /// Creates the failure for a request that the server cannot process before it has called a webhook.
+    /// Creates a failure for a request that needs a webhook call first.
     pub fn waiting() -> Self {
         Self { waits: true, ..Self::internal("no webhook has been called for this request") }
     }
 
-    /// Returns whether the server must call a webhook before it can process the request.
+    /// Returns `true` if the request needs a webhook call first.
     pub fn is_waiting(&self) -> bool {
         self.waits
     }
@@ -77,7 +76,7 @@ impl Failure {
             .with(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
-    /// Creates the failure for a request whose path names a resource that is not served.
+    /// Creates a failure for a resource that is not served.
     pub fn no_such_resource() -> Self {
         Self::new(404, Reason::NotFound, "the server could not find the requested resource")
             .with(StatusDetails::default())
@@ -110,13 +109,13 @@ impl Failure {
         Self::new(409, Reason::Conflict, message).with(details(&resource.group, &resource.resource, name))
     }
 
-    /// Creates a failure for an object that has changed since the client read it.
+    /// Creates a conflict for an object that has changed since the client read it.
     pub fn modified(resource: &GroupResource, name: &str) -> Self {
         const WHY: &str = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, WHY)
     }
 
-    /// Creates a 403 failure for an object, or for a collection if the name is empty.
+    /// Creates a 403 failure for an object, or for a collection if `name` is empty.
     pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { resource.to_string() } else { format!("{resource} {}", quoted(name)) };
         Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).with(details(
@@ -126,7 +125,7 @@ impl Failure {
         ))
     }
 
-    /// Creates the failure of a request that an admission policy denies.
+    /// Creates a failure for a request that an admission policy denies.
     pub fn denied_by_policy(resource: &GroupResource, name: &str, why: &str, reason: Option<&str>) -> Self {
         let mut failure = Self::forbidden(resource, name, why);
         let reason = reason.unwrap_or("Invalid");
@@ -142,8 +141,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 403 failure for a request for which the evaluation of the mutating admission policies has failed. The first error message
-    /// becomes the message of the response.
+    /// Creates a 403 failure for a request whose mutating admission policies could not be evaluated. Its message is the first error.
     pub fn denied_by_mutation(
         resource: &GroupResource,
         name: &str,
@@ -160,10 +158,10 @@ impl Failure {
         failure
     }
 
-    /// Creates a 422 failure with all field errors.
+    /// Creates a 422 failure with field errors.
     pub fn invalid_named(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let causes: Vec<_> = errors.into_iter().map(StatusCause::from).collect();
-        // If an error occurs several times, the message contains the error once, but the list of causes contains each occurrence.
+        // A repeated error occurs once in the message, but each time in the list of causes.
         let mut seen = HashSet::new();
         let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
         let message: Vec<_> = distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
@@ -181,7 +179,7 @@ impl Failure {
         Self::invalid_named("meta.k8s.io", kind, "", errors)
     }
 
-    /// Creates a 410 failure for a revision that has been compacted.
+    /// Creates a 410 failure for a compacted revision.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, Reason::Expired, message)
     }
@@ -192,7 +190,7 @@ impl Failure {
         Self::new(504, Reason::Timeout, message).with(StatusDetails::default())
     }
 
-    /// Creates a 504 failure for a revision that the server has not reached.
+    /// Creates a 504 failure for a revision that the server has not reached yet.
     pub fn too_large_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
         let cause = StatusCause {
             reason: "ResourceVersionTooLarge".into(),
@@ -226,24 +224,24 @@ impl Failure {
         self.status.reason == Some(Reason::NotFound)
     }
 
-    /// Returns the number of seconds after which the client should retry. Returns `None` if the failure does not specify a time.
+    /// Returns the number of seconds after which the client should retry, if the failure specifies it.
     pub fn retry_after(&self) -> Option<u32> {
         let seconds = self.status.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then_some(seconds)
     }
 
-    /// Returns the Status as JSON.
+    /// Returns the failure's Status as JSON.
     pub fn value(&self) -> Json {
         pintle_json::to_json(&*self.status).unwrap_or_default()
     }
 }
 
-/// Creates the details of a failure from the name, the group and the kind of an object.
+/// Creates failure details for an object.
 pub fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails { name: name.into(), group: group.into(), kind: kind.into(), ..StatusDetails::default() }
 }
 
-/// Quotes a text in the same way as Go's `%q`.
+/// Quotes a text as Go's `%q` does.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -2,14 +2,14 @@
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - [`object`] reads and changes Kubernetes objects in the form of JSON values. [`selector`] matches labels.
+//! - [`object`] reads and changes Kubernetes objects as JSON values. [`selector`] matches labels.
 //! - [`validate`] contains field errors ([`FieldErrors`](validate::FieldErrors)), and the rules for names and labels.
-//! - [`failure`] contains the errors of requests ([`Failure`](failure::Failure)). These errors become a `Status` on the wire.
+//! - [`failure`] contains the request error [`Failure`](failure::Failure), which becomes a `Status` on the wire.
 //! - [`request`] parses paths, queries, options, headers and users. [`verb`] contains the verbs.
-//! - [`cluster`] contains [`Cluster`](cluster::Cluster), the read-only view of all objects. A store implements this view.
-//! - [`clock`], [`shared_map`] and [`effort`] are helpers that several crates of the server share.
+//! - [`cluster`] contains the trait [`Cluster`](cluster::Cluster), a read-only view of all objects that a store implements.
+//! - [`clock`], [`shared_map`] and [`effort`] are helpers for several crates of the server.
 //!
-//! The crate does not contain kinds, a store or I/O. Start with `object.rs` and `failure.rs`.
+//! The crate contains no kinds, no store and no I/O. Start with `object.rs` and `failure.rs`.
 //!
 //! ```
 //! use pintle_apimachinery::failure::Failure;

@@ -1,6 +1,6 @@
-//! Functions for API objects that are represented as JSON.
+//! Functions for API objects as JSON.
 //!
-//! These functions do not panic. They ignore values of unexpected types, or treat such values as absent.
+//! These functions do not panic. They ignore values of unexpected types or treat them as absent.
 
 pub mod metadata;
 mod ordered;
@@ -13,13 +13,13 @@ use std::hash::Hash;
 
 use pintle_json::{Json, Text};
 
-/// Returns whether two objects differ in any member except those in `members`.
+/// Returns `true` if two objects differ in a member that is not in `members`.
 pub fn differ_outside(new: &Json, old: &Json, members: &[&str]) -> bool {
     let rest = |(key, _): &(&Text, &Json)| !members.contains(&key.as_str());
     !new.members("").filter(rest).eq(old.members("").filter(rest))
 }
 
-/// Formats a scalar as a text in the form that field selectors use for comparisons. An absent value is formatted as an empty text.
+/// Formats a scalar as field selectors compare it. An absent value becomes an empty text.
 pub fn text(value: Option<&Json>) -> String {
     match value {
         None | Some(Json::Null) => String::new(),
@@ -28,7 +28,7 @@ pub fn text(value: Option<&Json>) -> String {
     }
 }
 
-/// Sets a member of the metadata. Creates the metadata if the object has none.
+/// Sets a metadata member. Creates the metadata if it is absent.
 pub fn set_metadata(object: &mut Json, key: &str, value: impl Into<Json>) {
     if let Some(metadata) = object.member("metadata") {
         metadata.set(key, value);
@@ -41,7 +41,7 @@ pub fn remove_metadata(object: &mut Json, key: &str) {
     }
 }
 
-/// Copies the member with this name from `old` to `new`. If `old` does not have the member, this function removes the member from `new`.
+/// Copies the member `key` from `old` to `new`, or removes it from `new` if `old` lacks it.
 pub fn restore_member(new: &mut Json, old: &Json, key: &str) {
     match old.get(key) {
         Some(value) => new.set(key, value.clone()),
@@ -49,25 +49,25 @@ pub fn restore_member(new: &mut Json, old: &Json, key: &str) {
     }
 }
 
-/// Replaces all members of `new` by the members of `old`, except the members in the given list.
+/// Replaces the members of `new` with those in `old`, except `members`.
 pub fn restore_except(new: &mut Json, old: &Json, members: &[&str]) {
     let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
     new.retain(|key, _| members.contains(&key.as_str()));
     new.extend(old.iter().filter(|(key, _)| !members.contains(&key.as_str())).map(|(key, value)| (key, value.clone())));
 }
 
-/// Returns the status condition of the given type.
+/// Returns the status condition of type `kind`.
 pub fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Json> {
     object.list("/status/conditions").find(|condition| condition.text("/type") == kind)
 }
 
-/// Returns whether the status condition of the given type is `True`.
+/// Returns `true` if the status condition of type `kind` is `True`.
 pub fn holds(object: &Json, kind: &str) -> bool {
     let is = |condition: &Json| condition.text("/type") == kind && condition.text("/status") == "True";
     object.list("/status/conditions").any(is)
 }
 
-/// Sets a condition. If the status of the condition is unchanged, `lastTransitionTime` is kept. Returns true if the object has changed.
+/// Sets a condition. Keeps `lastTransitionTime` if the condition's status does not change. Returns `true` if the object has changed.
 pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     let kind = wanted.text("/type").to_owned();
     let old = condition(object, &kind);
@@ -88,13 +88,13 @@ pub fn set_condition(object: &mut Json, mut wanted: Json, now: &str) -> bool {
     true
 }
 
-/// For each item, returns whether an equal item precedes it.
+/// Returns a flag for each item: whether an equal item precedes it.
 pub fn duplicates<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
     let mut seen = HashSet::new();
     items.map(|item| !seen.insert(item)).collect()
 }
 
-/// Returns the key that identifies an object within its resource.
+/// Returns the key of an object within its resource.
 pub fn key(namespace: &str, name: &str) -> String {
     match namespace {
         "" => name.to_owned(),

@@ -13,17 +13,17 @@ pub fn structured(selector: &Json) -> Option<LabelSelector> {
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Formats a `LabelSelector`. Returns an empty text if the selector is not valid.
+/// Formats a `LabelSelector`. Returns an empty text if the selector is invalid.
 pub fn structured_text(selector: &Json) -> String {
     structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
-/// Returns whether the selector matches the labels of an object.
+/// Returns `true` if the selector matches the object's labels.
 pub fn selects(selector: &LabelSelector, object: &Json) -> bool {
     selects_labels(selector, object["metadata"]["labels"].as_object())
 }
 
-/// Returns whether the selector matches these labels.
+/// Returns `true` if the selector matches `labels`.
 pub fn selects_labels(selector: &LabelSelector, labels: Option<&Map>) -> bool {
     selector.matches_by(|key| labels?.get(key)?.as_str())
 }

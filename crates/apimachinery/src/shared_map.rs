@@ -1,17 +1,15 @@
-//! A sorted map whose clones are cheap, because they share unchanged entries.
+//! A sorted map with cheap clones, which share unchanged entries.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// A sorted map from names to values. A clone is a snapshot of the map. Later changes of the original do not affect the
-/// clone. Cloning takes constant time. A change copies only the nodes on the path from the root of the tree to the
-/// changed entry.
+/// A sorted map from names to values, whose clones are snapshots. Cloning takes constant time, and later changes of the
+/// original do not affect the clone. A change copies only the nodes on the path from the root of the tree to the changed entry.
 ///
-/// The map is a weight-balanced tree. The weight of a subtree is at most three times the weight of its sibling.
-/// Therefore, the depth of the tree is logarithmic in the number of entries. The depth does not depend on the names or
-/// on the order of insertions.
+/// The map is a weight-balanced tree: a subtree weighs at most three times as much as its sibling. Therefore,
+/// the depth is logarithmic in the number of entries, whatever their names and the order of insertions.
 pub struct SharedMap<V>(Option<Arc<MapNode<V>>>);
 
 #[derive(Clone)]
@@ -19,13 +17,12 @@ struct MapNode<V> {
     name: Arc<str>,
     value: V,
     size: usize,
-    /// The two subtrees: the first contains the entries before this entry, and the second contains the entries after it.
+    /// The subtrees with the entries before and after this entry.
     sides: [SharedMap<V>; 2],
 }
 
 const MAX_RATIO: usize = 3;
-/// A double rotation is necessary if the heavier subtree has an inner child that weighs at least this many times as much as its outer
-/// child.
+/// A double rotation is necessary if the heavier subtree's inner child weighs at least this many times as much as its outer child.
 const DOUBLE_RATIO: usize = 2;
 
 impl<V> SharedMap<V> {
@@ -68,7 +65,7 @@ impl<V> SharedMap<V> {
 }
 
 impl<V: Clone> SharedMap<V> {
-    /// Inserts a value. If the name already exists, its value is replaced.
+    /// Inserts a value, and replaces an existing value of the same name.
     pub fn insert(&mut self, name: &str, value: V) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else {
             self.0 = Some(Arc::new(MapNode { name: name.into(), value, size: 1, sides: Default::default() }));
@@ -105,7 +102,7 @@ impl<V: Clone> SharedMap<V> {
         Some(first)
     }
 
-    /// Restores the balance of this subtree after one of its entries was changed.
+    /// Restores the balance of this subtree after one of its entries changed.
     fn balance(&mut self) {
         let Some(node) = self.0.as_mut().map(Arc::make_mut) else { return };
         node.measure();
@@ -124,8 +121,7 @@ impl<V: Clone> SharedMap<V> {
         self.0.as_ref().map(|node| &node.sides[side])
     }
 
-    /// Rotates this subtree. The child on the given side becomes the root, and the old root becomes a child of the new
-    /// root.
+    /// Rotates this subtree. The child on side `side` becomes the root, and the old root becomes its child.
     fn rotate(&mut self, side: usize) {
         let Some(mut old) = self.0.take() else { return };
         let lower = Arc::make_mut(&mut old);
@@ -142,8 +138,7 @@ impl<V: Clone> SharedMap<V> {
     }
 }
 
-/// Returns the index in [`sides`](MapNode::sides) of the subtree to which a name belongs. Returns `None` if this node
-/// itself has the name.
+/// Returns the index in [`sides`](MapNode::sides) of the subtree for `name`, or `None` if the node itself has this name.
 fn side<V>(name: &str, node: &MapNode<V>) -> Option<usize> {
     match name.cmp(&node.name) {
         Ordering::Less => Some(0),
@@ -177,8 +172,7 @@ impl<V: fmt::Debug> fmt::Debug for SharedMap<V> {
 }
 
 impl<V> SharedMap<V> {
-    /// Returns the number of nodes of this map that `other` does not share. Tests use this method to check that a change copies only the
-    /// necessary nodes.
+    /// Returns the number of nodes that `other` does not share. Tests check with it that a change copies only the necessary nodes.
     pub fn unshared_with(&self, other: &Self) -> usize {
         let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
         self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()

@@ -1,11 +1,11 @@
-//! The verbs of resource requests. RBAC rules and discovery documents use the same verbs as requests.
+//! The verbs of resource requests, which RBAC rules and discovery documents also use.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The verb of a request for a resource. The text form of a verb is its name in Kubernetes, such as `deletecollection`.
+/// The verb of a resource request. Its text is the Kubernetes name, such as `deletecollection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestVerb {
     /// A POST to a collection or to a subresource.
@@ -26,7 +26,7 @@ pub enum RequestVerb {
     Watch,
 }
 
-/// The error for a text that is not the name of a verb.
+/// The error for an unknown verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVerb(String);
 

@@ -1,4 +1,4 @@
-//! The kind APIService of `apiregistration.k8s.io/v1`.
+//! The `APIService` kind in `apiregistration.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{condition, metadata};
@@ -10,11 +10,11 @@ use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
 use pintle_store::Stored;
 
-/// The name of the resource in the store.
+/// The store name of APIServices.
 pub const RESOURCE: &str = "apiservices.apiregistration.k8s.io";
 
-/// Returns `service`, `group` and `version` of an APIService that delegates requests for its group version to a
-/// Service. Returns `None` for other APIServices.
+/// Returns the `service`, `group` and `version` of an APIService that
+/// delegates requests to a Service, or `None` for other APIServices.
 pub fn delegated_spec(stored: &Stored) -> Option<Json> {
     let mut object = stored.only(&["spec.service", "spec.group", "spec.version"]);
     object.has("/spec/service").then(|| object["spec"].take())

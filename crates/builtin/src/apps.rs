@@ -1,4 +1,4 @@
-//! The kinds of `apps/v1`, and other workload kinds that run pods from a template.
+//! The `apps/v1` kinds, and other workload kinds that run pods from a template.
 
 mod controller_revision;
 mod daemon_set;
@@ -25,7 +25,7 @@ use super::core::pod::{pod_template, template_metadata, validate_template};
 /// The path of the pod template.
 const TEMPLATE: &str = "/spec/template";
 
-/// Sets the defaults of the pod template. Returns the spec of the workload.
+/// Sets the pod template's defaults. Returns the workload's spec.
 fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     let spec = object.member("spec")?;
     if let Some(template) = spec.get_mut("template") {
@@ -34,8 +34,8 @@ fn workload_spec(object: &mut Json) -> Option<&mut Json> {
     Some(spec)
 }
 
-/// Validates a workload whose selector is a `LabelSelector`. `kind` is the name of the kind in messages. For DaemonSet, some rules are
-/// weaker.
+/// Validates a workload whose selector is a `LabelSelector`. `kind` is
+/// the kind's name in messages. Some rules are weaker for DaemonSets.
 fn workload_errors(object: &Json, kind: &str) -> FieldErrors {
     let template = &object["spec"]["template"];
     let selector = object.at("/spec/selector").filter(|selector| !selector.is_null());
@@ -84,7 +84,7 @@ fn selector_changed(new: &Json, old: &Json) -> Option<FieldError> {
     (selector(new) != selector(old)).then(|| FieldError::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-/// Reports numbers in the status that are negative or greater than the number of replicas.
+/// Reports status numbers that are negative or greater than the number of replicas.
 fn status_errors(object: &Json, parts: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for (key, value) in object.members("/status") {

@@ -1,4 +1,4 @@
-//! The kinds of `authentication.k8s.io`: reviews of tokens and users.
+//! The kinds in `authentication.k8s.io`: reviews of tokens and users.
 
 mod self_subject_review;
 mod token_review;

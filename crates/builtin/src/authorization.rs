@@ -1,4 +1,4 @@
-//! The kinds of `authorization.k8s.io`: reviews of permissions.
+//! The kinds in `authorization.k8s.io`: reviews of permissions.
 
 mod access_review;
 mod rules_review;

@@ -1,4 +1,4 @@
-//! The kinds of `batch/v1`, which are Job and CronJob.
+//! The `batch/v1` kinds: Job and CronJob.
 
 mod cron_job;
 mod job;

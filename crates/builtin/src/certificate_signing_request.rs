@@ -1,5 +1,5 @@
-//! The kind CertificateSigningRequest of `certificates.k8s.io/v1`. The server sets the requesting user and ignores the
-//! value that the client sends.
+//! The `CertificateSigningRequest` kind in `certificates.k8s.io/v1`.
+//! The server sets the requesting user and ignores the client's value.
 
 mod conditions;
 mod pkcs10;
@@ -21,7 +21,7 @@ use rustls::server::ParsedCertificate;
 
 use super::pem;
 
-/// The key usages that a certificate signing request may contain.
+/// The key usages that a request may contain.
 const USAGES: &[&str] = &[
     "any",
     "cert sign",
@@ -186,7 +186,7 @@ fn parsed(object: &Json) -> Result<pkcs10::CertificationRequest, String> {
     pkcs10::CertificationRequest::parse(&block.ok_or("PEM block type must be CERTIFICATE REQUEST")?.content)
 }
 
-/// Validates the spec. The legacy signer is allowed only if the old object already uses it.
+/// Validates the spec. The legacy signer is allowed only if the old object uses it.
 fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Err(why) = parsed(object).and_then(|request| request.check_signature()) {
@@ -219,7 +219,7 @@ fn spec_errors(object: &Json, old_signer: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the issued certificate, if there is one.
+/// Validates the issued certificate, if any.
 fn certificate_error(object: &Json) -> Option<FieldError> {
     let text = object.text("/status/certificate");
     let why = if text.is_empty() {
@@ -262,12 +262,12 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Condition", "Conditions applied to the request, such as approval or denial."),
 ];
 
-/// Parses a certificate request for a fuzz target.
+/// Parses a certificate request, for a fuzz target.
 pub fn fuzz(bytes: &[u8]) {
     let blocks = pem::blocks(bytes);
     for der in blocks.iter().map(|block| block.content.as_slice()).chain([bytes]) {
         if let Ok(request) = pkcs10::CertificationRequest::parse(der) {
-            // The results are ignored, because this fuzz target detects only panics.
+            // Ignore the results, because this fuzz target detects only panics.
             let _ = request.check_signature();
         }
     }

@@ -1,4 +1,4 @@
-//! The kinds of the core group.
+//! The core kinds.
 
 mod component_status;
 mod config_map;
@@ -40,11 +40,10 @@ use pintle_apimachinery::object::set_metadata;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 
 const MAX_DATA: usize = 1024 * 1024;
-/// The annotation that contains the storage class. Older versions of Kubernetes used this annotation instead of the
-/// field.
+/// The storage class annotation, which older Kubernetes versions used instead of a field.
 pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Validates the access modes of a PersistentVolume or a PersistentVolumeClaim.
+/// Validates a PersistentVolume's or PersistentVolumeClaim's access modes.
 fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let field = format!("{path}.accessModes");
@@ -61,7 +60,7 @@ fn mode_errors(spec: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Adds a finalizer if the object does not have it yet.
+/// Adds a finalizer if the object lacks it.
 pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     let mut finalizers: Vec<Json> = object.list("/metadata/finalizers").cloned().collect();
     if !finalizers.contains(&name.into()) {
@@ -70,7 +69,7 @@ pub(super) fn add_finalizer(object: &mut Json, name: &str) {
     }
 }
 
-/// Sets the default phase of a PersistentVolume or a PersistentVolumeClaim.
+/// Sets a PersistentVolume's or PersistentVolumeClaim's default phase.
 fn default_phase(object: &mut Json) {
     if let Some(status) = object.member("status")
         && status.text("/phase").is_empty()
@@ -83,7 +82,7 @@ fn members<'a>(object: &'a Json, key: &str) -> impl Iterator<Item = &'a Text> {
     object[key].as_object().into_iter().flat_map(|members| members.keys())
 }
 
-/// Validates the keys of `data`, because they become file names.
+/// Validates the keys of `data`, which become file names.
 fn key_errors(object: &Json, member: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     for key in members(object, member) {

@@ -1,4 +1,4 @@
-//! Finds the default class, such as the default StorageClass, for objects that do not name a class.
+//! Finds the default class, such as the default StorageClass, for objects without a class.
 
 use std::cmp::Reverse;
 
@@ -6,8 +6,8 @@ use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::metadata;
 use pintle_meta::GroupResource;
 
-/// Returns the name of the default class. An annotation marks a class as the default. If several classes are marked,
-/// the newest one is the default.
+/// Returns the name of the class that an annotation marks as
+/// the default. If several are marked, returns the newest one.
 pub(super) fn default_class(cluster: &dyn Cluster, classes: &GroupResource, annotations: &[&str]) -> Option<String> {
     let classes = cluster.objects(classes, None);
     let defaults = classes.iter().filter(|class| {

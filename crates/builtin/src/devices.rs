@@ -1,4 +1,4 @@
-//! The kinds of `resource.k8s.io`: devices, and claims with which pods request devices.
+//! The `resource.k8s.io` kinds: devices, and claims with which pods request devices.
 
 mod device_class;
 mod resource_claim;
@@ -6,7 +6,7 @@ mod resource_slice;
 
 use pintle_json::Json;
 
-/// Sets the defaults for the allocation mode and the count of each request.
+/// Sets each request's default allocation mode and count.
 fn claim_defaults(spec: &mut Json) {
     let Some(devices) = spec.get_mut("devices") else { return };
     for request in devices.items_mut("requests") {

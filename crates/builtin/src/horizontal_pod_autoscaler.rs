@@ -1,5 +1,5 @@
-//! The kind HorizontalPodAutoscaler. Objects are stored in the form of `autoscaling/v2`. In objects of `autoscaling/v1`, annotations
-//! store the fields that exist only in v2.
+//! The `HorizontalPodAutoscaler` kind, which is stored as `autoscaling/v2`. In
+//! `autoscaling/v1` objects, annotations contain the fields that exist only in v2.
 
 mod conversion;
 mod metric_fields;
@@ -27,7 +27,7 @@ pub(super) struct V1;
 
 impl Strategy for V2 {
     fn defaults(&self, object: &mut Json) {
-        // The annotations of v1 are removed, because v2 objects do not have such annotations.
+        // Remove v1's annotations, which v2 objects do not have.
         notes::ALL.iter().for_each(|name| notes::drop(object, name));
         if let Some(spec) = object.member("spec") {
             spec.member("scaleTargetRef");
@@ -91,7 +91,7 @@ impl Strategy for V1 {
         if let Some(spec) = object.member("spec") {
             spec.set_default("minReplicas", 1);
         }
-        // Parses the annotations, and writes them back in the server's format.
+        // Parse the annotations and write them in the server's format.
         *object = conversion::to_old(&conversion::to_new(object));
     }
 
@@ -147,7 +147,7 @@ fn fill_behavior(behavior: &mut Json) {
     }
 }
 
-/// Returns the content of the table cell that shows the current and target values of the metrics.
+/// Returns the table cell with the metrics' current and target values.
 fn targets(object: &Json) -> String {
     const SHOWN: usize = 2;
     let current: Vec<_> = object.list("/status/currentMetrics").collect();

@@ -1,4 +1,4 @@
-//! Handles values that are either an integer or a percentage such as `25%`.
+//! Values that are an integer or a percentage such as `25%`.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -23,13 +23,12 @@ pub(super) fn above_100_percent(object: &Json, field: &str) -> Option<FieldError
     (percent(value)? > 100).then(|| FieldError::invalid(field, value, "must not be greater than 100%"))
 }
 
-/// Reports all errors that [`share_errors`] or [`above_100_percent`] reports.
+/// Reports the errors of [`share_errors`] and [`above_100_percent`].
 pub(super) fn bounded_share_errors(object: &Json, field: &str) -> FieldErrors {
     share_errors(object, field).into_iter().chain(above_100_percent(object, field)).collect()
 }
 
-/// Returns whether the value is zero or absent. A string counts as zero if it is not a number and not a
-/// percentage.
+/// Returns `true` if the value is zero or absent. A string that is neither a number nor a percentage counts as zero.
 pub(super) fn is_zero(object: &Json, field: &str) -> bool {
     share(object, field).is_none_or(|value| match value {
         Json::String(text) => percent(value).or_else(|| text.parse().ok()).unwrap_or(0) == 0,
@@ -41,7 +40,7 @@ fn share<'a>(object: &'a Json, field: &str) -> Option<&'a Json> {
     object.at(&format!("/{}", field.replace('.', "/"))).filter(|value| !value.is_null())
 }
 
-/// Parses a percentage. If the number does not fit into Go's type `int`, returns the maximum of this type.
+/// Parses a percentage. A number that does not fit into Go's `int` becomes its maximum.
 fn percent(value: &Json) -> Option<i64> {
     let digits = value.as_str()?.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The kind Lease of `coordination.k8s.io/v1`.
+//! The `Lease` kind in `coordination.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
@@ -7,20 +7,18 @@ use pintle_json::Json;
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, Table};
 
-/// The name of the only strategy for coordinated leader election that Kubernetes has built in.
+/// The only built-in strategy for coordinated leader election in Kubernetes.
 pub(crate) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
 
-/// The strategy of Lease in `coordination.k8s.io/v1`.
+/// The strategy of Leases in `coordination.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    /// Whether coordinated leader election is enabled. If coordinated leader election is disabled, new leases cannot
-    /// contain a strategy or a preferred holder.
+    /// Whether coordinated leader election is enabled. Otherwise, new leases cannot contain a strategy or a preferred holder.
     pub(crate) coordinated: bool,
 }
 
 impl Lease {
-    /// Removes the fields of coordinated leader election if it is disabled. If the old lease already has such fields, the new lease keeps
-    /// them.
+    /// Removes the fields of coordinated leader election if it is disabled. Fields that the old lease already has are kept.
     fn drop_coordination(self, object: &mut Json, old: &Json) {
         for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
             let had = old.has(&format!("/spec/{key}"));
@@ -65,7 +63,7 @@ impl Strategy for Lease {
     }
 }
 
-/// Validates the strategy. As in Kubernetes, the field path in the error contains the name of the field twice.
+/// Validates the strategy. As in Kubernetes, the error's path contains the field name twice.
 pub(crate) fn strategy_errors(strategy: &str) -> FieldErrors {
     const FIELD: &str = "spec.strategy.strategy";
     match strategy.contains('/') {

@@ -1,4 +1,4 @@
-//! The kind LeaseCandidate. LeaseCandidates are served only if coordinated leader election is enabled.
+//! The `LeaseCandidate` kind, which is served only if coordinated leader election is enabled.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -65,7 +65,7 @@ impl Strategy for LeaseCandidate {
     }
 }
 
-/// Parses a semantic version. As in Go's library, the numbers of a version must fit into 64 bits.
+/// Parses a semantic version. As in Go's library, its numbers must fit into 64 bits.
 fn version(text: &str) -> Option<Version> {
     let version = Version::parse(text).ok()?;
     let fits = |subresource: &str| {

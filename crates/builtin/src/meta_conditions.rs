@@ -1,4 +1,4 @@
-//! Validates lists of `meta/v1` Condition.
+//! Validates lists of `meta/v1` conditions.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};

@@ -1,4 +1,4 @@
-//! Validates ports and addresses for several kinds.
+//! Validates ports and addresses, for several kinds.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,15 +8,15 @@ use pintle_json::Json;
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns whether this is the address of the server itself in the Endpoints object `default/kubernetes`. The Endpoints object
-/// `default/kubernetes` may contain the loopback address of the server. Other endpoints cannot have a loopback address.
+/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`.
+/// It can be a loopback address, which no other endpoint can have.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
         && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Reports addresses that are not allowed for endpoints.
+/// Reports an address that is not allowed for endpoints.
 pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     let ip: IpAddr = address.parse().ok()?;
     let link_local = match ip {
@@ -32,12 +32,12 @@ pub(super) fn special_address(address: &str, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid_text(path, address, why))
 }
 
-/// Returns whether a text is a valid CIDR.
+/// Returns `true` if `text` is a valid CIDR.
 pub(super) fn is_cidr(text: &str) -> bool {
     cidr_errors(text, "").is_none()
 }
 
-/// Validates a CIDR with the strict rules that kube-apiserver applies to new values.
+/// Validates a CIDR with kube-apiserver's strict rules for new values.
 pub(super) fn cidr_errors(range: &str, field: &str) -> Option<FieldError> {
     const WHY: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let error = |why| Some(FieldError::invalid_text(field, range, why));
@@ -64,7 +64,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
-/// Parses an IP address. The numbers of an IPv4 address may have leading zeros.
+/// Parses an IP address. An IPv4 address may have leading zeros.
 fn parse_lenient(address: &str) -> Option<IpAddr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -75,7 +75,7 @@ fn parse_lenient(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(zeros)
 }
 
-/// Validates a domain name with at least two labels. The domain name may end with a dot.
+/// Validates a domain name of at least two labels. It may end with a dot.
 pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field, ""));
@@ -92,7 +92,7 @@ pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     whole.or_else(few).or_else(label)
 }
 
-/// Validates an IP address. The IP address must be in canonical form.
+/// Validates an IP address, which must be in canonical form.
 pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError> {
     ip_errors(address, field).or_else(|| {
         let canonical = address.parse::<IpAddr>().ok()?.to_string();
@@ -101,7 +101,7 @@ pub(super) fn strict_ip_errors(address: &str, field: &str) -> Option<FieldError>
     })
 }
 
-/// Validates the ingress addresses in a load balancer status. Addresses that the old status already contains are always valid.
+/// Validates a load balancer status's ingress addresses. Addresses that the old status contains are always valid.
 pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors {
     const INGRESS: &str = "/status/loadBalancer/ingress";
     let before: Vec<&str> = old.list(INGRESS).map(|ingress| ingress.text("/ip")).collect();
@@ -125,7 +125,7 @@ pub(super) fn load_balancer_status_errors(new: &Json, old: &Json) -> FieldErrors
     errors
 }
 
-/// Validates the `ipMode` of an ingress address. Only Services have this field.
+/// Validates an ingress address's `ipMode`, which only Services have.
 fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     const MODES: &[&str] = &["Proxy", "VIP"];
     if object.text("/kind") != "Service" {
@@ -142,7 +142,7 @@ fn mode_error(object: &Json, ingress: &Json, path: &str) -> Option<FieldError> {
     }
 }
 
-/// Validates an IP address with the strict rules that kube-apiserver applies to new values.
+/// Validates an IP address with kube-apiserver's strict rules for new values.
 pub(super) fn ip_errors(address: &str, field: &str) -> Option<FieldError> {
     let why = match (parse_lenient(address), address.parse::<IpAddr>()) {
         (None, _) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",

@@ -1,4 +1,4 @@
-//! The kinds of `networking.k8s.io` and `discovery.k8s.io`.
+//! The kinds in `networking.k8s.io` and `discovery.k8s.io`.
 
 mod endpoint_slice;
 mod ingress;

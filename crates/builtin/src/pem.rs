@@ -1,4 +1,4 @@
-//! Parses PEM blocks as Go does. The parser skips invalid blocks and the text between blocks.
+//! Parses PEM blocks as Go does. Skips invalid blocks and text between blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +10,11 @@ pub(super) struct Block {
     pub(super) content: Vec<u8>,
 }
 
-/// Returns the blocks in order.
+/// Returns the blocks in document order.
 pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut found = Vec::new();
-    // The block that was started last. The boolean is true if the parser has reached the body of the block. If another BEGIN line follows
-    // before the end of a block, the unfinished block is discarded.
+    // The unfinished block, and whether the parser has reached its body. A further BEGIN line discards the unfinished block.
     let mut open: Option<(Block, bool)> = None;
     let mut body = String::new();
     for line in text.lines().map(str::trim_end) {

@@ -1,4 +1,4 @@
-//! The kind PodDisruptionBudget of `policy/v1`.
+//! The `PodDisruptionBudget` kind in `policy/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -74,18 +74,17 @@ impl Strategy for PodDisruptionBudget {
     }
 }
 
-/// The effect of a disruption budget on an eviction.
+/// A disruption budget's effect on an eviction.
 pub(super) enum Disruption {
     /// No budget selects the pod.
     NoBudget,
-    /// The pod is not ready. The budget allows the eviction of the pod and does not count the eviction as a disruption.
+    /// The pod is not ready. Its eviction is allowed and does not count as a disruption.
     Exempt,
-    /// The eviction is allowed, and it counts as one disruption of the budget. The variant contains the change that counts this disruption
-    /// in the budget.
+    /// The eviction is allowed and counts as a disruption. Contains the change of the budget.
     Charged(PostStep),
 }
 
-/// Finds the disruption budget of a pod, and determines its effect on the eviction.
+/// Finds a pod's disruption budget and determines its effect on the eviction.
 pub(super) fn disruption(
     context: &Context<'_>,
     pod_at: &RequestTarget,
@@ -118,13 +117,12 @@ pub(super) fn disruption(
     Ok(Disruption::Charged(PostStep::Update { resource, namespace, name, subresource, change }))
 }
 
-/// Returns whether the selector of the budget matches the pod. A missing selector matches no pod. An empty selector matches every pod.
+/// Returns `true` if the budget's selector matches the pod. A missing selector matches no pod, and an empty one matches every pod.
 fn covers(budget: &Json, pod: &Json) -> bool {
     structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
-/// Subtracts one from the number of disruptions that the budget allows, and records the evicted pod. Returns an error if the budget allows
-/// no disruption.
+/// Subtracts one allowed disruption and records the evicted pod. Fails if the budget allows no disruption.
 fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     const MAX_DISRUPTED: usize = 2_000;
     let name = metadata::name(budget);
@@ -147,7 +145,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
     }
     budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
     budget["status"]["disruptedPods"][pod] = now.into();
-    // As in kube-apiserver, the condition changes only if the budget allows no more disruptions.
+    // As in kube-apiserver, the condition changes only when no further disruption is allowed.
     if allowed == 1 {
         let mut insufficient =
             json!({"type": DISRUPTION_ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""});
@@ -161,7 +159,7 @@ fn charge(budget: &mut Json, pod: &str, now: &str) -> Outcome<()> {
 
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-/// Returns the reason why the budget allows no disruption.
+/// Returns why the budget allows no disruption.
 fn not_allowed(budget: &Json) -> String {
     let name = metadata::name(budget);
     let blocked = condition(budget, DISRUPTION_ALLOWED)

@@ -1,4 +1,4 @@
-//! The kind PriorityClass of `scheduling.k8s.io/v1`.
+//! The `PriorityClass` kind in `scheduling.k8s.io/v1`.
 
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::request::Subresource;

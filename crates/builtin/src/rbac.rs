@@ -1,4 +1,4 @@
-//! The RBAC kinds, which are roles and bindings.
+//! The RBAC kinds: roles and bindings.
 
 mod role;
 mod role_binding;

@@ -5,7 +5,7 @@ use pintle_schema::quantity;
 
 const WHOLE_UNIT: i128 = 1_000_000_000;
 
-/// Resources whose quantities must be integers.
+/// The resources whose quantities must be integers.
 const WHOLE: &[&str] = &[
     "pods",
     "quotas",
@@ -18,7 +18,7 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Validates the quantity of a resource.
+/// Validates a resource's quantity.
 pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErrors {
     let nanos = quantity::nanos(amount).unwrap_or(0);
     let mut errors = FieldErrors::default();
@@ -29,16 +29,15 @@ pub(super) fn quantity_errors(field: &str, name: &str, amount: &str) -> FieldErr
     errors
 }
 
-/// Reports a negative quantity of storage.
+/// Reports a negative storage quantity.
 pub(super) fn basic_amount_error(field: &str, amount: &str) -> Option<FieldError> {
     let nanos = quantity::nanos(amount)?;
-    // As in Go, a fractional quantity is rounded away from zero before the check.
+    // As in Go, round a fractional quantity away from zero first.
     let whole = i64::try_from(nanos.div_euclid(WHOLE_UNIT)).unwrap_or(i64::MIN);
     (whole < 0).then(|| FieldError::invalid(field, &whole.into(), "must be a valid resource quantity"))
 }
 
-/// Reports a quantity of huge pages that is not a multiple of the page size. The name of the resource contains the page
-/// size.
+/// Reports a quantity of huge pages that is not a multiple of the page size, which is a part of the resource name.
 pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldError> {
     let page = name.strip_prefix("hugepages-")?;
     let page = quantity::nanos(page).filter(|page| *page > 0 && page % WHOLE_UNIT == 0);
@@ -47,8 +46,8 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// Validates the name of a resource in the status of a claim. The name must be `storage`, or have a domain that does
-/// not belong to Kubernetes.
+/// Validates a resource name in a claim's status. It must be
+/// `storage` or have a domain that does not belong to Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);
     if why.is_empty() && is_native(name) && name != "storage" {
@@ -58,12 +57,12 @@ pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     }
 }
 
-/// Returns whether a resource name is one of the names that Kubernetes defines.
+/// Returns `true` if Kubernetes itself defines this resource name.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Returns whether this is the name of an extended resource.
+/// Returns `true` for an extended resource's name.
 pub(super) fn is_extended(name: &str) -> bool {
     let as_quota = format!("requests.{name}");
     !is_native(name) && !name.starts_with("requests.") && qualified_name_faults(&as_quota).is_empty()

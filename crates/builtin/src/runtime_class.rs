@@ -1,4 +1,4 @@
-//! The kind RuntimeClass of `node.k8s.io/v1`.
+//! The `RuntimeClass` kind in `node.k8s.io/v1`.
 
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ impl Strategy for RuntimeClass {
             .done()
     }
 
-    /// The validation checks only that an update does not change the handler.
+    /// Only checks that the handler does not change.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         immutable(new, old, &["handler"])
     }

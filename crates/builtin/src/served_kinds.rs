@@ -1,4 +1,4 @@
-//! Parses the table of built-in kinds, and assigns a strategy to each kind.
+//! Parses the table of built-in kinds and assigns their strategies.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -23,12 +23,12 @@ pub fn kinds() -> Kinds {
     Kinds::of(all(false).map(Arc::new).collect())
 }
 
-/// Returns the built-in kinds of a server for which coordinated leader election is enabled.
+/// Returns the built-in kinds of a server with coordinated leader election.
 pub fn coordinated_kinds() -> Kinds {
     Kinds::of(all(true).map(Arc::new).collect())
 }
 
-/// Returns the built-in kinds in the order of discovery. LeaseCandidate is included only if coordinated leader election is enabled.
+/// Returns the built-in kinds in discovery order. LeaseCandidate is included only if `coordinated` is true.
 fn all(coordinated: bool) -> impl Iterator<Item = Kind> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {
@@ -124,7 +124,7 @@ fn pods(word: Option<&'static str>) -> Pods {
     }
 }
 
-/// Returns the built-in kind that is stored under the name `resource`, in its storage version.
+/// Returns the built-in kind with the store name `resource`, in its storage version.
 fn of_stored(resource: &str) -> Option<&'static Kind> {
     static KINDS: OnceLock<HashMap<String, Kind>> = OnceLock::new();
     let kinds = KINDS.get_or_init(|| {
@@ -134,21 +134,20 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     kinds.get(resource)
 }
 
-/// Returns the values of an object's selectable fields. The store indexes objects by these values. The values are in the same order as the
-/// result of `Strategy::field_labels`. The result is empty if no built-in kind stores its objects under the name `resource`.
+/// Returns the values of an object's selectable fields, by which the store indexes it. They have the order
+/// of `Strategy::field_labels`. The result is empty if no built-in kind has the store name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(Kind { strategy, .. }) = of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();
     labels.into_iter().map(|label| strategy.field(object, label).unwrap_or_default()).collect()
 }
 
-/// Returns the unique values of an object. No other object may have one of these values. The store indexes objects by their unique values.
+/// Returns an object's unique values, by which the store indexes it. No two objects may have the same value.
 pub fn claims(resource: &str, object: &Json) -> Vec<String> {
     of_stored(resource).map(|kind| kind.strategy.claims(object)).unwrap_or_default()
 }
 
-/// Returns whether the objects that are stored under the name `resource` are read by many requests. The store keeps such objects in decoded
-/// form.
+/// Returns `true` if many requests read the objects with the store name `resource`. The store keeps such objects in decoded form.
 pub fn is_read_often(resource: &str) -> bool {
     of_stored(resource).is_some_and(|kind| kind.conduct.is_read_often)
 }

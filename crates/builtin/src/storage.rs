@@ -1,4 +1,4 @@
-//! The kinds of `storage.k8s.io`.
+//! The kinds in `storage.k8s.io`.
 
 mod csi_driver;
 mod csi_node;

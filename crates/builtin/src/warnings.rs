@@ -1,5 +1,4 @@
-//! Warnings about valid objects. Warnings report deprecated fields, fields that have no effect, and values that are
-//! probably mistakes.
+//! Warnings about valid objects: deprecated fields, fields without effect, and probable mistakes.
 
 mod address;
 mod labels;
@@ -12,8 +11,7 @@ use pintle_schema::quantity;
 pub(super) use address::{block, ip, load_balancer};
 pub(super) use labels::{node_label, node_selector, selector_term};
 
-/// Returns whether the two objects have different generations. Different generations mean that the desired state has
-/// changed.
+/// Returns `true` if the objects have different generations, because the desired state has changed.
 pub(super) fn is_new(object: &Json, old: &Json) -> bool {
     const GENERATION: &str = "/metadata/generation";
     object.at(GENERATION) != old.at(GENERATION)
@@ -23,18 +21,17 @@ pub(super) fn is_annotated(object: &Json, key: &str) -> bool {
     object.at("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
 }
 
-/// Warns about a fractional number of bytes. `path` is the path of the map in which `name` is a key.
+/// Warns about a fractional number of bytes. `path` is the path of the map that contains `name`.
 pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -> Option<String> {
     const MILLI: i128 = 1_000_000;
     let text = amounts?.get(name)?.as_str()?;
-    // The check uses the exact quantity. It cannot use the canonical form of the quantity, because that form is rounded up to a multiple of
-    // one thousandth.
+    // Check the exact quantity, because the canonical form is rounded up to a multiple of one thousandth.
     let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
     let canonical = quantity::canonical(text)?;
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))
 }
 
-/// Warns about the storage requests and limits of a claim. `path` is the path of the claim's spec.
+/// Warns about a claim's storage requests and limits. `path` is the path of its spec.
 pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     let of = |side: &str| {
         fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))

@@ -1,12 +1,11 @@
-//! Contains a builder that applies validation rules to an object and collects the errors.
+//! A builder that applies validation rules to an object and collects the errors.
 
 use std::fmt;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors, qualified_name_faults};
 use pintle_json::Json;
 
-/// A builder that applies validation rules to an object and collects the errors. Field arguments are paths in the same form as in errors,
-/// such as `spec.ports`.
+/// Applies validation rules to an object and collects the errors. Field arguments are paths as in error messages, such as `spec.ports`.
 #[derive(Debug)]
 pub struct Check<'a> {
     object: &'a Json,
@@ -20,8 +19,7 @@ impl<'a> Check<'a> {
         Self { object, prefix: String::new(), errors: FieldErrors::default() }
     }
 
-    /// Creates a check of a value inside an object. `path` is the path of this value. The paths in errors about this value begin with
-    /// `path`.
+    /// Creates a check of a value inside an object. Error paths begin with `path`, which is the value's path.
     pub fn at(object: &'a Json, path: &str) -> Self {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         Self { object, prefix, errors: FieldErrors::default() }
@@ -32,7 +30,7 @@ impl<'a> Check<'a> {
         self.required_because(field, "")
     }
 
-    /// Reports a field that is absent or empty. The error also contains the reason `why`.
+    /// Reports a field that is absent or empty, with the reason `why`.
     pub fn required_because(mut self, field: &str, why: &str) -> Self {
         if self.value(field).is_none_or(Json::is_empty) {
             self.errors.push(FieldError::required(self.path(field), why));
@@ -40,12 +38,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Rejects negative numbers in these fields.
+    /// Reports negative numbers in `fields`.
     pub fn not_negative(self, fields: &[&str]) -> Self {
         fields.iter().fold(self, |check, field| check.at_least(field, 0))
     }
 
-    /// Reports a field whose number is less than `least`.
+    /// Reports a number that is less than `least`.
     pub fn at_least(mut self, field: &str, least: i64) -> Self {
         if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
             let why = format!("must be greater than or equal to {least}");
@@ -54,7 +52,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a string that is not one of the known values. An absent or empty string is valid.
+    /// Reports a string that is not in `known`. An absent or empty string is valid.
     pub fn one_of(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field).filter(|value| !value.is_empty())
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -64,7 +62,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a value that is not one of the known strings. An absent value is valid, but an empty string is invalid.
+    /// Reports a value that is not in `known`. An absent value is valid, but an empty string is not.
     pub fn known(mut self, field: &str, known: &[&str]) -> Self {
         if let Some(value) = self.value(field)
             && !value.as_str().is_some_and(|text| known.contains(&text))
@@ -74,7 +72,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a field that is absent, or whose value is not one of the known values.
+    /// Reports a field that is absent or empty, or whose value is not in `known`.
     pub fn required_one_of(self, field: &str, known: &[&str]) -> Self {
         self.required(field).one_of(field, known)
     }
@@ -88,12 +86,12 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports a field that is absent, or whose value is not a valid name.
+    /// Reports a field that is absent or empty, or that is not a valid name.
     pub fn required_name(self, field: &str, rule: NameRule) -> Self {
         self.required(field).name(field, rule)
     }
 
-    /// Reports a field that is absent, or whose value is not a qualified name. Qualified names and label keys have the same form.
+    /// Reports a field that is absent or not a qualified name. Qualified names have the form of label keys.
     pub fn qualified(mut self, field: &str) -> Self {
         let text = self.object.text(&pointer(field));
         let path = self.path(field);
@@ -102,7 +100,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports the checked value if it is not a qualified name. Qualified names and label keys have the same form.
+    /// Reports the checked value if it is not a qualified name. Qualified names have the form of label keys.
     pub fn whole_is_qualified(self) -> Self {
         self.whole(qualified_name_faults)
     }
@@ -130,7 +128,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds an error if the condition is true. If the field of the error is empty, the error is about the checked value itself.
+    /// Adds an error if `holds` is true. An error with an empty field is about the checked value itself.
     pub fn refuse(mut self, holds: bool, error: impl FnOnce() -> FieldError) -> Self {
         if holds {
             let mut error = error();
@@ -143,43 +141,42 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Reports an invalid value if the condition is true. An empty field means the checked value, as in [`refuse`](Self::refuse).
+    /// Reports an invalid value if `holds` is true. An empty `field` means the checked value, as in [`refuse`](Self::refuse).
     pub fn invalid_if(self, holds: bool, field: impl Into<String>, value: &Json, why: impl fmt::Display) -> Self {
         self.refuse(holds, || FieldError::invalid(field, value, why))
     }
 
-    /// Reports an invalid string if the condition is true.
+    /// Reports an invalid string if `holds` is true.
     pub fn invalid_text_if(self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
         self.refuse(holds, || FieldError::invalid_text(field, value, why))
     }
 
-    /// Reports a missing field if the condition is true.
+    /// Reports a missing field if `holds` is true.
     pub fn required_if(self, holds: bool, field: impl Into<String>, why: &str) -> Self {
         self.refuse(holds, || FieldError::required(field, why))
     }
 
-    /// Reports a field that must not be set if the condition is true.
+    /// Reports a field that must not be set if `holds` is true.
     pub fn forbidden_if(self, holds: bool, field: impl Into<String>, why: impl fmt::Display) -> Self {
         self.refuse(holds, || FieldError::forbidden(field, why))
     }
 
-    /// Reports a value that occurs twice if the condition is true.
+    /// Reports a duplicate value if `holds` is true.
     pub fn duplicate_if(self, holds: bool, field: impl Into<String>, value: &Json) -> Self {
         self.refuse(holds, || FieldError::duplicate(field, value))
     }
 
-    /// Reports an unknown value if the condition is true.
+    /// Reports a value that is not in `known` if `holds` is true.
     pub fn unsupported_if(self, holds: bool, field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
         self.refuse(holds, || FieldError::unsupported(field, value, known))
     }
 
-    /// Reports the name of an unknown object if the condition is true.
+    /// Reports the name of an unknown object if `holds` is true.
     pub fn not_found_if(self, holds: bool, field: impl Into<String>, name: &str) -> Self {
         self.refuse(holds, || FieldError::not_found(field, name))
     }
 
-    /// Applies the rules to each item of a list. The index of the item is also passed to the rules. This method stops when the maximum
-    /// number of errors is reached.
+    /// Applies `rules` to each list item and its index. Stops when the maximum number of errors is reached.
     pub fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
         let path = self.path(field);
         for (at, item) in self.object.list(&pointer(field)).enumerate() {
@@ -192,7 +189,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a nested value, if the value is present.
+    /// Applies `rules` to a nested value if it is present.
     pub fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         if self.object.has(&pointer(field))
             && let Some(part) = self.value(field)
@@ -202,7 +199,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Applies the rules to a nested value. If the value is missing, the rules are applied to null.
+    /// Applies `rules` to a nested value, or to null if it is absent.
     pub fn child(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
         static NONE: Json = Json::Null;
         let part = self.value(field).unwrap_or(&NONE);
@@ -210,7 +207,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Adds errors that another function returned. These errors must contain complete paths.
+    /// Adds errors from another function. Their paths must be complete.
     pub fn also(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         self.errors.extend(errors);
         self
@@ -221,7 +218,7 @@ impl<'a> Check<'a> {
         self.object
     }
 
-    /// Returns all collected errors.
+    /// Returns the collected errors.
     pub fn done(self) -> FieldErrors {
         self.errors
     }
@@ -230,13 +227,13 @@ impl<'a> Check<'a> {
         self.object.at(&pointer(field)).filter(|value| !value.is_null())
     }
 
-    /// Returns the full path of a field of the checked value.
+    /// Returns the full path of the checked value's field `field`.
     pub fn path(&self, field: &str) -> String {
         format!("{}{field}", self.prefix)
     }
 }
 
-/// Compares the given fields of two objects, and returns an error for each field that differs.
+/// Returns an error for each of the given fields that differs between two objects.
 pub fn immutable(new: &Json, old: &Json, fields: &[&str]) -> FieldErrors {
     let changed = fields.iter().filter(|field| {
         let pointer = pointer(field);

@@ -1,4 +1,4 @@
-//! Decodes bodies into objects and patches.
+//! Decodes request bodies into objects and patches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,16 +17,16 @@ use bytes::Bytes;
 
 use crate::writer::Writer;
 
-/// The media type of a request body.
+/// A request body's media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyMedia {
     Json,
     Yaml,
-    /// Protobuf. Only built-in kinds support protobuf.
+    /// Protobuf, which only built-in kinds support.
     Protobuf,
 }
 
-/// A body before decoding. A YAML body is parsed when the `RawBody` is created, but YAML errors are reported only when the body is decoded.
+/// An encoded body. A YAML body is parsed by the constructor, but its errors are reported only by decoding.
 #[derive(Clone)]
 pub struct RawBody {
     bytes: Bytes,
@@ -46,7 +46,7 @@ impl RawBody {
         Self { bytes: bytes.into(), content: BodyContent::Json }
     }
 
-    /// Creates a body that has this media type.
+    /// Creates a body with the media type `media`.
     pub fn new(bytes: Bytes, media: BodyMedia) -> Self {
         let content = match media {
             BodyMedia::Json => BodyContent::Json,
@@ -56,8 +56,8 @@ impl RawBody {
         Self { bytes, content }
     }
 
-    /// Decodes the body into a value. If a protobuf body contains no apiVersion and kind, `expected` is used instead. Returns the reason if
-    /// the body is invalid.
+    /// Decodes the body into a value. `expected` replaces a missing apiVersion
+    /// and kind of a protobuf body. Returns the reason if the body is invalid.
     pub fn value(&self, expected: (&str, &str)) -> Result<Json, String> {
         match &self.content {
             BodyContent::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
@@ -67,7 +67,7 @@ impl RawBody {
     }
 }
 
-/// Returns the name of the object in a body. Returns an empty text if the object has no name or the body is invalid.
+/// Returns the name of the object in a body. Returns an empty text if there is none or the body is invalid.
 pub fn name(bytes: Bytes, content_type: &str) -> String {
     let Some(media) = media(content_type) else { return String::new() };
     let object = RawBody::new(bytes, media).value(("", "")).unwrap_or_default();
@@ -91,7 +91,7 @@ pub enum PatchKind {
 }
 
 impl PatchKind {
-    /// Returns the patch type for a media type if the kind supports this patch type.
+    /// Returns the patch type for a media type, if the kind supports it.
     pub fn of(media: &str, kind: &Kind) -> Option<Self> {
         match media {
             "application/json-patch+json" => Some(Self::Json),
@@ -106,13 +106,13 @@ impl PatchKind {
         if self == Self::Apply { How::Apply } else { How::Patch }
     }
 
-    /// Returns the media type of a request body with this patch type.
+    /// Returns the media type of this patch type's request bodies.
     pub fn body(self) -> BodyMedia {
         if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
     }
 }
 
-/// Parses a content type. Ignores parameters and letter case. An empty content type means JSON.
+/// Parses a content type, ignoring parameters and letter case. An empty content type means JSON.
 pub fn media(content_type: &str) -> Option<BodyMedia> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match media.as_str() {
@@ -123,7 +123,7 @@ pub fn media(content_type: &str) -> Option<BodyMedia> {
     }
 }
 
-/// Decodes a body into an object of the kind.
+/// Decodes a body into an object of kind `kind`.
 pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<BodyObject> {
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
@@ -148,15 +148,14 @@ pub fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> 
     Ok(BodyObject { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// Checks whether a custom resource fits its schema, and returns the reason if it does not fit. Returns `None` if the resource fits its
-/// schema. Objects whose kind differs from `kind` are not checked.
+/// Returns why a custom resource does not fit its schema, or `None` if it fits. Objects of other kinds are not checked.
 fn malformed(kind: &Kind, object: &Json) -> Option<String> {
     let named = object.text("/kind");
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Removes and reports the fields that are not declared in the schema of a custom resource. Null values are removed, too, but they are not
-/// reported. Objects of another group or kind are not changed.
+/// Removes and reports the fields that a custom resource's schema does not declare. Nulls
+/// are also removed, but not reported. Objects of another group or kind do not change.
 fn unknown(kind: &Kind, object: &mut Json) -> Vec<StrictFinding> {
     let text = |name: &str| object[name].text("");
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
@@ -175,7 +174,7 @@ fn warnings(findings: &[StrictFinding], validation: FieldValidation) -> Vec<Stri
     }
 }
 
-/// A decoded patch, which can be applied to objects.
+/// A decoded patch that can be applied to objects.
 pub struct Patcher<'a> {
     kind: &'a Arc<Kind>,
     patch: Outcome<PatchInput>,
@@ -190,8 +189,7 @@ enum PatchInput {
 }
 
 impl<'a> Patcher<'a> {
-    /// Decodes a patch. Errors in the patch are reported when the patch is applied, because the error about a missing object takes
-    /// precedence over them.
+    /// Decodes a patch. Its errors are reported when it is applied, because the error about a missing object takes precedence.
     pub fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
@@ -217,7 +215,7 @@ impl<'a> Patcher<'a> {
         Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
-    /// Applies the patch. Returns the patched object, including `apiVersion` and `kind`.
+    /// Applies the patch and returns the patched object with `apiVersion` and `kind`.
     pub fn make(&self, live: Option<&Json>) -> Outcome<Json> {
         match &self.patch {
             Err(failure) => Err(failure.clone()),
@@ -229,7 +227,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Returns the configuration that the body of a server-side apply request contains. For all other patch types, returns null.
+    /// Returns the applied configuration of a server-side apply, or null for other patch types.
     pub fn source(&self) -> Outcome<&Json> {
         match &self.patch {
             Ok(PatchInput::Apply { source, .. }) => Ok(source),
@@ -285,8 +283,8 @@ impl<'a> Patcher<'a> {
         if let Some(why) = malformed(self.kind, &decoded.object) {
             return Err(invalid(why));
         }
-        // For a strategic patch, kube-apiserver first decodes the patch and then converts it to another version. For other patch types, the
-        // conversion is a part of decoding.
+        // kube-apiserver decodes a strategic patch first and then converts it to
+        // another version. For other patch types, the conversion is a part of decoding.
         let unconvertible = self.kind.strategy.unconvertible(&decoded.object);
         if let Some(why) = unconvertible.clone().filter(|_| !matches!(patch, PatchBody::Strategic(_))) {
             return Err(invalid(why));
@@ -306,7 +304,7 @@ impl<'a> Patcher<'a> {
         }
     }
 
-    /// Checks `apiVersion` and `kind` of the patched object.
+    /// Checks the patched object's `apiVersion` and `kind`.
     fn check_types(&self, patch: &PatchBody, patched: &mut Json, invalid: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
         let Some(members) = patched.as_object_mut() else {
@@ -343,13 +341,13 @@ impl<'a> Patcher<'a> {
         format!("{}/{}", text("namespace"), text("name"))
     }
 
-    /// Returns the warnings that are sent to the client.
+    /// Returns the warnings for the client.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// This message is sent if a patch cannot be applied. As in kube-apiserver, the message does not explain why the patch cannot be applied.
+/// The message about a patch that cannot be applied. As in kube-apiserver, it does not say why.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

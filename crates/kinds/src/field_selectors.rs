@@ -1,4 +1,4 @@
-//! Determines the selectable fields of each kind, and the values of these fields in objects.
+//! The selectable fields of each kind, and their values in objects.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,12 @@ use pintle_store::{SAME, Stored};
 use super::Kind;
 use crate::strategy_types::Form;
 
-/// Returns whether the store indexes the selectable fields of the kind.
+/// Returns `true` if the store indexes the kind's selectable fields.
 fn is_indexed(kind: &Kind) -> bool {
     kind.strategy.form() == Form::Stored
 }
 
-/// Finds an indexed field for which the field selector allows only one value. Returns the index of the field and the value that the
-/// selector requires.
+/// Finds an indexed field that the selector restricts to one value. Returns the field's index and this value.
 pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(usize, &'a str)> {
     let labels = kind.strategy.field_labels().filter(|_| is_indexed(kind))?;
     selector.requirements().iter().find_map(|requirement| {
@@ -24,7 +23,7 @@ pub fn indexed_field<'a>(selector: &'a FieldSelector, kind: &Kind) -> Option<(us
     })
 }
 
-/// Returns whether the object satisfies the field selector. The object must be in the version of the kind.
+/// Returns `true` if the object satisfies the field selector. The object must be in the kind's version.
 pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
@@ -33,8 +32,8 @@ pub fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) ->
     })
 }
 
-/// Returns the value of a field. The object must be in the version of the kind. If the object needs no conversion, the values of its
-/// selectable fields are cached. The values are computed when the object is written, or when a caller first needs one of the values.
+/// Returns a field's value from an object in the kind's version. The values of an object that needs
+/// no conversion are cached, either when the object is written or when a value is first needed.
 fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     let strategy = &kind.strategy;
     if let Some(shown) = kind.converted(stored) {
@@ -55,7 +54,7 @@ fn field<'a>(kind: &Kind, stored: &'a Stored, label: &str) -> Cow<'a, str> {
     kept.map_or_else(|| read(&[label]).swap_remove(0).into(), Cow::Borrowed)
 }
 
-/// Returns the error for the first field label that the kind does not support.
+/// Returns the error for the first unsupported field label.
 pub fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<String> {
     let labels = kind.strategy.field_labels();
     let known = |label: &str| match label {

@@ -1,4 +1,4 @@
-//! The type [`Kinds`], which is the registry of served kinds.
+//! The registry of served kinds: [`Kinds`].
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -13,30 +13,29 @@ use crate::strategy_types::Routing;
 
 /// The registry of served kinds.
 ///
-/// A clone is a cheap snapshot. Later changes of the original do not affect the clone. A clone shares all unchanged groups and versions
-/// with the original. Lookups by name take logarithmic time.
+/// A clone is a cheap snapshot, which shares all unchanged groups and versions with the original.
+/// Later changes of the original do not affect the clone. Lookups by name take logarithmic time.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds {
-    /// The built-in kinds, in the order of discovery.
+    /// The built-in kinds, in discovery order.
     builtin: Arc<[Arc<Kind>]>,
     builtin_groups: Arc<[Arc<str>]>,
     groups: SharedMap<Arc<Group>>,
 }
 
-/// The kinds of one group. Each change of the group replaces its `Arc`. If two reads of a group return the same pointer, the group has not
-/// changed between these reads.
+/// The kinds of one group. Each change replaces the group's `Arc`, so two reads with the same pointer mean that the group has not changed.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// Determines how requests for the group are routed. The first kind in the group determines the routing. Therefore, custom resources do
-    /// not change the routing of a built-in group.
+    /// How requests for the group are routed. The group's first kind determines the
+    /// routing, so custom resources do not change the routing of a built-in group.
     routing: Option<Routing>,
     versions: SharedMap<Arc<VersionKinds>>,
-    /// The kinds by plural. Built-in kinds precede custom resources.
+    /// The kinds by plural name. Built-in kinds precede custom resources.
     by_plural: SharedMap<Arc<[Arc<Kind>]>>,
     by_kind: SharedMap<Arc<[Arc<Kind>]>>,
 }
 
-/// The kinds of one version of a group. Each change of the version replaces its `Arc`.
+/// The kinds of one version of a group. Each change replaces the version's `Arc`.
 #[derive(Clone, Debug, Default)]
 pub struct VersionKinds {
     is_built_in: bool,
@@ -59,7 +58,7 @@ impl Kinds {
         Self { builtin, builtin_groups: names.into(), groups }
     }
 
-    /// Replaces the strategy of a built-in kind by a strategy that is defined outside of this module.
+    /// Replaces a built-in kind's strategy with one from another crate.
     pub fn with_strategy(self, group: &str, kind: &str, strategy: &Arc<dyn Strategy>) -> Self {
         let replaced = |known: &Arc<Kind>| {
             if known.group == group && known.kind == kind {
@@ -71,17 +70,17 @@ impl Kinds {
         Self::of(self.builtin.iter().map(replaced).collect())
     }
 
-    /// Returns the kind that a URL path names.
+    /// Returns the kind in a URL path.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.version(group, version)?.resource(plural)
     }
 
-    /// Returns the kind for the `apiVersion` and `kind` of an object.
+    /// Returns the kind for an object's `apiVersion` and `kind`.
     pub fn kind(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Kind>> {
         self.group(group)?.by_kind.get(name)?.iter().find(|kind| kind.version == version)
     }
 
-    /// Returns the preferred version of a kind. Built-in kinds take precedence over custom resources.
+    /// Returns a kind in its preferred version. Built-in kinds take precedence over custom resources.
     pub fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
             kind.origin().cmp(&best.origin()).then_with(|| compare_versions(&kind.version, &best.version))
@@ -90,25 +89,25 @@ impl Kinds {
         of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
 
-    /// Returns the preferred version of the kind whose objects are stored under this name.
+    /// Returns the preferred version of the kind with the store name `store`.
     pub fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
         self.versions_of(store).next()
     }
 
-    /// Returns all versions of the kind whose objects are stored under this name. Only versions in the group of this name are considered.
+    /// Returns all versions of the kind with the store name `store`. Only versions in the store name's group are considered.
     pub fn versions_of(&self, store: &GroupResource) -> impl Iterator<Item = &Arc<Kind>> {
-        // The store name of a custom resource consists of a prefix and the plural name.
+        // A custom resource's store name consists of a prefix and the plural name.
         let plural = store.resource.rsplit('/').next().unwrap_or_default();
         let known = self.group(&store.group).and_then(|group| group.by_plural.get(plural));
         known.into_iter().flat_map(|kinds| kinds.iter()).filter(move |kind| kind.store == *store)
     }
 
-    /// Returns all kinds. Built-in kinds precede custom kinds. Custom kinds are sorted by group.
+    /// Returns all kinds: built-in kinds, and then custom kinds sorted by group.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.builtin.iter().chain(self.groups.iter().flat_map(|(_, group)| group.custom()))
     }
 
-    /// Returns the groups in the order of discovery.
+    /// Returns the groups in discovery order.
     pub fn groups(&self) -> impl Iterator<Item = (&str, &Arc<Group>)> {
         let builtin = self.builtin_groups.iter().filter_map(|name| Some((&**name, self.groups.get(name)?)));
         builtin.chain(self.groups.iter().filter(|(_, group)| !group.is_built_in()))
@@ -129,19 +128,19 @@ impl Kinds {
         self.group(group)?.version(version)
     }
 
-    /// Returns the routing of a group's paths. Returns `None` if the group is not served.
+    /// Returns the routing of a group's paths, or `None` if the group is not served.
     pub fn routing(&self, group: &str) -> Option<Routing> {
         self.group(group)?.routing
     }
 
-    /// Returns whether the version is built in. Custom resources in a built-in version are not served, because the paths of this version
-    /// belong to the built-in kinds.
+    /// Returns `true` if the version is built in. Custom resources in a built-in version
+    /// are not served, because the version's paths belong to the built-in kinds.
     pub fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.version(group, version).is_some_and(|version| version.is_built_in)
     }
 
-    /// Replaces all versions of a custom resource. An empty `kinds` removes the custom resource. The method ignores kinds that belong to a
-    /// built-in version or another group, and kinds that have another plural name.
+    /// Replaces all versions of a custom resource. An empty `kinds` removes the resource.
+    /// Kinds of a built-in version, of another group, or with another plural name are ignored.
     pub fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         let mut group = self.group(&resource.group).map(|group| Group::clone(group)).unwrap_or_default();
         for gone in group.custom_of(&resource.resource) {
@@ -160,8 +159,8 @@ impl Kinds {
         }
     }
 
-    /// Returns the groups that differ between this registry and the registry `old`. The second result is the number of tree nodes that are
-    /// in only one of the two registries. Tests use this method to check that a change copies only the nodes that must change.
+    /// Returns the groups that differ from those in `old`, and the number of tree nodes that only one of
+    /// the registries has. Tests check with this method that a change copies only the necessary nodes.
     pub fn changed_since(&self, old: &Self) -> (Vec<&str>, usize) {
         let (mut changed, mut made) = (Vec::new(), self.groups.unshared_with(&old.groups));
         if !Arc::ptr_eq(&self.builtin, &old.builtin) {
@@ -195,7 +194,7 @@ impl Group {
         self.versions.get(name)
     }
 
-    /// Returns the versions. The preferred version is first.
+    /// Returns the versions, with the preferred version first.
     pub fn preferred(&self) -> Vec<(&str, &Arc<VersionKinds>)> {
         let mut versions: Vec<_> = self.versions().collect();
         versions.sort_by(|(a, _), (b, _)| compare_versions(a, b));
@@ -255,14 +254,14 @@ impl VersionKinds {
         self.by_plural.get(plural)
     }
 
-    /// Returns the kinds of this version, sorted by plural name.
+    /// Returns the version's kinds, sorted by plural name.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.by_plural.iter().map(|(_, kind)| kind)
     }
 }
 
-/// Compares version names in the order of discovery. Stable versions precede beta versions, and beta versions precede alpha versions.
-/// Higher numbers precede lower numbers. Names that do not have the form of a Kubernetes version come last, in alphabetical order.
+/// Compares version names in discovery order: stable versions, beta versions, alpha
+/// versions, and then other names in alphabetical order. Higher numbers come first.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -272,8 +271,8 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Returns a key that sorts versions by preference, with the preferred version first. The key consists of the stability, the major number
-/// and the minor number. Returns `None` if the name does not have the form of a Kubernetes version.
+/// Returns a key that sorts the preferred version first: its stability, major number
+/// and minor number. Returns `None` for names that are not Kubernetes versions.
 fn rank(version: &str) -> Option<(u8, Reverse<u64>, Reverse<u64>)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Validation of the type `LabelSelector`.
+//! Validation of label selectors.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults, label_value_faults};
 use pintle_json::Json;

@@ -1,4 +1,4 @@
-//! Describes how kube-apiserver represents objects, and the behavior that depends on this representation.
+//! How kube-apiserver represents objects, and the behavior that depends on it.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use pintle_store::MemberOrder as Order;
 
 use super::Kind;
 
-/// The representation of a kind's objects in kube-apiserver.
+/// How kube-apiserver represents a kind's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// The objects are Go structs with declared fields. All built-in kinds are represented as Go structs with declared fields.
+    /// Go structs with declared fields, which represent all built-in kinds.
     Declared,
-    /// Unstructured maps. Custom resources have this representation.
+    /// Unstructured maps, which represent custom resources.
     Free,
 }
 
@@ -22,34 +22,34 @@ impl Kind {
         self.strategy.layout() == Layout::Declared
     }
 
-    /// Returns the order of the members in stored and served objects.
+    /// Returns the member order of stored and served objects.
     pub fn order(&self) -> Order {
         if self.is_declared() { Order::Declared } else { Order::Sorted }
     }
 
-    /// Returns whether objects can be encoded as protobuf.
+    /// Returns `true` if objects can be encoded as protobuf.
     pub fn has_protobuf(&self) -> bool {
         self.is_declared()
     }
 
-    /// Returns whether the kind supports strategic merge patches.
+    /// Returns `true` if the kind supports strategic merge patches.
     pub fn takes_strategic_patches(&self) -> bool {
         self.is_declared()
     }
 
-    /// Returns whether a request body must contain `apiVersion` and `kind`. If a body may omit these fields, the server
-    /// derives them from the URL.
+    /// Returns `true` if request bodies must contain `apiVersion` and
+    /// `kind`. Otherwise, the server can derive them from the URL.
     pub fn needs_types(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns whether the items of a list contain `apiVersion` and `kind`. If the items contain these fields, the list
-    /// metadata can contain an empty `continue`.
+    /// Returns `true` if list items contain `apiVersion` and `kind`. In
+    /// this case, the list metadata can contain an empty `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }
 
-    /// Returns the schema. Returns `None` for kinds whose objects the server computes.
+    /// Returns the schema, or `None` for kinds whose objects are computed.
     pub fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.strategy.openapi() {
             Some(openapi) => Some(Arc::new(Schema::custom(&self.kind, openapi))),
@@ -58,14 +58,14 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
-    /// Converts an object to the same JSON that Go would write.
+    /// Converts an object to the JSON that Go would write.
     pub fn normalise(&self, object: &mut Json) {
         if let Some(schema) = self.schema().filter(|_| self.is_declared()) {
             *object = schema.normalised(std::mem::take(object));
         }
     }
 
-    /// Returns the JSON that Go writes for a struct in which no field is set.
+    /// Returns the JSON that Go writes for a struct without any set field.
     pub fn empty(&self) -> Json {
         let schema = self.schema().filter(|_| self.is_declared());
         let mut empty = schema.map_or_else(|| json!({}), |schema| schema.empty());

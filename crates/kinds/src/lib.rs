@@ -1,15 +1,15 @@
-//! The registry of the kinds that an API server serves, and the trait for the rules of one kind.
+//! The registry of served kinds, and the trait for a kind's rules.
 //!
 //! This crate is a part of `pintle-apiserver` and has **no stability promise**. Use `pintle-apiserver` instead.
 //!
-//! - A [`Kind`] is one resource in one version. Its fields are the names and flags of the kind.
-//! - A [`Strategy`] contains all other rules of a kind: defaults, validation, table columns, subresources.
-//! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds to the registry at run time.
-//! - [`decode`] turns a request body into an object of a kind. [`size`] and [`nesting`] limit objects, and
-//!   [`Writer`](writer::Writer) records who wrote which fields.
+//! - A [`Kind`] is one resource in one version, with its names and flags.
+//! - A [`Strategy`] contains a kind's other rules: defaults, validation, table columns and subresources.
+//! - [`Kinds`] is the registry of all kinds. Custom resource definitions add kinds at run time.
+//! - [`decode`] decodes a request body into an object. [`size`] and [`nesting`] limit
+//!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The crate contains no built-in kinds. The crate `pintle-builtin` implements the built-in kinds. This crate reads no store. A strategy
+//! The crate contains no built-in kinds, which `pintle-builtin` implements. It reads no store: a strategy
 //! reads other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
 //!
 //! ```
@@ -67,10 +67,10 @@ pub use strategy::{Plain, Strategy};
 pub use strategy_types::{ExtraPermission, Form, Origin, PlainFinalizers, Pods, Routing, Stream, StreamAnswer};
 pub use token_grant::{Bound, Named, TokenGrant};
 
-/// The group of the RBAC kinds.
+/// The API group of the RBAC kinds.
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A resource in one version. The type [`Kind`] contains all data that the generic handlers need to serve the resource.
+/// A resource in one version, with all data that the generic handlers need to serve it.
 #[derive(Clone)]
 pub struct Kind {
     /// The API group. Empty for the core group.
@@ -80,22 +80,20 @@ pub struct Kind {
     pub kind: String,
     /// The name of the list kind, such as `PodList`.
     pub list_kind: String,
-    /// The plural name, such as `pods`. URL paths also contain the plural name.
+    /// The plural name in URL paths, such as `pods`.
     pub plural: String,
-    /// The singular name that kubectl accepts, such as `pod`.
+    /// The singular name for kubectl, such as `pod`.
     pub singular: String,
-    /// Abbreviations that kubectl accepts, such as `po`.
+    /// Abbreviations for kubectl, such as `po`.
     pub short_names: Vec<String>,
-    /// The categories that kubectl accepts, such as `all`.
+    /// Categories for kubectl, such as `all`.
     pub categories: Vec<String>,
     pub scope: Scope,
-    /// The verbs that the kind supports, in the order of the discovery document.
+    /// The supported verbs, in the order of the discovery document.
     pub verbs: Vec<Verb>,
-    /// The name under which the store keeps the objects of this kind. If two kinds serve the same objects in different forms, they have the
-    /// same store name.
+    /// The store name of the objects. Two kinds that serve the same objects in different forms have the same store name.
     pub store: GroupResource,
-    /// The version in which objects are stored. The hash in discovery documents is computed from this version. The version is `None` if the
-    /// objects are not stored.
+    /// The version in which objects are stored, or `None` if they are not stored. The hash in discovery documents is computed from it.
     pub stored_version: Option<GroupVersion>,
     pub subresources: Vec<ServedSubresource>,
     pub conduct: Conduct,
@@ -113,53 +111,52 @@ pub struct Kind {
 pub struct ServedSubresource {
     pub subresource: Subresource,
     pub verbs: Vec<Verb>,
-    /// The kind that request and response bodies have, if it differs from the kind of the object.
+    /// The kind of request and response bodies, if it differs from the object's kind.
     pub kind: Option<GroupVersionKind>,
 }
 
-/// Flags that determine how the generic handlers treat a kind.
+/// Flags that control how the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conduct {
-    /// The server maintains `metadata.generation`. The generation starts at 1, and each change of the desired state increases it by 1.
+    /// The server maintains `metadata.generation`, which starts at 1 and increases by 1 with each change of the desired state.
     pub generation: bool,
-    /// If the object of a PUT request does not exist, the server creates it.
+    /// A PUT creates an object that does not exist.
     pub creates_on_update: bool,
-    /// A PUT request must contain a resourceVersion.
+    /// A PUT must contain a resourceVersion.
     pub needs_version: bool,
-    /// The response to a DELETE is the deleted object instead of a Status.
+    /// A DELETE responds with the deleted object instead of a Status.
     pub returns_deleted: bool,
-    /// The options of a DELETE request can contain a grace period.
+    /// DELETE options can contain a grace period.
     pub graceful: bool,
-    /// A DELETE request without a propagation policy orphans the dependents.
+    /// A DELETE without a propagation policy orphans the dependents.
     pub orphans: bool,
-    /// The server computes the response to a POST and stores no object.
+    /// A POST responds with a computed object, which is not stored.
     pub transient: bool,
-    /// The kind is a custom resource whose definition is being deleted. Creates are rejected.
+    /// The custom resource's definition is being deleted. Creates are rejected.
     pub terminating: bool,
     /// The validation rule for `metadata.name`.
     pub name_rule: NameRule,
-    /// The metadata checks that this kind repeats when it validates an update.
+    /// The metadata checks that an update's validation repeats.
     pub metadata_checks: MetadataChecks,
-    /// A create request validates the metadata last, and only if there are no other errors.
+    /// Creates validate the metadata last, and only if there are no other errors.
     pub checks_metadata_last: bool,
-    /// A write of the status keeps all stored metadata except the managed fields.
+    /// Status writes keep all stored metadata except the managed fields.
     pub status_keeps_metadata: bool,
-    /// A create request can set the status even if the kind has a subresource `/status`.
+    /// Creates can set the status even if there is a subresource `/status`.
     pub keeps_sent_status: bool,
-    /// The objects of this kind are only reports, such as events. A plan does not list changes of reports.
+    /// The objects are only reports, such as events. Plans do not list changes of reports.
     pub is_report: bool,
-    /// The store keeps decoded objects of this kind in a cache. The cache is useful for kinds whose objects are often read while objects of
-    /// other kinds are processed.
+    /// The store caches decoded objects of this kind, which are often read while objects of other kinds are processed.
     pub is_read_often: bool,
     /// The delete option `orphanDependents=false` starts a foreground deletion.
     pub waits_for_dependents: bool,
-    /// How objects of this kind are related to pods.
+    /// How the objects are related to pods.
     pub pods: Pods,
 }
 
 impl Kind {
-    /// Creates a kind that occurs only in request and response bodies, such as Scale. Objects of this kind are not stored. The strategy
-    /// determines the columns of the tables for this kind.
+    /// Creates a kind for request and response bodies, such as Scale. Its
+    /// objects are not stored. The strategy determines its table columns.
     pub fn body_only(group: &str, version: &str, kind: &str, strategy: Arc<dyn Strategy>) -> Self {
         Self {
             group: group.into(),
@@ -183,7 +180,7 @@ impl Kind {
         }
     }
 
-    /// Returns the same kind in another version that has the same schema. This other version exists only in request and response bodies.
+    /// Returns the kind in another version with the same schema. This version exists only in request and response bodies.
     pub fn with_version(self, version: &str) -> Self {
         Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
     }
@@ -196,12 +193,12 @@ impl Kind {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// Returns the `apiVersion` of the kind's objects.
+    /// Returns the objects' `apiVersion`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { [&*self.group, "/", &self.version].concat() }
     }
 
-    /// Returns the key under which the store keeps the objects of this kind.
+    /// Returns the store key of the objects.
     pub fn resource_key(&self) -> &ResourceKey {
         self.resource_key.get_or_init(|| self.store.to_string().into())
     }
@@ -210,7 +207,7 @@ impl Kind {
         self.group_version().with_kind(&self.kind)
     }
 
-    /// Returns the group and the plural name. Messages contain this name in the form `deployments.apps`.
+    /// Returns the group and plural name, which messages show as `deployments.apps`.
     pub fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
@@ -225,8 +222,8 @@ impl Kind {
         Failure::invalid_named(&self.store.group, &self.kind, name, errors)
     }
 
-    /// Returns the verbs of the kind for discovery documents. The verbs create, patch and update are omitted while the custom resource
-    /// definition is being deleted.
+    /// Returns the verbs for discovery documents. While a custom resource's
+    /// definition is being deleted, create, patch and update are omitted.
     pub fn shown_verbs(&self) -> Vec<Verb> {
         let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
         self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
@@ -240,17 +237,17 @@ impl Kind {
         self.subresources.iter().find(|served| served.subresource == subresource)
     }
 
-    /// Returns whether `/status` is served. If `/status` is served, writes of the object itself ignore the status.
+    /// Returns `true` if `/status` is served. Writes of the object itself then ignore the status.
     pub fn splits_status(&self) -> bool {
         self.subresource(Subresource::Status).is_some()
     }
 
-    /// Returns the columns of this kind's tables. If the result is `None`, tables have only the columns for name and age.
+    /// Returns the table columns. With `None`, tables have only the columns for name and age.
     pub fn columns(&self) -> Option<&[table::Column]> {
         self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
 
-    /// Returns the paths of the fields that a write to the subresource cannot change.
+    /// Returns the paths of fields that a write to the subresource cannot change.
     pub fn reset_fields(&self, subresource: Subresource) -> reset::Reset {
         self.strategy.reset_fields(subresource).unwrap_or_else(|| match subresource {
             Subresource::Status if self.conduct.status_keeps_metadata => reset::ALL_BUT_STATUS,
@@ -258,12 +255,12 @@ impl Kind {
         })
     }
 
-    /// Converts an object from its stored form to this version.
+    /// Converts a stored object to this version.
     pub fn shown(&self, object: &Arc<Json>) -> Arc<Json> {
         self.strategy.shown(object, object.text("/apiVersion"))
     }
 
-    /// Converts a stored object to this version. Returns `None` if the object is stored in the form of this version.
+    /// Converts a stored object to this version. Returns `None` if the object needs no conversion.
     pub fn converted(&self, stored: &Stored) -> Option<Json> {
         if self.is_shown_as_stored(stored) {
             return None;
@@ -280,7 +277,7 @@ impl Kind {
         Some(Arc::unwrap_or_clone(shown))
     }
 
-    /// Returns whether an earlier check has already found that the object needs no conversion.
+    /// Returns `true` if the object is known to need no conversion.
     fn is_shown_as_stored(&self, stored: &Stored) -> bool {
         match self.strategy.form() {
             Form::Stored => true,
@@ -289,8 +286,7 @@ impl Kind {
         }
     }
 
-    /// Returns the cost of converting the object. The unit of cost is the time to process one byte of a body. The cost is 0 if no
-    /// conversion is needed.
+    /// Returns the cost of converting the object, or 0 if it needs no conversion. One unit is the time to process one byte of a body.
     pub fn showing_weight(&self, stored: &Stored) -> usize {
         if self.is_shown_as_stored(stored) { 0 } else { stored.weight().max(self.strategy.schema_weight()) }
     }
@@ -307,7 +303,7 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// Returns an object of the API version `v1` in its stored form. The object does not belong to a store. For tests.
+/// Returns a stored `v1` object that belongs to no store, for tests.
 pub fn sample(object: &Json) -> Stored {
     let mut object = object.clone();
     object["apiVersion"] = "v1".into();

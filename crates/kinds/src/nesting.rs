@@ -1,4 +1,4 @@
-//! Limits how deeply objects can be nested.
+//! Limits the nesting of objects.
 
 use pintle_apimachinery::failure::{Failure, Outcome, details};
 use pintle_apimachinery::object::metadata;
@@ -7,12 +7,11 @@ use pintle_meta::Reason;
 
 use crate::Kind;
 
-/// The maximum nesting depth of lists and objects in a stored object. This limit also applies to managed fields, although they are nested
-/// deeper than the fields that they describe. Many JSON parsers, including the parser of this server, accept 127 levels. If a watch sends
-/// tables, each object is nested four levels deeper than in the store.
+/// The maximum nesting depth of a stored object. Managed fields count too, although they are deeper than the fields that
+/// they describe. Many JSON parsers, including this server's, accept 127 levels. A watch of tables adds four levels.
 const MAX_STORED_DEPTH: usize = 120;
 
-/// Returns an error if the served form of the object is nested so deeply that common JSON parsers reject it.
+/// Fails if the served form is nested so deeply that common JSON parsers reject it.
 pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     if fits(object, MAX_STORED_DEPTH) {
         return Ok(());
@@ -25,7 +24,7 @@ pub fn check(kind: &Kind, object: &Json) -> Outcome<()> {
     Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
 }
 
-/// Returns whether `value` has at most `levels` levels of nesting. The recursion depth is at most `levels`.
+/// Returns `true` if `value` has at most `levels` nesting levels. The recursion depth is at most `levels`.
 fn fits(value: &Json, levels: usize) -> bool {
     match value {
         Json::Object(members) => levels > 0 && members.values().all(|value| fits(value, levels - 1)),

@@ -19,8 +19,7 @@ const MAX_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
-/// Returns an error if the `apiVersion` or `kind` of the object differs from `kind`. The check applies only to kinds whose bodies must
-/// contain these fields.
+/// Fails if the object's `apiVersion` or `kind` differs from `kind`. Only kinds whose bodies must contain these fields are checked.
 pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     if !kind.needs_types() {
         return Ok(());
@@ -42,7 +41,7 @@ pub fn check_types(kind: &Kind, object: &Json) -> Outcome<()> {
     }
 }
 
-/// Validates the metadata of a new object.
+/// Validates a new object's metadata.
 pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     let empty = Map::new();
     let metadata = object["metadata"].as_object().unwrap_or(&empty);
@@ -52,7 +51,7 @@ pub fn errors(kind: &Kind, object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an embedded object. An embedded object need not have a name.
+/// Validates an embedded object's metadata, which need not contain a name.
 pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     let mut errors = names(NameRule::PathSegment, metadata);
     let namespace = metadata["namespace"].text("");
@@ -65,8 +64,8 @@ pub fn embedded_errors(metadata: &Map) -> FieldErrors {
     errors
 }
 
-/// Validates the metadata of an updated object. kube-apiserver checks the metadata in its generic code, and some kinds check the metadata a
-/// second time. Therefore, the same error about the metadata can occur several times.
+/// Validates an updated object's metadata. kube-apiserver checks the metadata in generic
+/// code, and some kinds check it again. Therefore, the same error can occur several times.
 pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     let members = |object: &Json| object["metadata"].as_object().cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
@@ -86,23 +85,23 @@ pub fn update_errors(kind: &Kind, new: &Json, old: &Json, subresource: Subresour
     generic.into_iter().chain(of_kind).flatten().collect()
 }
 
-/// The metadata checks that a kind repeats in its own validation of an update.
+/// The metadata checks that a kind repeats in its own update validation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetadataChecks {
-    /// Repeats the checks for updates, but not the checks for new objects.
+    /// Repeats the checks for updates only.
     #[default]
     Update,
-    /// Repeats the checks for new objects, but not the checks for updates.
+    /// Repeats the checks for new objects only.
     Whole,
-    /// Repeats the checks for updates first, and then the checks for new objects.
+    /// Repeats the checks for updates, and then those for new objects.
     UpdateThenWhole,
-    /// Repeats the checks for new objects first, and then the checks for updates.
+    /// Repeats the checks for new objects, and then those for updates.
     WholeThenUpdate,
     /// Repeats the checks for new objects twice.
     WholeTwice,
 }
 
-/// Returns warnings about finalizers that this write adds and that have no domain.
+/// Returns warnings about added finalizers without a domain.
 pub fn warnings(kind: &Kind, object: &Json, old: Option<&Json>) -> Vec<String> {
     let Some(finalizers) = object["metadata"]["finalizers"].as_array() else { return Vec::new() };
     let known = old.map(metadata::finalizers).unwrap_or_default();
@@ -233,7 +232,7 @@ fn qualified(metadata: &Map) -> FieldErrors {
     errors.collect()
 }
 
-/// Reports finalizers that are not standard finalizers and have no domain.
+/// Reports finalizers without a domain that are not standard finalizers.
 fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     if plain != PlainFinalizers::Rejected {
         return FieldErrors::default();
@@ -243,7 +242,7 @@ fn standard(plain: PlainFinalizers, metadata: &Map) -> FieldErrors {
     names.map(|(at, name)| FieldError::invalid_text(format!("metadata.finalizers[{at}]"), name, why)).collect()
 }
 
-/// Reports combinations of finalizers that must not occur together.
+/// Reports finalizers that exclude each other.
 fn exclusive(metadata: &Map) -> FieldErrors {
     let has = |finalizer: &str| finalizer_names(metadata).any(|name| name == finalizer);
     if !has("orphan") || !has("foregroundDeletion") {

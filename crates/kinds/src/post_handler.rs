@@ -1,5 +1,5 @@
-//! Defines handlers for POST requests that do not store an object. Such a POST request performs an action or returns information. For
-//! example, a request can bind a pod, evict a pod or review an access.
+//! Handlers for POST requests that store no object. They perform an action or
+//! return information, for example to bind or evict a pod, or to review an access.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::Kind;
 use super::token_grant::TokenGrant;
 use crate::request_target::RequestTarget;
 
-/// A handler for POST requests to a kind that is not stored, or to a subresource.
+/// Handles POST requests to a subresource, or to a kind that is not stored.
 pub trait PostHandler: Sync {
-    /// Returns the kind that the body of a request with this `apiVersion` must have.
+    /// Returns the kind of request bodies with this `apiVersion`.
     fn body(&self, target: &RequestTarget, _api_version: &str) -> Arc<Kind> {
         target.kind.clone()
     }
@@ -26,59 +26,57 @@ pub trait PostHandler: Sync {
     /// Sets the defaults of missing fields.
     fn defaults(&self, _sent: &mut Json) {}
 
-    /// Validates the body without reading other objects. This method runs after mutating admission and before validating admission, so
-    /// validating plugins and webhooks never receive an invalid body.
+    /// Validates the body without reading other objects. This method runs between mutating and
+    /// validating admission, so validating plugins and webhooks never receive an invalid body.
     fn check(&self, _context: &Context<'_>, _target: &RequestTarget, _sent: &Json) -> Outcome<()> {
         Ok(())
     }
 
-    /// Returns the task that the request must perform. The body has already passed validation and admission.
+    /// Returns the task for the request. The body has already passed validation and admission.
     fn task(&self, context: &Context<'_>, target: &RequestTarget, sent: &Json, dry_run: bool) -> Outcome<Task>;
 
-    /// Returns whether the request only asks for information, and does not change any object.
+    /// Returns `true` if the request only asks for information and changes no object.
     fn is_question(&self) -> bool {
         false
     }
 }
 
-/// The task that a POST request performs.
+/// The work of a POST request.
 pub enum Task {
-    /// Runs these steps in order. If a step fails, the remaining steps do not run. If all steps succeed, the response is a Status that
-    /// reports success. If `only_if_unchanged` is set and the object has changed since the task was computed, the server computes the task
-    /// again.
+    /// Runs the steps in order until one fails. If all steps succeed, responds with a Status that reports success.
+    /// With `only_if_unchanged`, the server computes the task again if the object has changed in the meantime.
     Steps { steps: Vec<PostStep>, dry_run: bool, only_if_unchanged: bool },
     /// Responds with this object.
     Answer(Json),
-    /// Writes the answer to the question into the status of the object, and responds with the object.
+    /// Writes the answer to the question into the object's status and responds with the object.
     Ask(Box<Question>, Json),
-    /// Issues a token for a service account.
+    /// Issues a service account token.
     Token(Box<TokenGrant>),
 }
 
 /// A step of [`Task::Steps`].
 pub enum PostStep {
-    /// Changes an object without the validation that applies to client requests. If a concurrent write causes a conflict, the server
-    /// computes the change again.
+    /// Changes an object without the validation of client requests. After
+    /// a conflict with a concurrent write, the change is computed again.
     Rewrite { resource: GroupResource, namespace: String, name: String, change: ObjectChange },
-    /// Changes a subresource through an internal request. Validation and admission apply to the change. The server can call the function
-    /// for the change more than once. In a dry run, the task only checks whether the change is possible.
+    /// Changes a subresource through an internal request, with validation and admission. The server can call
+    /// the change function several times. In a dry run, the task only checks whether the change is possible.
     Update { resource: GroupResource, namespace: String, name: String, subresource: Subresource, change: ObjectChange },
-    /// Deletes the target object of the request.
+    /// Deletes the request's target object.
     Delete(DeleteOptions),
 }
 
-/// A function that changes an object. The server may call the function more than once.
+/// Changes an object. The server may call the function several times.
 pub type ObjectChange = Box<dyn Fn(&mut Json) -> Outcome<()> + Sync>;
 
-/// A question that a review asks about a user or a permission. The server answers the question with its authenticator or its authorizer.
+/// A review's question about a user or a permission, which the server's authenticator or authorizer answers.
 pub enum Question {
-    /// Asks for the user of a token. The token must be valid for at least one of the contained audiences. An empty list of audiences means
-    /// the audience of the server itself.
+    /// Asks for a token's user. The token must be valid for one of the audiences. An empty list means the server's own audience.
     Token { token: String, audiences: Vec<String> },
-    /// Asks for all permissions that the requesting user has in a namespace.
+    /// Asks for all permissions of the requesting user in a namespace.
     Rules { namespace: String },
-    /// Asks whether the user may perform this verb on a resource.
+    /// Asks whether the user may perform a verb on a resource.
     Resource { user: User, verb: String, path: ResourcePath },
-    /// Asks whether the user may perform this verb on a non-resource path.
+    /// Asks whether the user may perform a verb on a non-resource path.
     Path { user: User, verb: String, path: String },
 }

@@ -1,4 +1,4 @@
-//! The type [`RequestTarget`], which identifies the object or the collection that a request addresses.
+//! The target of a request: [`RequestTarget`].
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use pintle_store::ResourceKey;
 
 use super::Kind;
 
-/// The object or the collection that a request addresses. The target consists of a kind, the name of an object, and a subresource. If the
-/// target is a collection, the name of the object is empty.
+/// The object or collection that a request addresses: a kind, an object name and a subresource. For a collection, the name is empty.
 #[derive(Clone, Debug)]
 pub struct RequestTarget {
     pub kind: Arc<Kind>,
-    /// The namespace. The namespace is empty for cluster-scoped objects, and if the target spans all namespaces.
+    /// The namespace. Empty for cluster-scoped objects and for requests across all namespaces.
     pub namespace: String,
     /// The name of the object. Empty for a collection.
     pub name: String,
@@ -29,7 +28,7 @@ impl RequestTarget {
         Self { kind, namespace: namespace.into(), name: name.into(), subresource: Subresource::None }
     }
 
-    /// Returns an error if the name in the body differs from the name in the URL.
+    /// Fails if the name in the body differs from the name in the URL.
     pub fn check_name(&self, name: &str) -> Outcome<()> {
         let url = &self.name;
         match name {
@@ -43,7 +42,7 @@ impl RequestTarget {
         }
     }
 
-    /// Returns an error if the namespace in the body differs from the namespace in the URL.
+    /// Fails if the namespace in the body differs from the namespace in the URL.
     pub fn check_namespace(&self, namespace: &str) -> Outcome<()> {
         if namespace.is_empty() || namespace == self.namespace {
             Ok(())
@@ -54,8 +53,8 @@ impl RequestTarget {
         }
     }
 
-    /// If the object has no namespace, sets its namespace to the namespace in the URL. Returns an error if the namespace in the object
-    /// differs from the namespace in the URL. For cluster-scoped kinds, removes the namespace of the object.
+    /// Sets a missing namespace to the namespace in the URL. Fails if the object has a
+    /// different namespace. For cluster-scoped kinds, removes the object's namespace.
     pub fn settle_namespace(&self, object: &mut Json) -> Outcome<()> {
         if !self.kind.namespaced() {
             metadata_mut(object).unset("namespace");
@@ -66,7 +65,7 @@ impl RequestTarget {
         Ok(())
     }
 
-    /// Returns an error if the object does not satisfy the preconditions of the delete options.
+    /// Fails if the object does not satisfy the preconditions in the delete options.
     pub fn check_preconditions(&self, object: &Json, options: &DeleteOptions) -> Outcome<()> {
         let check = |what: &str, wanted: &Option<String>, field: &str, cause: &str| {
             let found = object["metadata"][field].text("");
@@ -82,7 +81,7 @@ impl RequestTarget {
         check("ResourceVersion", &options.resource_version, "resourceVersion", "modified")
     }
 
-    /// Returns the conflict error for an update whose uid differs from the uid of the stored object.
+    /// Returns the conflict for an update whose uid differs from the stored object's uid.
     pub fn uid_conflict(&self, wanted: &str, found: &str) -> Failure {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in \

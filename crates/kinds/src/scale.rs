@@ -1,4 +1,4 @@
-//! The subresource `/scale`, which represents the replicas of an object as a Scale of `autoscaling/v1`.
+//! The subresource `/scale`, which represents an object's replicas as an `autoscaling/v1` Scale.
 
 use std::sync::LazyLock;
 
@@ -12,23 +12,22 @@ use pintle_meta::{GroupResource, LabelSelector};
 
 use crate::request_target::RequestTarget;
 
-/// The paths of the object fields from which a Scale is computed. Each path begins with a dot.
+/// The paths of the fields from which a Scale is computed. Each path begins with a dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// The path of the field that contains the desired number of replicas.
+    /// The path of the desired number of replicas.
     pub spec_replicas: String,
-    /// The path of the field that contains the observed number of replicas.
+    /// The path of the observed number of replicas.
     pub status_replicas: String,
-    /// The path of the selector. The selector can be a string, a map of labels or a `LabelSelector`. The path of the selector is empty if
-    /// there is no selector.
+    /// The path of the selector, which can be a string, a map of labels or a `LabelSelector`. Empty if there is no selector.
     pub label_selector: String,
-    /// Whether a custom resource definition declares the paths. If a definition declares the paths, an object without a value for the
-    /// replicas has no Scale. The Scale of such an object cannot be converted to other versions.
+    /// Whether a custom resource definition declares the paths. In this case, an object without
+    /// a number of replicas has no Scale, and Scales cannot be converted to other versions.
     pub is_declared: bool,
 }
 
 impl Scale {
-    /// Returns the paths that built-in workloads use.
+    /// Returns the paths of built-in workloads.
     pub fn workload() -> &'static Self {
         static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
             spec_replicas: ".spec.replicas".into(),
@@ -39,13 +38,13 @@ impl Scale {
         &WORKLOAD
     }
 
-    /// Returns the Scale of an object. Returns an error if a custom resource has no replicas field.
+    /// Returns an object's Scale. Fails if a custom resource has no replicas field.
     pub fn read(&self, object: &Json) -> Outcome<Json> {
         let absent = || format!("the spec replicas field {:?} does not exist", self.spec_replicas);
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// Returns the Scale of `object` for a write request. If the object has no number of replicas, the Scale has 0 replicas.
+    /// Returns the Scale for a write request. It has 0 replicas if the object has no number of replicas.
     pub fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()
@@ -89,8 +88,7 @@ impl Scale {
         )
     }
 
-    /// Returns a copy of the object in which the number of replicas is taken from the Scale. If the Scale contains no number, the number in
-    /// the copy is 0.
+    /// Returns the object with the Scale's number of replicas, or 0 if the Scale has no number.
     pub fn write(&self, scale: &Json, object: &Json) -> Json {
         let replicas =
             scale.at("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
@@ -106,7 +104,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// Returns an error if the Scale in a write request is invalid, or if the Scale belongs to another object.
+    /// Fails if the written Scale is invalid or belongs to another object.
     pub fn check(&self, target: &RequestTarget, scale: &Json, live: &Json, how: How) -> Outcome<()> {
         target.check_name(metadata::name(scale))?;
         target.check_namespace(metadata::namespace(scale))?;
@@ -117,15 +115,14 @@ impl Scale {
             let GroupResource { group, resource } = target.kind.resource();
             let scale = GroupResource::new(group, format!("{resource}/scale"));
             return Err(match how {
-                // For a PUT, the server checks the uid as a precondition, before it decodes the body as a Scale.
+                // A PUT checks the uid as a precondition, before the body is decoded as a Scale.
                 How::Put => target.uid_conflict(uid, found),
                 _ => Failure::conflict(&scale, &target.name, &why),
             });
         }
         let replicas = scale.at("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0));
         match replicas {
-            // The number of replicas of a custom resource is not checked here. For a custom resource, the schema of the definition
-            // validates the number of replicas together with the rest of the object.
+            // A custom resource's number of replicas is validated later by its schema, together with the rest of the object.
             Some(replicas) if !self.is_declared => {
                 let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
                 Err(Failure::invalid_named("autoscaling", "Scale", &target.name, FieldErrors::from([error])))
@@ -134,7 +131,7 @@ impl Scale {
         }
     }
 
-    /// Returns an error if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
+    /// Fails if a server-side apply changes the spec of a Scale that cannot be converted to other versions.
     pub fn check_applied(&self, target: &RequestTarget, scale: &Json, present: &Json) -> Outcome<()> {
         if !self.is_declared || scale.get("spec") == present.get("spec") {
             return Ok(());

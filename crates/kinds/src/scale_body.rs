@@ -1,4 +1,4 @@
-//! The strategy of the kind Scale. The strategy defines only the table columns of the kind.
+//! The strategy of the kind Scale, which only defines table columns.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Kind;
 use super::table::{Cell, Table};
 use crate::strategy::Strategy;
 
-/// The descriptions of the table columns.
+/// The table columns' descriptions.
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("Desired", "replicas is the desired number of instances for the scaled object."),
     ("Available", "replicas is the actual number of observed instances of the scaled object."),
@@ -17,7 +17,7 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
 pub struct ScaleBody;
 
 impl ScaleBody {
-    /// Returns the kind that the request and response bodies of `/scale` have.
+    /// Returns the kind of `/scale` request and response bodies.
     pub fn kind() -> Kind {
         Kind::body_only("autoscaling", "v1", "Scale", Arc::new(Self))
     }

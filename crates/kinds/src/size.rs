@@ -1,5 +1,4 @@
-//! Checks the maximum size of stored objects. kube-apiserver stores built-in kinds as protobuf and custom resources as
-//! JSON.
+//! The maximum size of stored objects. kube-apiserver stores built-in kinds as protobuf and custom resources as JSON.
 
 use std::io;
 
@@ -9,12 +8,10 @@ use pintle_schema::{Scalar, Type};
 
 use crate::Kind;
 
-/// The maximum size in bytes of a request to etcd. The next constant is the maximum size of a message that etcd's
-/// client sends.
+/// The maximum sizes in bytes of a request to etcd and of a message from etcd's client.
 const LARGEST_STORED: usize = 1536 * 1024;
 const LARGEST_SENT: usize = 2 * 1024 * 1024;
-/// The approximate size in bytes of a write request to etcd, excluding the object and the key. The request contains the
-/// key three times.
+/// The approximate size in bytes of an etcd write request without the object and the key. The request contains the key three times.
 const FRAME: usize = 96;
 
 /// Returns kube-apiserver's error if the object is too large for etcd.
@@ -33,7 +30,7 @@ pub fn check(kind: &Kind, key: &str, object: &Json) -> Outcome<()> {
     Err(Failure::plain(500, message))
 }
 
-/// Returns the size of the stored object.
+/// Returns the object's size in the store.
 pub fn stored(kind: &Kind, object: &Json) -> usize {
     match kind.schema().filter(|_| kind.has_protobuf()) {
         Some(schema) => content(object, schema.root()),
@@ -41,7 +38,7 @@ pub fn stored(kind: &Kind, object: &Json) -> usize {
     }
 }
 
-/// Returns the length of the object's JSON encoding in bytes.
+/// Returns the length of a value's JSON encoding in bytes.
 fn json(value: &Json) -> usize {
     struct Length(usize);
     impl io::Write for Length {
@@ -60,7 +57,7 @@ fn json(value: &Json) -> usize {
     length.0
 }
 
-/// Returns the length in bytes of a value that is encoded as protobuf. This length does not include the field's own tag and length prefix.
+/// Returns the length of a value's protobuf encoding in bytes, without the field's own tag and length prefix.
 fn content(value: &Json, of: &Type) -> usize {
     match (of, value) {
         (_, Json::Null) => 0,
@@ -89,7 +86,7 @@ fn content(value: &Json, of: &Type) -> usize {
     }
 }
 
-/// Returns the type of a list's items or of a map's values.
+/// Returns the type of list items or map values.
 fn item_of(of: &Type) -> &Type {
     match of {
         Type::List(list) => &list.item,
@@ -98,7 +95,7 @@ fn item_of(of: &Type) -> &Type {
     }
 }
 
-/// Returns the length of a protobuf field, including its tag and its length prefix.
+/// Returns a protobuf field's length with its tag and length prefix.
 fn framed(content: usize) -> usize {
     1 + varint(content) + content
 }

@@ -1,4 +1,4 @@
-//! Types that the methods of [`Strategy`](super::Strategy) return.
+//! The types that [`Strategy`](super::Strategy) returns.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::Outcome;
@@ -7,15 +7,15 @@ use pintle_json::Json;
 
 use crate::request_target::RequestTarget;
 
-/// Describes how stored objects are converted to a version of the kind.
+/// How stored objects are converted to a version of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The objects are stored in the form of this version, so they need no conversion.
+    /// Objects are stored in this version's form and need no conversion.
     Stored,
     /// Every object needs a conversion.
     Converted,
-    /// Some objects need a conversion. The number identifies the form of this version. If a check finds that an object needs no conversion,
-    /// the store caches the number together with the object.
+    /// Some objects need a conversion. The number identifies this version's form.
+    /// The store caches it with objects that were found to need no conversion.
     Checked(u64),
 }
 
@@ -27,17 +27,16 @@ pub enum Origin {
     Custom,
 }
 
-/// Describes how kube-apiserver routes the requests for a group. The routing determines the responses for unknown paths
-/// and methods.
+/// How kube-apiserver routes a group's requests. The routing determines the responses for unknown paths and methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// Each path has a separate route for each method.
     PerMethod,
-    /// A single handler receives all requests for the group. The handler looks up the custom resource definition.
+    /// One handler receives all requests for the group and looks up the custom resource definition.
     CatchAll,
 }
 
-/// Determines how a finalizer is treated if it has no domain and is not a standard finalizer.
+/// How a finalizer is treated that has no domain and is not a standard finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainFinalizers {
     Rejected,
@@ -45,50 +44,49 @@ pub enum PlainFinalizers {
     Accepted,
 }
 
-/// Describes how the objects of a kind are related to pods.
+/// How a kind's objects are related to pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pods {
     #[default]
     Unrelated,
     /// The objects are pods.
     Themselves,
-    /// The objects are workloads. The pods of a workload are created from the template at this JSON pointer.
+    /// The objects are workloads, whose pods are created from the template at this JSON pointer.
     MadeFrom(&'static str),
-    /// The objects are namespaces. The labels of a namespace select the Pod Security Standards for the pods in the
-    /// namespace.
+    /// The objects are namespaces, whose labels select the Pod Security Standards for their pods.
     Inside,
 }
 
-/// A subresource that streams data or connects to the object. Examples are `exec` and `log`.
+/// A subresource that streams data or connects to the object, such as `exec` or `log`.
 #[derive(Clone, Copy)]
 pub struct Stream {
-    /// The HTTP methods that clients can use for this subresource.
+    /// The allowed HTTP methods.
     pub methods: &'static [&'static str],
-    /// Parses the options from two parts of the URL. These parts are the query, and the path after the subresource.
+    /// Parses the options from the query and from the path after the subresource.
     pub options: fn(&Query, &[String]) -> Outcome<Json>,
-    /// Whether the request is a connect request. Admission checks connect requests.
+    /// Whether requests are connect requests, which admission checks.
     pub connects: bool,
-    /// Whether the path of a request can continue after the subresource.
+    /// Whether a request path can continue after the subresource.
     pub has_subpaths: bool,
     /// Computes the response from the request target and the options.
     pub answer: fn(&dyn Cluster, &RequestTarget, &Json) -> Outcome<StreamAnswer>,
 }
 
-/// The response of a stream.
+/// A stream's response.
 pub enum StreamAnswer {
     Text(&'static str),
-    /// The server cannot connect to the pod, service or node that would provide the stream. The variant contains the error.
+    /// The error if the server cannot connect to the pod, service or node behind the stream.
     Unreachable(String),
 }
 
-/// A permission that a write needs in addition to the permission for the request's verb. The user must be allowed to perform this verb on
-/// at least one of the named objects.
+/// A permission that a write needs in addition to the permission for the request's verb.
+/// The user must be allowed to perform `verb` on at least one of the named objects.
 #[derive(Debug)]
 pub struct ExtraPermission {
     pub verb: &'static str,
-    /// The resource to which the named objects belong. This resource belongs to the group of the written kind.
+    /// The resource of the named objects, in the written kind's group.
     pub resource: &'static str,
     pub names: Vec<String>,
-    /// The message of the 403 response if the user lacks the permission.
+    /// The message of the 403 response without the permission.
     pub refusal: String,
 }

@@ -1,4 +1,4 @@
-//! Creates the tables that `kubectl get` prints.
+//! The tables that `kubectl get` prints.
 
 mod cell;
 mod durations;
@@ -6,22 +6,21 @@ mod durations;
 pub use cell::{Cell, Table, first_few, ingress_addresses, size};
 pub use durations::{age, seconds as duration};
 
-/// The description of the name column in the Kubernetes API.
+/// The Kubernetes API's description of the name column.
 pub const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// The description of the age column in the Kubernetes API.
+/// The Kubernetes API's description of the age column.
 pub const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// A column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
-    /// The JSON type of the cells in this column, or `date` for times.
+    /// The JSON type of the cells, or `date` for times.
     pub kind: String,
-    /// The format of the cells in this column. The format `name` marks the cell that contains the name of the object.
+    /// The format of the cells. `name` marks the cell with the object's name.
     pub format: String,
     pub description: String,
-    /// The priority. The priority is 0 if the column is always shown. The priority is greater if only the wide output
-    /// shows the column.
+    /// The priority: 0 if the column is always shown, or greater if only the wide output shows it.
     pub priority: i32,
 }
 
@@ -38,7 +37,7 @@ impl Column {
     }
 }
 
-/// Returns the columns of a table. Some columns have a description. Returns `None` if the table is empty.
+/// Returns a table's columns, some of which have a description. Returns `None` for an empty table.
 pub fn columns(table: Table, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
     (!table.is_empty()).then(|| table.iter().map(|(column, _)| read(column, descriptions)).collect())
 }

@@ -1,23 +1,21 @@
-//! Defines the type [`TokenGrant`], which represents an accepted token request. This module also defines the types for the objects to which
-//! a token is bound.
+//! Accepted token requests ([`TokenGrant`]), and the objects to which tokens are bound.
 
 use pintle_json::Json;
 use serde::{Deserialize, Serialize};
 
-/// A token request that has passed all checks, so the server must issue the token.
+/// A token request that has passed all checks. The server must issue the token.
 #[derive(Debug)]
 pub struct TokenGrant {
-    /// The audiences of the token. An empty list of audiences means the audience of the server itself.
+    /// The token's audiences. An empty list means the server's own audience.
     pub audiences: Vec<String>,
     /// The lifetime in seconds.
     pub seconds: i64,
     pub bound: Bound,
-    /// The object that is sent as the response. The server adds the token, its expiration time and its audiences to this object.
+    /// The response object, to which the server adds the token, its expiration time and its audiences.
     pub answer: Json,
 }
 
-/// The objects to which a token is bound. If one of these objects is deleted, the token becomes
-/// invalid.
+/// The objects to which a token is bound. Deleting one of them invalidates the token.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bound {
     pub namespace: String,
@@ -30,7 +28,7 @@ pub struct Bound {
     pub serviceaccount: Named,
 }
 
-/// A reference to an object by its name and its uid.
+/// An object's name and uid.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Named {
     pub name: String,

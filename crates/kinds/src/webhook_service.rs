@@ -1,11 +1,11 @@
-//! Validates the client configuration of webhooks, which contains a URL or a Service.
+//! Validates webhook client configurations, which contain a URL or a Service.
 
 use std::collections::HashSet;
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
 use pintle_json::Json;
 
-/// Validates the URL or the Service in the client configuration of a webhook.
+/// Validates the URL or Service in a webhook's client configuration.
 pub fn client_errors(client: &Json, path: &str) -> FieldErrors {
     match (client.has("/url"), client.has("/service")) {
         (true, false) => url_errors(client.text("/url"), &format!("{path}.url")),
@@ -14,7 +14,7 @@ pub fn client_errors(client: &Json, path: &str) -> FieldErrors {
     }
 }
 
-/// Validates the names of review versions. The names must be unique labels.
+/// Validates review version names, which must be unique labels.
 pub fn review_version_errors<'a>(versions: impl Iterator<Item = &'a str>, field: &str) -> FieldErrors {
     let (mut errors, mut seen) = (FieldErrors::default(), HashSet::new());
     for (at, version) in versions.enumerate() {
@@ -29,19 +29,19 @@ pub fn review_version_errors<'a>(versions: impl Iterator<Item = &'a str>, field:
     errors
 }
 
-/// Returns whether kube-apiserver can send reviews of this version.
+/// Returns `true` if kube-apiserver can send reviews of this version.
 pub fn is_supported_review_version(version: &str) -> bool {
     matches!(version, "v1" | "v1beta1")
 }
 
-/// Returns the error for a list of review versions that contains no supported version.
+/// Returns the error for a list of review versions without a supported one.
 pub fn unsupported_review_versions(versions: &Json, field: String) -> FieldError {
     FieldError::invalid(field, versions, "must include at least one of v1, v1beta1")
 }
 
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// Validates the URL of a webhook.
+/// Validates a webhook's URL.
 pub fn url_errors(url: &str, field: &str) -> FieldErrors {
     let (before, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (before, query) = before.split_once('?').unwrap_or((before, ""));
@@ -73,10 +73,10 @@ fn scheme(url: &str) -> (&str, &str) {
     }
 }
 
-/// Validates the Service of a webhook.
+/// Validates a webhook's Service.
 pub fn service_errors(service: &Json, field: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // As in kube-apiserver, the names of the two fields are swapped in the errors.
+    // As in kube-apiserver, the two field names are swapped in errors.
     for (missing, reported) in [("/namespace", "name"), ("/name", "namespace")] {
         errors.required_if(service.text(missing).is_empty(), format!("{field}.{reported}"), "");
     }
@@ -102,7 +102,7 @@ fn path_errors(path: &str) -> Vec<String> {
     if !path.starts_with('/') {
         errors.push("must start with a '/'".into());
     }
-    // As in kube-apiserver, the first byte is removed even if it is not a slash.
+    // As in kube-apiserver, the first character is removed even if it is not a slash.
     let rest: String = path.chars().skip(1).collect();
     for (at, step) in rest.strip_suffix('/').unwrap_or(&rest).split('/').enumerate() {
         if step.is_empty() {

@@ -1,4 +1,4 @@
-//! The type [`Writer`], which contains the author of a write and the name of the field manager.
+//! The author of a write and the field manager: [`Writer`].
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_apimachinery::request::options::WriteOptions;
@@ -10,29 +10,29 @@ use pintle_meta::{Reason, StatusDetails};
 
 use crate::Kind;
 
-/// The field manager for writes by the server itself.
+/// The field manager of the server's own writes.
 pub const OWN_MANAGER: &str = "kube-apiserver";
 
-/// If the field manager is derived from the user agent, its name has at most this length in bytes.
+/// The maximum length of a field manager name from the user agent, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// The author of a write, which consists of the requester, the field manager and the write options.
+/// The author of a write: requester, field manager and write options.
 #[derive(Clone, Debug)]
 pub struct Writer<'a> {
     pub options: &'a WriteOptions,
     name: String,
     now: String,
-    /// The versions in which the server serves the custom resource. Empty for built-in kinds.
+    /// The served versions of a custom resource. Empty for built-in kinds.
     served: Vec<String>,
     requester: Requester,
-    /// Whether the requester is allowed to create an object that does not exist.
+    /// Whether the requester may create an object that does not exist.
     may_create: Outcome<()>,
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. The name of the field manager comes from the write options. If the options contain no name,
-    /// the field manager is the user agent up to the first slash. The requester is the server itself, unless
-    /// [`with_requester`](Self::with_requester) sets another requester.
+    /// Creates a writer. The field manager comes from the write options. Without
+    /// one, it is the user agent up to the first slash. The requester is the server
+    /// itself, unless [`with_requester`](Self::with_requester) sets another one.
     pub fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
@@ -41,7 +41,7 @@ impl<'a> Writer<'a> {
         Self { options, name, now, served: Vec::new(), requester: Requester::new(User::server()), may_create: Ok(()) }
     }
 
-    /// Sets the requester of the write.
+    /// Sets the requester.
     pub fn with_requester(mut self, requester: Requester) -> Self {
         self.requester = requester;
         self
@@ -51,25 +51,25 @@ impl<'a> Writer<'a> {
         &self.requester
     }
 
-    /// Sets whether the requester is allowed to create objects.
+    /// Sets whether the requester may create objects.
     pub fn with_create_permission(mut self, may_create: Outcome<()>) -> Self {
         self.may_create = may_create;
         self
     }
 
-    /// Returns an error if the requester is not allowed to create an object that does not exist.
+    /// Fails if the requester may not create an object that does not exist.
     pub fn check_may_create(&self) -> Outcome<()> {
         self.may_create.clone()
     }
 
-    /// Sets the versions in which the server serves the custom resource.
+    /// Sets the served versions of the custom resource.
     pub fn with_served_versions(mut self, versions: Vec<String>) -> Self {
         self.served = versions;
         self
     }
 
-    /// Adds the fields that a write sets to the managed fields. This method must not be called for an apply request.
-    /// The defaults of both objects must already be set, and the kind's rules must not have changed the objects yet.
+    /// Records the written fields in the managed fields, except for apply requests. Both objects
+    /// must already have their defaults, but the kind's rules must not have changed them yet.
     pub fn track(&self, kind: &Kind, old: Option<&Json>, new: &mut Json, subresource: Subresource) {
         self.with_context(kind, subresource, |context| pintle_fieldmanager::track_update(old, new, context));
     }

@@ -1,4 +1,4 @@
-//! The baseline standard. It prevents known privilege escalations.
+//! The baseline standard, which prevents known privilege escalations.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +7,7 @@ use pintle_apimachinery::failure;
 use super::pod_view::{PodView, named, plural, quoted, uses};
 use super::{Control, Version, Violation};
 
-/// The rules, in the order in which violations are reported.
+/// The rules in reporting order.
 pub(super) const BASELINE: &[Control] = &[
     Control { since: 0, replaced: None, violation: app_armor },
     Control { since: 0, replaced: Some(22), violation: capabilities },
@@ -39,7 +39,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// The safe sysctls. Each entry contains the minor version of Kubernetes in which the sysctl became safe.
+/// The safe sysctls, each with the minor Kubernetes version in which it became safe.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -55,7 +55,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The safe SELinux types. Each entry contains the minor version of Kubernetes in which the SELinux type became safe.
+/// The safe SELinux types, each with the minor Kubernetes version in which it became safe.
 const SE_LINUX_TYPES: &[(&str, u64)] =
     &[("", 0), ("container_t", 0), ("container_init_t", 0), ("container_kvm_t", 0), ("container_engine_t", 31)];
 
@@ -82,7 +82,7 @@ fn app_armor(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     })
 }
 
-/// Formats an annotation of a pod for a violation message.
+/// Formats a pod annotation for a violation message.
 fn annotation_text((key, value): (&str, &str)) -> String {
     format!("{key}={}", failure::quoted(value))
 }
@@ -135,7 +135,7 @@ fn host_ports(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     Some(Violation { reason: "hostPort", detail: format!("{containers} {verb} {what} {ports}") })
 }
 
-/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact this host from the network of the node.
+/// Returns a violation if a probe or lifecycle handler specifies a host. The kubelet would contact it from the node's network.
 fn probe_hosts(pod: &PodView<'_>, _: Version) -> Option<Violation> {
     const HANDLERS: [&str; 5] =
         ["/livenessProbe", "/readinessProbe", "/startupProbe", "/lifecycle/postStart", "/lifecycle/preStop"];
@@ -231,8 +231,7 @@ pub(super) fn seccomp_profiles(pod: &PodView<'_>) -> Option<Violation> {
     })
 }
 
-/// Returns a violation if an annotation disables seccomp. Older versions of Kubernetes used annotations instead of
-/// fields for seccomp.
+/// Returns a violation if an annotation disables seccomp. Older Kubernetes versions used annotations instead of fields.
 fn seccomp_annotations(pod: &PodView<'_>) -> Option<Violation> {
     const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     let containers: HashSet<_> = pod.container_names(|_| true).into_iter().collect();

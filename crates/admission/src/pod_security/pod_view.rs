@@ -1,4 +1,4 @@
-//! Functions that read the parts of a pod that the Pod Security Standards check.
+//! Reads the parts of a pod that the Pod Security Standards check.
 
 use std::collections::BTreeSet;
 
@@ -18,20 +18,20 @@ impl<'a> PodView<'a> {
         self.whole.list("/spec/volumes")
     }
 
-    /// Returns all containers of the pod, in the order in which violation messages name them.
+    /// Returns all containers in the order of violation messages.
     fn containers(&self) -> impl Iterator<Item = &'a Json> + use<'a> {
         let lists = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
         let whole = self.whole;
         lists.into_iter().flat_map(move |pointer| whole.list(pointer))
     }
 
-    /// Returns the names of the containers for which the closure returns true.
+    /// Returns the names of the containers that `matches` accepts.
     pub(super) fn container_names(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<&'a str> {
         self.containers().filter(|container| matches(container)).map(|container| container.text("/name")).collect()
     }
 
-    /// Describes the pod and the containers whose security contexts satisfy the closure. The descriptions become part of a violation
-    /// message. A missing security context does not satisfy the closure.
+    /// Describes for a violation message the pod and the containers whose security
+    /// contexts `matches` accepts. A missing security context does not match.
     pub(super) fn describe_matching(&self, mut matches: impl FnMut(&Json) -> bool) -> Vec<String> {
         let mut has_it = |object: &Json, pointer: &str| object.at(pointer).is_some_and(&mut matches);
         let pod = has_it(self.whole, "/spec/securityContext").then(|| "pod".to_owned());
@@ -39,8 +39,7 @@ impl<'a> PodView<'a> {
         pod.into_iter().chain(named("container", &containers)).collect()
     }
 
-    /// Describes the pod and the containers that have a profile other than `RuntimeDefault` or `Localhost`. Adds the names of these profile
-    /// types to `types`.
+    /// Describes the pod and the containers with a profile other than `RuntimeDefault` or `Localhost`. Adds these profile types to `types`.
     pub(super) fn describe_restricted_profiles(&self, member: &str, types: &mut BTreeSet<String>) -> Vec<String> {
         self.describe_matching(|context| {
             let Some(profile) = context.get(member).filter(|profile| !profile.is_null()) else { return false };
@@ -53,7 +52,7 @@ impl<'a> PodView<'a> {
         })
     }
 
-    /// Returns the keys and values of the annotations, in the order of the object.
+    /// Returns the annotations in the object's order.
     pub(super) fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let annotations = self.whole["metadata"]["annotations"].as_object();
         annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
@@ -63,7 +62,7 @@ impl<'a> PodView<'a> {
         self.whole.text("/spec/os/name") == "windows"
     }
 
-    /// Returns whether the pod runs in a separate user namespace.
+    /// Returns `true` if the pod runs in a separate user namespace.
     pub(super) fn runs_in_user_namespace(&self) -> bool {
         self.whole.at("/spec/hostUsers") == Some(&Json::Bool(false))
     }
@@ -73,7 +72,7 @@ pub(super) fn is_good_profile(of_type: &str) -> bool {
     matches!(of_type, "RuntimeDefault" | "Localhost")
 }
 
-/// Returns whether the security context of a container has a value at a JSON pointer.
+/// Returns `true` if a container's security context has a value at a JSON pointer.
 pub(super) fn sets(container: &Json, pointer: &str) -> bool {
     container.get("securityContext").is_some_and(|context| context.has(pointer))
 }
@@ -91,7 +90,7 @@ pub(super) fn uses(count: usize) -> &'static str {
     if count == 1 { "uses" } else { "use" }
 }
 
-/// Formats `"a", "b"`.
+/// Formats texts as `"a", "b"`.
 pub(super) fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     texts.into_iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! The restricted standard. It requires hardened pods.
+//! The restricted standard, which requires hardened pods.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::baseline::{added_capabilities, seccomp_profiles, unmasked_proc};
 use super::pod_view::{PodView, is_good_profile, named, plural, quoted, sets, uses};
 use super::{Control, Version, Violation};
 
-/// The rules, in the order in which violations are reported.
+/// The rules in reporting order.
 pub(super) const RESTRICTED: &[Control] = &[
     Control { since: 8, replaced: None, violation: privilege_escalation },
     Control { since: 22, replaced: None, violation: capabilities },
@@ -31,8 +31,8 @@ const RESTRICTED_VOLUMES: &[&str] = &[
     "secret",
 ];
 
-/// Returns whether the pod is exempt from the rules about Linux-only fields. Windows pods are exempt, because
-/// validation already rejects Linux-only fields in Windows pods.
+/// Returns `true` if the rules about Linux-only fields do not apply. Windows
+/// pods are exempt, because validation already rejects such fields there.
 fn is_exempt(pod: &PodView<'_>, version: Version) -> bool {
     version.is_since(25) && pod.is_for_windows()
 }

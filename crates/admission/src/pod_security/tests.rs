@@ -1,4 +1,4 @@
-//! Tests of the Pod Security Standards, and of the namespace labels that select a standard.
+//! Tests of the Pod Security Standards and of the namespace labels that select them.
 
 use pintle_json::{Json, json};
 
@@ -9,8 +9,8 @@ fn standard(text: &str) -> Standard {
     Standard { level: Level::parse(level).expect("a level"), version: Version::parse(version).expect("a version") }
 }
 
-/// Returns a pod that satisfies all standards. The members of `spec` are added to the pod's spec. The members of
-/// `container` are added to the pod's container.
+/// Returns a pod that satisfies all standards, with the members
+/// of `spec` and `container` added to its spec and its container.
 fn pod(spec: Json, container: Json) -> Json {
     let context = json!({
         "allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},

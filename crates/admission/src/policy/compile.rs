@@ -1,4 +1,4 @@
-//! Compiles the expressions of policies.
+//! Compiles policy expressions.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -8,20 +8,19 @@ use pintle_json::Json;
 
 use super::environment::{self, Optional};
 
-/// Compiles the expressions of one policy. An expression can use those variables of the policy that were compiled before the expression.
+/// Compiles a policy's expressions. An expression can use the variables that were compiled before it.
 #[derive(Debug)]
 pub struct Expressions {
-    /// The CEL environment for match conditions. This environment does not contain the policy's variables.
+    /// The CEL environment for match conditions, without the policy's variables.
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The CEL environment with all variables, and with the types that mutations use. This environment is created after all variables have
-    /// been compiled.
+    /// The CEL environment with all variables and the types of mutations. It is created after all variables are compiled.
     mutations: OnceCell<Environment>,
 }
 
 impl Expressions {
-    /// Creates a compiler for the policy with this spec.
+    /// Creates a compiler for a policy's spec.
     pub fn new(spec: &Json) -> Self {
         let params = spec.has("/paramKind");
         let has_variables = spec.list("/variables").next().is_some();
@@ -35,7 +34,7 @@ impl Expressions {
         }
     }
 
-    /// Compiles a match condition. A match condition cannot use the policy's variables.
+    /// Compiles a match condition, which cannot use the policy's variables.
     pub fn match_condition(&self, text: &str) -> Result<Program, String> {
         compile(&self.conditions, text, &[Type::Bool])
     }
@@ -56,13 +55,13 @@ impl Expressions {
         compile(&self.full, text, &[Type::Bool])
     }
 
-    /// Compiles a message expression. A message expression cannot use `authorizer`.
+    /// Compiles a message expression, which cannot use `authorizer`.
     pub fn message(&self, text: &str) -> Result<Program, String> {
         compile(&self.without_authorizer, text, &[Type::String])
     }
 
-    /// Compiles a mutation. If `is_patch` is true, the expression must return a list of `JSONPatch` objects. Otherwise,
-    /// the expression must return an apply configuration of the type `Object`.
+    /// Compiles a mutation. The expression must return a list of `JSONPatch` objects
+    /// if `is_patch` is true, and an apply configuration of type `Object` otherwise.
     pub fn mutation(&self, text: &str, is_patch: bool) -> Result<Program, String> {
         let object = |name: &str| Type::Object(name.into());
         let expected = if is_patch { Type::list(object("JSONPatch")) } else { object("Object") };
@@ -70,16 +69,16 @@ impl Expressions {
         compile(environment, text, &[expected])
     }
 
-    /// Compiles the value of an audit annotation.
+    /// Compiles an audit annotation's value.
     pub fn audit_annotation(&self, text: &str) -> Result<Program, String> {
         compile(&self.full, text, &[Type::String, Type::Null])
     }
 }
 
-/// The start of the error text for an expression that contains a constant that cannot be evaluated.
+/// The start of the error for a constant that cannot be evaluated.
 pub const INSTANTIATION_FAILED: &str = "program instantiation failed: ";
 
-/// Compiles an expression whose result must have one of these types. If `types` is empty, the result can have any type.
+/// Compiles an expression. Its result must have one of `types`, or any type if `types` is empty.
 fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Program, String> {
     let program = environment.compile(text).map_err(|error| match error.issues() {
         [issue] if error.is_in_constant() => format!("{INSTANTIATION_FAILED}{}", issue.message()),
@@ -97,19 +96,19 @@ fn compile(environment: &Environment, text: &str, types: &[Type]) -> Result<Prog
     }
 }
 
-/// A policy and its compiled expressions. If an expression does not compile, the policy contains the error instead.
+/// A policy with its compiled expressions. An expression that does not compile is replaced by the error.
 #[derive(Debug)]
 pub struct CompiledPolicy {
-    /// Whether errors deny the request. The field `failurePolicy` of the policy determines this.
+    /// Whether errors deny the request, according to `failurePolicy`.
     pub(super) fails: bool,
     pub(super) match_conditions: Vec<Expression>,
     pub(super) variables: Vec<Variable>,
-    /// Maps the name of each variable to its index.
+    /// The index of each variable, by name.
     pub(super) variable_indexes: HashMap<String, usize>,
     pub(super) validations: Vec<Validation>,
-    /// The keys of the audit annotations, and the expressions that compute the values.
+    /// The audit annotations' keys, with the expressions for their values.
     pub(super) audit_annotations: Vec<(String, Expression)>,
-    /// The mutations of a MutatingAdmissionPolicy.
+    /// The mutations, if this is a MutatingAdmissionPolicy.
     pub(super) mutations: Vec<Mutation>,
     is_reinvocable: bool,
 }
@@ -126,10 +125,10 @@ pub(super) struct Variable {
     pub(super) program: Result<Program, String>,
 }
 
-/// A mutation.
+/// A mutation of a MutatingAdmissionPolicy.
 #[derive(Debug)]
 pub(super) struct Mutation {
-    /// Whether the expression of the mutation returns a JSON patch. Otherwise, the expression returns an apply configuration.
+    /// Whether the expression returns a JSON patch instead of an apply configuration.
     pub(super) is_patch: bool,
     pub(super) expression: Expression,
 }
@@ -143,7 +142,7 @@ pub(super) struct Validation {
 }
 
 impl CompiledPolicy {
-    /// Compiles the policy with this spec.
+    /// Compiles a policy from its spec.
     pub fn new(spec: &Json) -> Self {
         let mut expressions = Expressions::new(spec);
         let match_conditions = spec.list("/matchConditions").map(|condition| {
@@ -203,13 +202,12 @@ impl CompiledPolicy {
         self.mutations.len()
     }
 
-    /// Returns whether the policy is evaluated a second time if the object changes after the first evaluation. The field
-    /// `reinvocationPolicy` of the policy determines this.
+    /// Returns `true` if the policy runs again when the object changes after its first run, according to `reinvocationPolicy`.
     pub fn is_reinvocable(&self) -> bool {
         self.is_reinvocable
     }
 
-    /// Returns whether errors in the configuration or in an expression deny the request.
+    /// Returns `true` if errors in the configuration or in an expression deny the request.
     pub fn fails(&self) -> bool {
         self.fails
     }

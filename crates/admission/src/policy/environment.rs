@@ -1,22 +1,22 @@
-//! Declares the variables that the expressions of policies can use.
+//! Declares the variables of policy expressions.
 
 use std::sync::Arc;
 
 use pintle_cel::{Environment, Schema, Type};
 
-/// The name of the CEL type of `variables`.
+/// The CEL type name of `variables`.
 const VARIABLES: &str = "kubernetes.variables";
 
-/// Determines which optional variables are available to an expression.
+/// The optional variables of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Optional {
-    /// Whether the policy has a `paramKind`. Expressions can then use `params`.
+    /// Whether the policy has a `paramKind`, so that expressions can use `params`.
     pub(super) params: bool,
     /// Whether expressions can use `authorizer` and `authorizer.requestResource`.
     pub(super) authorizer: bool,
 }
 
-/// Returns the CEL environment that contains all variables except the policy's own variables.
+/// Returns the CEL environment without the policy's own variables.
 pub(super) fn base(optional: Optional) -> Environment {
     let mut environment = always().variable("object", Type::Dyn).variable("oldObject", Type::Dyn);
     if optional.params {
@@ -29,8 +29,8 @@ pub(super) fn base(optional: Optional) -> Environment {
     environment
 }
 
-/// Returns the CEL environment for the type check of a policy. In this environment, objects and parameters have types. A type that is
-/// `None` is unknown. As in kube-controller-manager, this environment does not contain `authorizer.requestResource`.
+/// Returns the CEL environment for type-checking a policy, in which objects and parameters have types. `None`
+/// stands for an unknown type. As in kube-controller-manager, there is no `authorizer.requestResource`.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),
@@ -46,7 +46,7 @@ pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Sc
     with_variables(environment)
 }
 
-/// Returns the environment with those variables that all expressions can use.
+/// Returns the environment with the variables that all expressions can use.
 fn always() -> Environment {
     let environment = Environment::new()
         .variable("request", object("kubernetes.AdmissionRequest"))
@@ -58,19 +58,19 @@ fn with_authorizer(environment: Environment) -> Environment {
     environment.variable("authorizer", object("kubernetes.authorization.Authorizer"))
 }
 
-/// Declares the object `variables`. The fields of the CEL object `variables` are the variables that the policy defines.
+/// Declares the object `variables`, whose fields are the policy's own variables.
 pub(super) fn with_variables(environment: Environment) -> Environment {
     environment.object(VARIABLES, []).variable("variables", object(VARIABLES))
 }
 
-/// Declares one variable that the policy defines. As in kube-apiserver, the declared type of the variable keeps only scalars, lists and
-/// maps. All other parts of the type become `dyn`.
+/// Declares one of the policy's own variables. As in kube-apiserver, its declared
+/// type keeps only scalars, lists and maps. All other parts of the type become `dyn`.
 pub(super) fn with_variable(environment: Environment, name: &str, declared: &Type) -> Environment {
     let declared = of_variable(declared, MAX_TYPE_DEPTH);
     environment.field(VARIABLES, name, declared.clone()).variable(&format!("variables.{name}"), declared)
 }
 
-/// The maximum nesting depth of the type of a variable. Each variable can add one level of nesting to the type of its predecessor.
+/// The maximum nesting depth of a variable's type. Each variable can add a level to its predecessor's type.
 const MAX_TYPE_DEPTH: usize = 64;
 
 fn of_variable(declared: &Type, depth: usize) -> Type {

@@ -1,4 +1,4 @@
-//! Evaluates the compiled expressions of a policy for a request.
+//! Evaluates a policy's compiled expressions for a request.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -9,41 +9,40 @@ use pintle_json::Json;
 use super::CompiledPolicy;
 use super::compile::{Expression, Validation, Variable};
 
-/// The cost limit of a single expression. The next constants limit the total cost of all validations of a policy, and the total cost of all
-/// its match conditions.
+/// The cost limits of a single expression, of all validations of a policy, and of all its match conditions.
 const CALL_BUDGET: u64 = 1_000_000;
 pub(super) const VALIDATION_BUDGET: u64 = 10_000_000;
 const MATCH_BUDGET: u64 = VALIDATION_BUDGET / 4;
 pub(super) const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-/// A message that an expression returns may have at most this length in bytes.
+/// The maximum length of an expression's message, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
-/// The value of an audit annotation may have at most this length in bytes.
+/// The maximum length of an audit annotation's value, in bytes.
 const MAX_ANNOTATION: usize = 10 * 1024;
-/// Variables can refer to other variables. A chain of such references can have at most this length. kube-apiserver has no such limit.
+/// The maximum length of a chain of variables that refer to each other. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 64;
 
-/// The values of the variables that expressions can use.
+/// The values of an expression's variables.
 pub struct Inputs<'a> {
-    /// The new object. `None` for a deletion.
+    /// The new object. `None` for a delete.
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
     pub params: Option<&'a Json>,
     pub request: &'a Json,
-    /// The namespace of the object. The field is `None` for a cluster-scoped object.
+    /// The object's namespace. `None` for a cluster-scoped object.
     pub namespace: Option<&'a Json>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// A question for the authorizer about the resource of the request. The question has no verb.
+    /// A question for the authorizer about the request's resource, without a verb.
     pub resource: Question,
 }
 
-/// The reason why a policy denies a request.
+/// Why a policy denies a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub message: String,
-    /// The reason in the Status of the response. `None` means `Invalid`.
+    /// The reason in the response's Status. `None` means `Invalid`.
     pub reason: Option<String>,
-    /// The index of the validation that failed. For errors that do not come from a validation, the index is 0.
+    /// The index of the failed validation, or 0 for other errors.
     pub index: usize,
 }
 
@@ -53,20 +52,19 @@ impl Denial {
     }
 }
 
-/// The result of the evaluation of a policy.
+/// The result of evaluating a policy.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// The failed validations. The actions of the binding determine whether failed validations deny the request, and whether failed
-    /// validations cause warnings.
+    /// The failed validations. The binding's actions determine whether they deny the request and whether they cause warnings.
     pub denials: Vec<Denial>,
-    /// The audit annotations whose expressions failed. Each of these failures denies the request.
+    /// The audit annotations whose expressions failed. Each failure denies the request.
     pub annotation_denials: Vec<Denial>,
-    /// The audit annotations. The keys of the annotations do not contain the name of the policy.
+    /// The audit annotations. Their keys do not contain the policy's name.
     pub annotations: Vec<(String, String)>,
 }
 
 impl CompiledPolicy {
-    /// Evaluates the policy. The verdict is empty if the request does not satisfy the match conditions.
+    /// Evaluates the policy. The verdict is empty if the match conditions exclude the request.
     pub fn evaluate(&self, inputs: &Inputs<'_>) -> Verdict {
         match self.is_matched(inputs) {
             Ok(true) => {}
@@ -111,8 +109,8 @@ impl CompiledPolicy {
         verdict
     }
 
-    /// Returns whether the request satisfies all match conditions. If no match condition is false but an error occurred in one of the
-    /// conditions, the result depends on the failure policy.
+    /// Returns `true` if the request satisfies all match conditions. If no
+    /// condition is false but one fails, the failure policy determines the result.
     pub fn is_matched(&self, inputs: &Inputs<'_>) -> Result<bool, String> {
         let inputs = Inputs {
             namespace: None,
@@ -144,19 +142,19 @@ impl CompiledPolicy {
     }
 }
 
-/// The error that is returned when the cost budget is exhausted.
+/// The cost budget is exhausted.
 pub(super) struct Stop;
 
-/// The state of the evaluation of several expressions. The expressions share variables and a cost budget.
+/// The evaluation state of expressions that share variables and a cost budget.
 pub(super) struct Scope<'a> {
     policy: &'a CompiledPolicy,
     inputs: &'a Inputs<'a>,
-    /// The variables that are set from the data of the request.
+    /// The variables with data of the request.
     data: [(&'static str, Value<'a>); 5],
     budget: Cell<u64>,
-    /// The values of the policy's variables. Each value is computed when an expression first reads the variable.
+    /// The values of the policy's own variables, which are computed on first use.
     variables: Vec<OnceCell<Result<Value<'a>, Failure>>>,
-    /// The number of variables that are currently being computed. The computation of a variable can need other variables.
+    /// The number of variables that are being computed. A variable can need other variables.
     depth: Cell<usize>,
 }
 
@@ -174,7 +172,7 @@ impl<'a> Scope<'a> {
         Self { policy, inputs, data, budget: Cell::new(budget), variables, depth: Cell::new(0) }
     }
 
-    /// Returns the value of an expression, or the error message.
+    /// Returns an expression's value or its error message.
     fn evaluate(&self, expression: &Expression) -> Result<Result<Value<'a>, String>, Stop> {
         let program = match &expression.program {
             Ok(program) => program,
@@ -210,7 +208,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// Returns the value of a variable that the policy defines.
+    /// Returns the value of one of the policy's own variables.
     fn variable(&self, at: usize) -> Result<Value<'a>, Failure> {
         if let Some(known) = self.variables[at].get() {
             return known.clone();
@@ -236,7 +234,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the message for a failed validation.
+    /// Returns a failed validation's message.
     fn message(&self, validation: &Validation) -> Result<String, Stop> {
         let text = match &validation.message_program {
             None => None,
@@ -274,7 +272,7 @@ impl<'a> Variables<'a> for Scope<'a> {
     }
 }
 
-/// Returns the start of a text, up to a length of `most` bytes.
+/// Returns the first `most` bytes of a text, up to a character boundary.
 fn shortened(text: &str, most: usize) -> String {
     text[..text.floor_char_boundary(most)].to_owned()
 }

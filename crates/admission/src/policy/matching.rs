@@ -1,10 +1,10 @@
-//! Determines which requests a policy or a binding matches.
+//! Determines which requests a policy or binding matches.
 
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::selector;
 use pintle_json::Json;
 
-/// A resource can be served in several groups and versions. A candidate contains the attributes of a request for one group and version.
+/// The attributes of a request for one group and version. A resource can be served in several groups and versions.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     pub group: &'a str,
@@ -13,26 +13,24 @@ pub struct Candidate<'a> {
     pub resource: &'a str,
     /// The subresource. Empty for the object itself.
     pub subresource: &'a str,
-    /// The operation, in upper case.
+    /// The operation in upper case, such as `CREATE`.
     pub operation: &'a str,
     pub name: &'a str,
     /// Whether the object belongs to a namespace. `false` for a Namespace.
     pub is_namespaced: bool,
 }
 
-/// The selectors `objectSelector` and `namespaceSelector` are matched against the labels of these objects.
+/// The objects whose labels `objectSelector` and `namespaceSelector` select.
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     pub object: Option<&'a Json>,
     pub old_object: Option<&'a Json>,
-    /// The Namespace that contains the object. If the object is a Namespace, the field contains the object itself. The field is `None` for
-    /// other cluster-scoped objects.
+    /// The namespace that contains the object, or the object itself if it is a Namespace. `None` for other cluster-scoped objects.
     pub namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first candidate that matches, or `None` if no candidate matches. The first candidate describes the request in
-/// the version that the client requested. The other candidates describe the request in the other versions of the resource. If the match
-/// policy is `Exact`, the other candidates are ignored.
+/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's
+/// version, and the others describe it in the resource's other versions. With the match policy `Exact`, the others are ignored.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -50,7 +48,7 @@ pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched
     }
     let is_exact = resources.text("/matchPolicy") == "Exact";
     let considered = if is_exact { &candidates[..candidates.len().min(1)] } else { candidates };
-    // The version of the request takes precedence. Among the other versions, the first matching rule determines the version.
+    // The request's version takes precedence. Among the other versions, the first matching rule decides.
     let position = |rules: &str| {
         let of = |candidates: &[Candidate<'_>]| {
             resources.list(rules).find_map(|rule| candidates.iter().position(|candidate| rule_matches(rule, candidate)))
@@ -84,14 +82,14 @@ fn rule_matches(rule: &Json, candidate: &Candidate<'_>) -> bool {
         && names()
 }
 
-/// The patterns `*` and `pods` do not match subresources.
+/// Returns `true` if `pattern` matches the resource. The patterns `*` and `pods` do not match subresources.
 fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
     let (resource, subresource) = pattern.split_once('/').unwrap_or((pattern, ""));
     (resource == "*" || resource == candidate.resource)
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the name of the object for use in messages. If the object has no name yet, returns the value of `generateName` or `Unknown`.
+/// Returns the object's name for messages. If it has none yet, returns its `generateName` or `Unknown`.
 pub fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

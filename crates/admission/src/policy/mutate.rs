@@ -9,24 +9,24 @@ use super::CompiledPolicy;
 use super::compile::Mutation;
 use super::evaluate::{Inputs, OUT_OF_BUDGET, Scope, Stop, VALIDATION_BUDGET};
 
-/// The result of an expression is searched for objects up to this nesting depth.
+/// The maximum nesting depth at which objects in an expression's result are found.
 const MAX_DEPTH: usize = 256;
 
-/// The reason why a mutation did not return an object.
+/// Why a mutation did not return an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutationError {
     /// The mutation failed. The failure policy determines whether the request is denied.
     Failed(String),
-    /// The result is not a valid object of the kind. The request fails regardless of the failure policy.
+    /// The result is not a valid object of its kind. The request fails regardless of the failure policy.
     Undecodable(String),
 }
 
 impl CompiledPolicy {
-    /// Applies a mutation to the object in `inputs`, and returns the result. This method does not check the match conditions.
+    /// Applies mutation `at` to the object in `inputs`. Does not check the match conditions.
     ///
     /// # Panics
     ///
-    /// Panics if the policy has no mutation with this index.
+    /// Panics if there is no mutation `at`.
     pub fn mutate(&self, at: usize, inputs: &Inputs<'_>, schema: &Schema) -> Result<Json, MutationError> {
         let Some(object) = inputs.object else { return Ok(Json::Null) };
         let mutation = &self.mutations[at];
@@ -68,7 +68,7 @@ fn evaluate<'a>(scope: &Scope<'a>, mutation: &Mutation) -> Result<Value<'a>, Str
 }
 
 fn merged(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, String> {
-    // The conversion must be the first step, because the conversion limits the size of the value.
+    // Convert the value first, because the conversion limits its size.
     let json = to_json(value);
     check_type_names(value, &json)?;
     let mut configuration = json?;
@@ -86,7 +86,7 @@ fn patched(object: &Json, value: &Value<'_>, schema: &Schema) -> Result<Json, Mu
     let patch = PatchBody::json_of_policy(operations.to_string().as_bytes()).map_err(|error| failed(&error))?;
     match patch.apply(object, schema) {
         Ok(changed) => Ok(changed),
-        // As in kube-apiserver, the whole patch has no effect if a `test` operation fails.
+        // As in kube-apiserver, a failed `test` operation disables the whole patch.
         Err(PatchError::TestFailed(_)) => Ok(object.clone()),
         Err(error) => Err(failed(&error)),
     }
@@ -132,8 +132,8 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
     value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
 }
 
-/// Checks the type of each object in the result. The type name of each object must be the path of the field that contains it. For example,
-/// the field `spec` must have the type `Object.spec`.
+/// Checks the type name of each object in the result. It must be the path
+/// of the object's field, for example `Object.spec` for the field `spec`.
 fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<(), String> {
     let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();
@@ -141,7 +141,7 @@ fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<()
     if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
 }
 
-/// Fails if a value in the result, such as a duration, has no JSON type. In JSON Patches, kube-apiserver converts such values to JSON.
+/// Fails if a value in the result, such as a duration, has no JSON type. In JSON patches, kube-apiserver converts such values to JSON.
 fn check_scalars(value: &Value<'_>, path: &mut String, depth: usize) -> Result<(), String> {
     let Some(depth) = depth.checked_sub(1) else { return Err("values are nested too deep".into()) };
     let length = path.len();

@@ -1,5 +1,5 @@
-//! Checks the expressions of a validating policy against the types of the resources that the policy matches. In a real cluster, a
-//! controller in kube-controller-manager makes this check.
+//! Checks a validating policy's expressions against the types of the resources that
+//! it matches. In a real cluster, a controller in kube-controller-manager does this.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use pintle_meta::GroupVersionKind;
 
 use super::environment;
 
-/// The maximum number of expressions that are compiled for the check of one policy. Variables count as well.
+/// The maximum number of compiled expressions, including variables, for one policy.
 const MAX_CHECKS: usize = 20_000;
-/// The maximum total length of the warnings of one policy, in bytes. The maximum size of an object in etcd is a little larger.
+/// The maximum total length of a policy's warnings, in bytes. etcd's maximum object size is a little larger.
 const MAX_WARNINGS: usize = 1 << 20;
 
-/// The type check of one policy. The check consists of separate steps, so that a caller can yield between the steps.
+/// The type check of one policy, in separate steps between which a caller can yield.
 ///
-/// As in kube-controller-manager, only the validations and their message expressions can cause warnings.
+/// As in kube-controller-manager, only validations and their message expressions can cause warnings.
 #[derive(Debug)]
 pub struct TypeCheck<'a> {
     spec: &'a Json,
-    /// The fields to check and the expressions in these fields, in the order of the warnings.
+    /// The checked fields with their expressions, in the order of the warnings.
     fields: Vec<(String, &'a str)>,
-    /// Maps the index of an entry of `fields` to the warnings about the field.
+    /// The warnings about each field, by its index in `fields`.
     warnings: BTreeMap<usize, Vec<String>>,
-    /// The number of expressions that the check may still compile.
+    /// The number of expressions that may still be compiled.
     left: usize,
     warned_bytes: usize,
 }
 
 impl<'a> TypeCheck<'a> {
-    /// Starts the check of the policy with this spec.
+    /// Starts checking the policy with this spec.
     pub fn new(spec: &'a Json) -> Self {
         let mut fields = Vec::new();
         for (at, validation) in spec.list("/validations").enumerate() {
@@ -45,29 +45,29 @@ impl<'a> TypeCheck<'a> {
         Self { spec, fields, warnings: BTreeMap::new(), left: MAX_CHECKS, warned_bytes: 0 }
     }
 
-    /// Returns the CEL environment for objects of one kind. The environment contains the variables of the policy. If `params` is `None`,
-    /// the policy has no parameters. If `params` is `Some(None)`, the parameters can have any type.
+    /// Returns the CEL environment for objects of one kind, with the policy's variables. `params`
+    /// is `None` if the policy has no parameters, and `Some(None)` if they can have any type.
     ///
-    /// Returns `None` if the number of compiled expressions would exceed the limit of the check.
+    /// Returns `None` if the check would exceed its limit of compiled expressions.
     pub fn environment(&mut self, objects: &Arc<Schema>, params: Option<Option<&Arc<Schema>>>) -> Option<Environment> {
         let mut environment = environment::typed(Some(objects), params);
         for variable in self.spec.list("/variables") {
             self.left = self.left.checked_sub(1)?;
             let program = environment.compile(variable.text("/expression"));
-            // As in kube-controller-manager, a variable with an error can have any type and does not cause a warning.
+            // As in kube-controller-manager, a variable with an error can have any type and causes no warning.
             let declared = program.map_or(Type::Dyn, |program| program.result_type().clone());
             environment = environment::with_variable(environment, variable.text("/name"), &declared);
         }
         Some(environment)
     }
 
-    /// Returns the number of fields with expressions. The caller must check each of these fields for each kind.
+    /// Returns the number of fields with expressions. The caller must check each field for each kind.
     pub fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// Checks the expression in the field with the index `at` for objects of one kind. Returns false if the check has reached a limit.
-    /// After the limit has been reached, further checks have no effect.
+    /// Checks the expression in field `at` for objects of one kind. Returns `false`
+    /// if the check has reached a limit. Further checks then have no effect.
     pub fn check(&mut self, at: usize, kind: &GroupVersionKind, environment: &Environment) -> bool {
         let (Some((_, text)), Some(left)) = (self.fields.get(at), self.left.checked_sub(1)) else { return false };
         self.left = left;
@@ -84,7 +84,7 @@ impl<'a> TypeCheck<'a> {
         true
     }
 
-    /// Returns the field `typeChecking` for the status of the policy.
+    /// Returns `typeChecking` for the policy's status.
     pub fn finish(self) -> Json {
         let Self { fields, warnings, .. } = self;
         let warnings = warnings.into_iter().filter_map(|(at, texts)| {

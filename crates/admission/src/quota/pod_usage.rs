@@ -1,4 +1,4 @@
-//! Computes the quota usage of pods.
+//! The quota usage of pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,10 +11,9 @@ use pintle_schema::quantity::Quantity;
 use crate::amounts::Amounts;
 use crate::pods::{self, ContainerType};
 
-/// A quota can restrict the requests and limits of these resources. If a quota uses the resource name without a prefix, the quota limits
-/// the requests.
+/// The resources whose requests and limits a quota can restrict. A resource name without a prefix restricts the requests.
 const NATIVE: &[&str] = &["cpu", "ephemeral-storage", "memory"];
-/// If a quota limits these resources, each container must specify them.
+/// The resources that each container must specify if a quota limits them.
 const REQUIRED: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
@@ -22,7 +21,7 @@ pub(super) fn has_deadline(pod: &Json) -> bool {
     pod.integer("/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns whether a quota with the resource name `resource` limits the usage of pods.
+/// Returns `true` if a quota on `resource` limits pods.
 pub(super) fn counts(resource: &str) -> bool {
     let requested = resource.strip_prefix("requests.");
     let native = |name: &str| NATIVE.contains(&name);
@@ -34,13 +33,12 @@ pub(super) fn counts(resource: &str) -> bool {
         || requested.is_some_and(|name| !is_native(resource) || name.starts_with(DEVICE_CLASS))
 }
 
-/// Returns the quantities that quotas count for a pod. The result is empty for a finished pod.
+/// Returns the quantities that quotas count for a pod. Empty for a finished pod.
 pub(super) fn usage(pod: &Json, now: Timestamp) -> Amounts {
     if is_finished(pod, now) { Amounts::default() } else { as_counted(&whole(pod, "requests"), &whole(pod, "limits")) }
 }
 
-/// Returns an error if a container does not specify a resource that the quota limits. The check is skipped for a pod with
-/// `spec.resources`.
+/// Fails if a container does not specify a resource that the quota limits. Pods with `spec.resources` are not checked.
 pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), String> {
     if ["requests", "limits"].iter().any(|side| !own(pod, side).0.is_empty()) {
         return Ok(());
@@ -61,7 +59,7 @@ pub(super) fn check_complete(pod: &Json, restricted: &Amounts) -> Result<(), Str
     Err(format!("must specify {}", parts.join("; ")))
 }
 
-/// Returns true if the pod has finished. The result is also true if the pod is being deleted and its grace period has ended.
+/// Returns `true` if the pod has finished, or if it is being deleted and its grace period has ended.
 fn is_finished(pod: &Json, now: Timestamp) -> bool {
     let deleted: Option<Timestamp> = pod.text("/metadata/deletionTimestamp").parse().ok();
     let grace = pod.integer("/metadata/deletionGracePeriodSeconds");
@@ -70,8 +68,7 @@ fn is_finished(pod: &Json, now: Timestamp) -> bool {
     overdue || matches!(pod.text("/status/phase"), "Failed" | "Succeeded")
 }
 
-/// Converts requests and limits to the quantities that quotas count. The keys of the result are resource names in quotas, such as
-/// `requests.cpu`.
+/// Converts requests and limits to the quantities that quotas count, by resource names in quotas such as `requests.cpu`.
 fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     let mut counted = Amounts::default();
     counted.set("pods", Quantity::count(1));
@@ -90,22 +87,19 @@ fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     counted
 }
 
-/// Returns whether Kubernetes itself defines the resource. Names of resources that Kubernetes defines have no domain, or the domain
-/// `kubernetes.io`.
+/// Returns `true` if Kubernetes itself defines the resource. Its name then has no domain or the domain `kubernetes.io`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }
 
-/// Returns whether this is the name of an extended resource. The name of an extended resource has a domain that does not belong to
-/// Kubernetes.
+/// Returns `true` for the name of an extended resource, whose domain does not belong to Kubernetes.
 fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
         && qualified_name_faults(&format!("requests.{resource}")).is_empty()
 }
 
-/// Returns the requests or limits of a pod, including its overhead. If the pod's `spec.resources` specifies a quantity, this quantity
-/// replaces the sum over the containers.
+/// Returns a pod's requests or limits, including its overhead. A quantity in `spec.resources` replaces the sum over the containers.
 fn whole(pod: &Json, side: &str) -> Amounts {
     let statuses = ContainerStatuses::of(pod);
     let mut total = pods::total(pod, |container, place| statuses.in_effect(container, place, side));
@@ -117,16 +111,15 @@ fn whole(pod: &Json, side: &str) -> Amounts {
     total
 }
 
-/// Returns the requests or limits in the pod's `spec.resources`.
+/// Returns the requests or limits in `spec.resources`.
 fn own(pod: &Json, side: &str) -> Amounts {
     let takes = |name: &str, _: Quantity| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
     Amounts::at(pod, &format!("/spec/resources/{side}")).filtered(takes)
 }
 
-/// The container resources that the status of a pod reports.
+/// The container resources in a pod's status.
 struct ContainerStatuses<'a> {
-    /// The status of each container, by container name. If a container has several statuses with resources, the map contains the first
-    /// status.
+    /// The status of each container, by name. If a container has several statuses with resources, the first one counts.
     containers: HashMap<&'a str, &'a Json>,
     init_containers: HashMap<&'a str, &'a Json>,
     /// Whether the kubelet has reported that the pending resize is infeasible.
@@ -150,8 +143,8 @@ impl<'a> ContainerStatuses<'a> {
         }
     }
 
-    /// Returns the resource quantities that the quota counts for a container. During a resize, each quantity is the maximum of the current
-    /// and the desired quantity.
+    /// Returns the quantities that the quota counts for a container. During a
+    /// resize, each is the maximum of the current and the desired quantity.
     fn in_effect(&self, container: &Json, of_type: ContainerType, side: &str) -> Amounts {
         let mut requested = Amounts::at(container, &format!("/resources/{side}"));
         let reports = match of_type {

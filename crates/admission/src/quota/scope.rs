@@ -1,11 +1,11 @@
-//! The scopes of quotas.
+//! Quota scopes.
 
 use pintle_json::Json;
 
 use super::pod_usage;
 use crate::Attempt;
 
-/// Returns whether all scopes of the quota include the object. Only pods and PersistentVolumeClaims can be in the scope of a quota.
+/// Returns `true` if all of the quota's scopes include the object. Only pods and PersistentVolumeClaims can be in a scope.
 pub(super) fn covers(quota: &Json, attempt: &Attempt<'_>, object: &Json) -> bool {
     let mut scopes = quota.list("/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
     let mut selected = quota
@@ -38,9 +38,8 @@ fn pod_matches_scope(pod: &Json, scope: &str, requirement: Option<&Json>) -> boo
     }
 }
 
-/// Returns whether a scope requirement matches an object. `names` contains the names of the object's classes. The class
-/// of a pod is its priority class. The classes of a PersistentVolumeClaim are its volume attributes classes. If the
-/// scope requirement is absent, every object with a class matches.
+/// Returns `true` if a scope requirement matches an object. `names` contains the object's classes: a pod's priority class,
+/// or a PersistentVolumeClaim's volume attributes classes. Without a requirement, every object with a class matches.
 fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     let listed = |name: &str| requirement.is_some_and(|one| one.list("/values").any(|value| value == name));
     match requirement.map_or("Exists", |requirement| requirement.text("/operator")) {
@@ -52,7 +51,7 @@ fn matches_names(requirement: Option<&Json>, names: &[&str]) -> bool {
     }
 }
 
-/// Returns the desired, the current and the target volume attributes class of a PersistentVolumeClaim.
+/// Returns a PersistentVolumeClaim's desired, current and target volume attributes class.
 fn attributes_classes(claim: &Json) -> Vec<&str> {
     let pointers = [
         "/spec/volumeAttributesClassName",

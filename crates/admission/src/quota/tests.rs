@@ -1,4 +1,4 @@
-//! Tests of the quota usage of objects, and of the changes that writes make to this usage.
+//! Tests of quota usage and its changes by writes.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_json::{Json, json};

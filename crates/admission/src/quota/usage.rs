@@ -1,4 +1,4 @@
-//! Computes how much of a quota an object uses.
+//! How much of a quota an object uses.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_json::Json;
@@ -8,19 +8,17 @@ use super::pod_usage;
 use crate::Attempt;
 use crate::amounts::Amounts;
 
-/// A quota can count these core resources under their plain names, such as `pods`. For other resources, the name in the
-/// quota needs the prefix `count/`.
+/// The core resources that quotas can count by their plain names,
+/// such as `pods`. Other resources need the prefix `count/`.
 const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const SERVICE_RESOURCES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
 const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
-/// In the resource name of a quota, this text separates the name of the storage class from the name of the resource.
+/// Separates the storage class from the resource in a quota's resource name.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// The annotation that contains the storage class. Older versions of Kubernetes used this annotation instead of the
-/// field.
+/// The storage class annotation, which older Kubernetes versions used instead of a field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Returns whether quotas apply to the write request. Most kinds of objects count against a quota only when they are
-/// created.
+/// Returns `true` if quotas apply to the write. Objects of most kinds count only when they are created.
 pub fn applies(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
@@ -32,14 +30,14 @@ pub fn applies(attempt: &Attempt<'_>) -> bool {
         }
         Subresource::None => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
         Subresource::Resize => attempt.is_of("pods"),
-        // A status update can increase the usage. For example, a PersistentVolumeClaim can have more allocated
-        // storage than it requested.
+        // A status update can increase the usage. For example, a
+        // PersistentVolumeClaim can have more allocated storage than requested.
         Subresource::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }
 
-/// Returns whether a quota on `resource` counts the object of this write request.
+/// Returns `true` if a quota on `resource` counts the written object.
 pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
     if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
         return true;

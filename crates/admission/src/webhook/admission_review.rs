@@ -1,4 +1,4 @@
-//! Reviews of admission webhooks.
+//! Admission webhook reviews.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,25 +9,25 @@ use super::{ReviewVersion, review_body};
 
 const GROUP: &str = "admission.k8s.io";
 
-/// The verdict of an admission webhook.
+/// An admission webhook's verdict.
 #[derive(Debug)]
 pub struct AdmissionVerdict {
     pub is_allowed: bool,
     /// The reason for a denial.
     pub status: Option<Status>,
-    /// The type and the bytes of the patch. The field is `None` if the webhook did not return a patch.
+    /// The patch type and the patch. `None` if the webhook returned no patch.
     pub patch: Option<(String, Vec<u8>)>,
     pub warnings: Vec<String>,
     pub audit_annotations: Vec<(String, String)>,
 }
 
-/// Returns the review as JSON. `request` is an AdmissionRequest without a uid.
+/// Returns a review as JSON. `request` is an AdmissionRequest without a uid.
 pub fn admission_review(version: ReviewVersion, request: &Json) -> String {
     let api_version = format!("{GROUP}/{}", version.name());
     review_body::write("AdmissionReview", &api_version, request)
 }
 
-/// Reads the response of a webhook to the AdmissionReview with this uid. If the response is invalid, returns the reason as an error.
+/// Reads a webhook's response to the AdmissionReview `uid`. Returns the reason if the response is invalid.
 pub fn read_admission_response(
     version: ReviewVersion,
     uid: &str,
@@ -38,7 +38,7 @@ pub fn read_admission_response(
     let response = &review["response"];
     check_types(response).map_err(|why| call_failed(&why))?;
     check(version, uid, &review, mutating).map_err(|why| format!("received invalid webhook response: {why}"))?;
-    // As in kube-apiserver, reviews of the old version have only JSON patches, and only patches of mutating webhooks count.
+    // As in kube-apiserver, reviews of the old version have only JSON patches, and only mutating webhooks' patches count.
     let patch_type = match version {
         ReviewVersion::V1 => response.text("/patchType"),
         ReviewVersion::V1beta1 => "JSONPatch",
@@ -67,7 +67,7 @@ pub fn read_admission_response(
     })
 }
 
-/// Returns the error text for a call that failed.
+/// Returns the error for a failed call.
 fn call_failed(why: &str) -> String {
     format!("failed to call webhook: {why}")
 }
@@ -114,7 +114,7 @@ fn check(version: ReviewVersion, uid: &str, review: &Json, mutating: bool) -> Re
     }
 }
 
-/// Checks the types of the members of a response. The error texts are Go's.
+/// Checks the types of a response's members. The error texts are Go's.
 fn check_types(response: &Json) -> Result<(), String> {
     let wrong = |found: &Json, field: &str, wanted: &str| {
         let shape = go_shape(found);
@@ -153,7 +153,7 @@ fn check_types(response: &Json) -> Result<(), String> {
     }
 }
 
-/// Returns Go's name of the JSON type.
+/// Returns Go's name for a JSON type.
 fn go_shape(value: &Json) -> &'static str {
     match value {
         Json::Null => "null",

@@ -1,4 +1,4 @@
-//! Reviews of conversion webhooks.
+//! Conversion webhook reviews.
 
 use pintle_json::{Json, json};
 
@@ -12,15 +12,14 @@ fn version(webhook: &ConversionWebhook) -> ReviewVersion {
     if webhook.is_v1 { ReviewVersion::V1 } else { ReviewVersion::V1beta1 }
 }
 
-/// Returns the review as JSON. The review asks the webhook to convert the objects to the version `to`.
+/// Returns a review as JSON, which asks the webhook to convert `objects` to the version `to`.
 pub fn conversion_review<'a>(webhook: &ConversionWebhook, to: &str, objects: impl Iterator<Item = &'a Json>) -> String {
     let objects: Vec<Json> = objects.cloned().collect();
     let api_version = format!("{GROUP}/{}", version(webhook).name());
     review_body::write("ConversionReview", &api_version, &json!({"desiredAPIVersion": to, "objects": objects}))
 }
 
-/// Reads the converted objects from the response of a webhook. `sent` contains the objects that the server has sent in the review. These
-/// objects have the version `from`.
+/// Reads the converted objects from a webhook's response. `sent` contains the objects in the review, which have the version `from`.
 pub fn read_conversion_response(
     webhook: &ConversionWebhook,
     uid: &str,
@@ -74,7 +73,7 @@ fn objects(webhook: &ConversionWebhook, uid: &str, review: &Json) -> Result<Vec<
     }
 }
 
-/// Restores the metadata of the object that was sent. A webhook can change only the labels and the annotations.
+/// Restores the sent object's metadata. A webhook can change only labels and annotations.
 fn restored(mut object: Json, sent: &Json) -> Result<Json, String> {
     for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let path = format!("/metadata/{field}");

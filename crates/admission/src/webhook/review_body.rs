@@ -1,16 +1,16 @@
-//! Writes the bodies of reviews, and reads the bodies of their responses.
+//! Writes reviews and reads the bodies of their responses.
 
 use pintle_json::{Json, json};
 use pintle_schema as schema;
 
 use super::ReviewVersion;
 
-/// A placeholder for the uid of a review. The uid replaces the placeholder when the review is sent.
+/// A placeholder for a review's uid, which is replaced when the review is sent.
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Returns a review as JSON. `request` is an object without a uid.
 pub(super) fn write(kind: &str, api_version: &str, request: &Json) -> String {
-    // The uid precedes all texts of the request, so `with_uid` cannot replace a text of the request.
+    // The uid precedes all texts of the request, so `with_uid` cannot replace one of them.
     let request = request.to_string();
     let members = request.strip_prefix('{').unwrap_or(&request);
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"request\":{{\"uid\":\"{UID}\",{members}}}")
@@ -21,7 +21,7 @@ pub fn with_uid(review: &str, uid: &str) -> String {
     review.replacen(UID, uid, 1)
 }
 
-/// Reads a review that a webhook has sent. Returns the error text if the body is not a review of this version.
+/// Reads a webhook's review. Returns an error if the body is not a review of this version.
 pub(super) fn read(group: &str, version: ReviewVersion, kind: &str, body: &str) -> Result<Json, String> {
     let undecodable = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let is_json = body.trim_start().starts_with('{');

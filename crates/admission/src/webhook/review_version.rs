@@ -1,4 +1,4 @@
-//! The versions of reviews.
+//! Review versions.
 
 /// The version of an AdmissionReview or a ConversionReview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// Returns the first supported version in the list.
+    /// Returns the first supported version.
     pub fn first_supported<'a>(mut versions: impl Iterator<Item = &'a str>) -> Option<Self> {
         versions.find_map(|version| match version {
             "v1" => Some(Self::V1),

@@ -1,4 +1,4 @@
-//! Validates the branches of a definition's schema: `allOf`, `anyOf`, `oneOf` and `not`.
+//! Validates a schema's branches: `allOf`, `anyOf`, `oneOf` and `not`.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
@@ -7,13 +7,13 @@ use crate::field_path::FieldPath;
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];
 
-/// Reports the errors in the branches of a schema. Branches may contain only value limits.
+/// Reports errors in a schema's branches. Branches may contain only value validations.
 pub(super) fn errors(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     below(schema, path, true, errors);
 }
 
-/// Reports the errors in all branches. The types of an int-or-string are allowed in only two parts of a schema. The first part is the
-/// `anyOf` of the schema. The second part is the `anyOf` of the first item of the schema's `allOf`.
+/// Reports errors in all branches. The types of an int-or-string are allowed only
+/// in the schema's own `anyOf`, and in the `anyOf` of its first `allOf` item.
 fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut FieldErrors) {
     let is_int_or_string = types_allowed && has_types_of_int_or_string(schema);
     each(schema, path, |branch, path| match path {
@@ -25,12 +25,12 @@ fn below(schema: &Json, path: FieldPath<'_>, types_allowed: bool, errors: &mut F
     });
 }
 
-/// Reports fields that a branch of the root schema declares, but that the root schema itself does not declare.
+/// Reports fields that a branch declares but the root schema does not.
 pub(super) fn undeclared(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     each(schema, path, |branch, branch_path| missing(branch, branch_path, Some(schema), path, errors));
 }
 
-/// Calls `visit` with each direct branch of a schema and the path of this branch.
+/// Calls `visit` with each direct branch of a schema and its path.
 pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     for key in BRANCHES {
         let branches = path.member(key);
@@ -43,7 +43,7 @@ pub(super) fn each(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Js
     }
 }
 
-/// Reports the errors inside a branch. The `anyOf` of the branch may contain types only if `is_int_or_string` is true.
+/// Reports errors inside a branch. Its `anyOf` may contain types only if `is_int_or_string` is true.
 fn inside(schema: &Json, path: FieldPath<'_>, is_int_or_string: bool, errors: &mut FieldErrors) {
     let mut forbid = |key: &str, why: &str| errors.add(|| FieldError::forbidden(path.member(key), why));
     let flag = |key: &str| schema[key] == true;

@@ -1,11 +1,10 @@
-//! The schemas inside a schema.
+//! The schemas nested in a schema.
 
 use pintle_json::Json;
 
 use crate::field_path::FieldPath;
 
-/// Calls `visit` for each schema that is nested directly in `schema`: the schemas of fields, items and map values. Each
-/// call receives a nested schema and the path of this schema.
+/// Calls `visit` with each schema directly inside `schema` and its path: the schemas of fields, items and map values.
 pub(super) fn fields(schema: &Json, path: FieldPath<'_>, mut visit: impl FnMut(&Json, FieldPath<'_>)) {
     let properties = path.member("properties");
     for (name, property) in schema.members("/properties") {

@@ -1,4 +1,4 @@
-//! Validates the defaults in a definition's schema.
+//! Validates the defaults in a schema.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::{Json, json};
@@ -8,8 +8,8 @@ use crate::rules::{DefaultBudget, RuleTree};
 use crate::structural::Structural;
 use crate::{embedded, prune, validator};
 
-/// Reports each default that violates the schema of its field, or the validation rules of this schema. Validating all defaults takes at
-/// most `steps` validation steps. The rules for all defaults together have the cost budget of a single object.
+/// Reports each default that violates its field's schema or the schema's validation rules. Validating all defaults
+/// takes at most `steps` validation steps. All defaults together have the rule cost budget of one object.
 pub(super) fn all(
     schema: &Json,
     structural: &Structural,
@@ -39,7 +39,7 @@ pub(super) fn all(
     }
 }
 
-/// Returns whether a schema or a nested schema has a default that the validation checks.
+/// Returns `true` if the schema or a nested schema has a default to check.
 fn has_default(schema: &Json) -> bool {
     schema.has("/default")
         || schema.members("/properties").any(|(_, property)| has_default(property))
@@ -57,12 +57,12 @@ fn forbidden(schema: &Json, top: &str, path: FieldPath<'_>, errors: &mut FieldEr
     }
 }
 
-/// A schema in three forms: as JSON, as a structural schema, and as a tree of rules.
+/// A schema as JSON, as a structural schema, and as a tree of rules.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     schema: &'a Json,
     structural: &'a Structural,
-    /// The validation rules of the schema and of its nested schemas. The field is `None` if there are no rules.
+    /// The validation rules of the schema and its nested schemas. `None` if there are no rules.
     rules: Option<&'a RuleTree>,
 }
 
@@ -94,7 +94,7 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        // As in kube-apiserver, defaults below `additionalProperties` are not checked, but they are forbidden in metadata.
+        // As in kube-apiserver, defaults below `additionalProperties` are not checked. In metadata, they are forbidden.
         if within.is_some() && schema.has("/additionalProperties/default") {
             let why = "must not be set inside additionalProperties applying to object metadata";
             let path = path.member("additionalProperties");
@@ -126,16 +126,15 @@ impl Check<'_> {
     }
 }
 
-/// A path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside of these members.
+/// A path from an embedded object to its `metadata`, `apiVersion` or `kind`, or to a value inside.
 struct Within<'a> {
     above: Option<&'a Within<'a>>,
     object: &'a Structural,
-    /// The name of an object's member, or `None` for an item of a list.
+    /// The name of an object member, or `None` for a list item.
     step: Option<&'a str>,
 }
 
-/// Returns the errors of a default for a field inside of metadata. The default is placed into an otherwise empty
-/// object, and this object is validated.
+/// Returns the errors of a default inside metadata. Puts the default into an otherwise empty object and validates this object.
 fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) -> FieldErrors {
     let mut object = default.clone();
     let mut at = Some(within);
@@ -166,7 +165,7 @@ fn errors_of_metadata(default: &Json, within: &Within<'_>, path: FieldPath<'_>) 
     errors
 }
 
-/// Returns a copy of the default without unknown metadata fields. Such fields are not an error.
+/// Returns the default without unknown metadata fields, which are not an error.
 fn without_unknown_metadata(default: &Json, structural: &Structural) -> Json {
     let mut known = default.clone();
     prune::prune_embedded(structural, &mut known);
@@ -179,7 +178,7 @@ fn unknown_fields(default: &Json, structural: &Structural, path: FieldPath<'_>) 
     (pruned != *default).then(|| FieldError::invalid(path, default, "must not have unknown fields"))
 }
 
-/// Returns the errors of the embedded objects in a default for a field outside of metadata.
+/// Returns the errors of embedded objects in a default outside of metadata.
 fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     match embedded::malformed(structural, default, path) {
@@ -189,7 +188,7 @@ fn errors_of_objects(default: &Json, structural: &Structural, path: FieldPath<'_
     errors
 }
 
-/// Converts error paths that are relative to a default into complete paths. `path` is the path of the default.
+/// Prefixes the error paths with `path`, which is the path of the default.
 fn placed<'a, E: IntoIterator<Item = FieldError>>(
     errors: E,
     path: FieldPath<'a>,
@@ -201,10 +200,10 @@ fn placed<'a, E: IntoIterator<Item = FieldError>>(
     })
 }
 
-/// Joins a path and the path of a nested field. kube-apiserver puts a dot before an index, too.
+/// Joins a path and a nested field's path. kube-apiserver also puts a dot before an index.
 fn joined(path: FieldPath<'_>, field: &str) -> String {
     match field {
-        // If an error is about the whole value, its field path is empty.
+        // An error about the whole value has an empty path.
         "" | "<nil>" => path.into(),
         field => format!("{path}.{field}"),
     }

@@ -1,4 +1,4 @@
-//! Validates the rules in a definition's schema: `x-kubernetes-validations`.
+//! Validates the rules in a schema: `x-kubernetes-validations`.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors};
 use pintle_json::Json;
@@ -7,17 +7,16 @@ use super::children::fields;
 use crate::field_path::FieldPath;
 use crate::rules::{Compiled, Level, RuleEnvironments, RuleSource, is_valid_field_path};
 
-/// The limits of estimated costs. `StaticEstimatedCostLimit` is the limit of one rule, and `StaticEstimatedCRDCostLimit` is the limit of a
-/// schema.
+/// The maximum estimated costs of one rule (`StaticEstimatedCostLimit`) and of a schema (`StaticEstimatedCRDCostLimit`).
 const RULE_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
-/// When the costs of a schema exceed the limit, the error message lists this number of rules.
+/// The number of rules in the error message about a schema that exceeds its cost limit.
 const MOST_EXPENSIVE: usize = 4;
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const RULES: &str = "x-kubernetes-validations";
 
-/// Reports errors in the text fields of a schema's validation rules, such as an empty `rule` or a line break in `message`. Nested schemas
-/// are not checked.
+/// Reports errors in the text fields of a schema's rules, such as an empty
+/// `rule` or a line break in `message`. Does not check nested schemas.
 pub(super) fn texts(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let rules = path.member(RULES);
     for (at, source) in RuleSource::all(schema).enumerate() {
@@ -69,8 +68,8 @@ fn has_line_break(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Reports rules that do not compile or cost too much. `errors` contains the errors that other checks have found in the schema. A rule is
-/// not checked if its own schema, or a schema nested in that schema, has an error.
+/// Reports rules that do not compile or cost too much. `errors` contains the errors from other
+/// checks of the schema. A rule is skipped if its own schema or a schema nested in it has an error.
 pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let mut check = Check { faulty: errors.fields(), ..Check::default() };
     check.schema(schema, path, &Place::ROOT);
@@ -91,18 +90,18 @@ pub(super) fn expressions(schema: &Json, path: FieldPath<'_>, errors: &mut Field
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleCost {
-    /// The path of the field that contains the expression. The path starts at the root of the definition.
+    /// The path of the expression's field, from the root of the definition.
     pub field: String,
-    /// The estimated cost of all evaluations of the expression for one object.
+    /// The estimated cost of all evaluations for one object.
     pub cost: u64,
 }
 
 impl RuleCost {
-    /// The maximum cost of one expression. If one expression is more expensive, kube-apiserver rejects the definition.
+    /// The maximum cost of one expression. kube-apiserver rejects definitions with more expensive expressions.
     pub const LIMIT: u64 = RULE_LIMIT;
 }
 
-/// Returns the costs of all expressions of a valid definition.
+/// Returns the costs of all expressions in a valid definition.
 pub fn costs(definition: &Json) -> Vec<RuleCost> {
     let mut check = Check::default();
     for (at, version) in definition.list("/spec/versions").enumerate() {
@@ -114,22 +113,20 @@ pub fn costs(definition: &Json) -> Vec<RuleCost> {
     check.costs
 }
 
-/// The position of a schema within the schema of the definition.
+/// A nested schema's position within the definition's schema.
 #[derive(Clone, Debug)]
 struct Place {
     level: Level,
-    /// The maximum number of values with this schema that one object can contain. The field is `None` if an enclosing list or map has no
-    /// size limit.
+    /// The maximum number of values with this schema in one object. `None` if an enclosing list or map has no size limit.
     cardinality: Option<u64>,
-    /// In an update, the new items of some lists cannot be matched with the old items. This field contains the path of the outermost such
-    /// list that encloses the schema.
+    /// The path of the outermost enclosing list whose new items cannot be matched with the old items in an update.
     uncorrelated: Option<String>,
 }
 
 impl Place {
     const ROOT: Self = Self { level: Level::Resource, cardinality: Some(1), uncorrelated: None };
 
-    /// Returns the position of a schema that is nested in the schema at this position.
+    /// Returns the position of the nested schema `child`.
     fn below(&self, schema: &Json, path: FieldPath<'_>, child: &Json, is_item: bool) -> Self {
         let is_matched = !is_item || schema.text("/x-kubernetes-list-type") == "map";
         let uncorrelated = self.uncorrelated.clone();
@@ -141,7 +138,7 @@ impl Place {
     }
 }
 
-/// Returns the maximum number of values in an object or list. Returns `None` if there is no limit.
+/// Returns the maximum number of values in an object or list, or `None` if there is no limit.
 fn max_elements(schema: &Json) -> Option<u64> {
     let limit = |key: &str| Some(schema.get(key)?.as_i64()?.try_into().unwrap_or(0));
     match schema.text("/type") {
@@ -154,7 +151,7 @@ fn max_elements(schema: &Json) -> Option<u64> {
 #[derive(Default)]
 struct Check {
     errors: FieldErrors,
-    /// Other checks have reported errors for the fields with these paths.
+    /// The paths of the fields in which other checks found errors.
     faulty: Vec<String>,
     total: u64,
     costs: Vec<RuleCost>,
@@ -171,7 +168,7 @@ impl Check {
         }
     }
 
-    /// Returns whether the schema, or a nested schema, has an error.
+    /// Returns `true` if the schema or a nested schema has an error.
     fn is_faulty(&self, path: FieldPath<'_>) -> bool {
         let path = path.to_string();
         let is_within = |field: &String| {

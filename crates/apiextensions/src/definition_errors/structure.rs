@@ -1,4 +1,4 @@
-//! Validates the schema that a definition contains. The rules require, for example, that the schema is structural.
+//! Validates a definition's schema. For example, the schema must be structural.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -11,14 +11,14 @@ use crate::pattern::Patterns;
 use crate::structural::Structural;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// JSON Schema keywords that a schema must not contain.
+/// JSON Schema keywords that are not supported.
 const UNSUPPORTED: &[&str] = &["id", "patternProperties", "additionalItems", "definitions", "dependencies", "$ref"];
-/// The maximum number of keys of a list map. The next constant is the maximum length of a key's default in bytes. Both limits bound the
-/// cost of comparing items. kube-apiserver does not have these limits.
+/// The maximum number of list map keys, and the maximum length of a key's default in bytes.
+/// Both limits bound the cost of comparing items. kube-apiserver does not have these limits.
 const MAX_KEYS: usize = 100;
 const MAX_KEY_DEFAULT: usize = 1024;
 
-/// Returns the errors of the schema of a version. Validating all defaults in a definition takes at most `steps` validation steps.
+/// Returns the errors of a version's schema. Validating the defaults of a whole definition takes at most `steps` validation steps.
 pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mut usize) -> FieldErrors {
     let path = FieldPath::Start(path);
     let mut errors = FieldErrors::default();
@@ -47,7 +47,7 @@ pub(super) fn all(schema: &Json, path: &str, patterns: &mut Patterns, steps: &mu
     errors
 }
 
-/// The position of a schema inside the root schema. The position determines the error message about a missing type.
+/// A schema's position inside the root schema, which determines the error about a missing type.
 #[derive(Clone, Copy, PartialEq)]
 enum Position {
     Root,
@@ -55,7 +55,7 @@ enum Position {
     Item,
 }
 
-/// Reports errors that do not depend on whether the schema is structural.
+/// Reports errors that do not depend on structural schemas.
 fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     if flag("uniqueItems") {
@@ -77,7 +77,7 @@ fn plain(schema: &Json, path: FieldPath<'_>, patterns: &mut Patterns, errors: &m
         errors.add(|| FieldError::forbidden(path.member("type"), why));
     }
     if !schema["$schema"].is_null() {
-        // As in kube-apiserver, the error has the path of the root schema, even for a nested `$schema`.
+        // As in kube-apiserver, the error has the root schema's path even for a nested `$schema`.
         errors.add(|| FieldError::invalid_text(path.start(), "", "OpenAPIV3Schema 'schema' is not supported"));
     }
     for key in UNSUPPORTED.iter().filter(|key| !schema[**key].is_null()) {
@@ -181,7 +181,7 @@ fn list_type(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
 
 const LIST_MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
-/// Validates the keys of a list with `x-kubernetes-list-type: map`.
+/// Validates the keys of a list map (`x-kubernetes-list-type: map`).
 fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErrors) {
     let item_type = items.text("/type");
     let (items_path, keys_path) = (path.member("items"), path.member(LIST_MAP_KEYS));
@@ -231,8 +231,8 @@ fn keyed(items: &Json, keys: &[&str], path: FieldPath<'_>, errors: &mut FieldErr
     }
 }
 
-/// Reports violations of the rules for structural schemas. Each schema outside of a branch needs a type. A branch may contain only value
-/// limits.
+/// Reports violations of the rules for structural schemas. Each schema outside
+/// of a branch needs a type. A branch may contain only value validations.
 fn is_structural(schema: &Json, path: FieldPath<'_>, place: Position, errors: &mut FieldErrors) {
     let flag = |key: &str| schema[key] == true;
     let type_name = schema.text("/type");
@@ -268,7 +268,7 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Validates a schema with `x-kubernetes-embedded-resource`. `more` is true if the schema has `additionalProperties`.
+/// Validates an embedded resource (`x-kubernetes-embedded-resource`). `more` is true if the schema has `additionalProperties`.
 fn embedded(schema: &Json, path: FieldPath<'_>, more: bool, errors: &mut FieldErrors) {
     let type_name = schema.text("/type");
     let empty = schema.get("properties").is_none_or(Json::is_empty);
@@ -302,7 +302,7 @@ fn types_of_resource(schema: &Json, path: FieldPath<'_>, errors: &mut FieldError
     }
 }
 
-/// Validates the type of the root schema, and the schema of the root's field `metadata`.
+/// Validates the type of the root schema and the schema of its `metadata`.
 fn root(schema: &Json, path: FieldPath<'_>, errors: &mut FieldErrors) {
     let properties = path.member("properties");
     let type_name = schema.text("/type");

@@ -1,4 +1,4 @@
-//! Tests that the errors for invalid schemas match the errors of kube-apiserver.
+//! Tests that the errors for invalid schemas match kube-apiserver's.
 
 use pintle_json::{Json, json};
 
@@ -22,7 +22,7 @@ const E: &str = "x-kubernetes-embedded-resource";
 const I: &str = "x-kubernetes-int-or-string";
 const P: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Returns a copy of the schema in which these members are `true`.
+/// Returns the schema with these members set to `true`.
 fn flagged(flags: &[&str], mut more: Json) -> Json {
     flags.iter().for_each(|flag| more.set(flag, true));
     more
@@ -189,13 +189,13 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
     );
     check(text("self > 1", "y"), &[&wrong]);
 
-    // A rule that uses `optionalOldSelf` can succeed for an update and fail for a create.
+    // A rule with `optionalOldSelf` can succeed for an update and fail for a create.
     let optional = json!([{"rule": "oldSelf.hasValue() || self != 'y'", "optionalOldSelf": true}]);
     let schema = json!({"type": "string", "maxLength": 9, "default": "y", "x-kubernetes-validations": optional});
     let failed = "failed rule: oldSelf.hasValue() || self != 'y'";
     check(with(schema), &[&format!("{at}: Invalid value: \"y\": {failed}")]);
 
-    // In the following test cases, a nested schema has rules, or a rule contains a path.
+    // In the next cases, a nested schema has rules, or a rule contains a path.
     let item = json!({"type": "integer", "x-kubernetes-validations": rules(&["self > 0"])});
     let list = json!({"type": "array", "maxItems": 9, "items": item});
     let ratio = json!([{"rule": "self.n < 5", "message": "too large", "fieldPath": ".n"}]);
@@ -208,7 +208,7 @@ fn defaults_must_pass_the_rules_of_their_schemas() {
         &[&format!("{at}.l[1]: Invalid value: 0: failed rule: self > 0"), &format!("{at}.n: Invalid value: too large")],
     );
 
-    // If a schema has other errors, its rules are not checked.
+    // The rules of a schema with other errors are not checked.
     let typed =
         json!({"type": "string", "maxLength": 9, "default": 1, "x-kubernetes-validations": rules(&["self == 'x'"])});
     check(with(typed), &[&format!("{at}: Invalid value: \"integer\":  in body must be of type string: \"integer\"")]);

@@ -1,4 +1,4 @@
-//! Validates the versions of a definition: names, subresources, columns and selectable fields.
+//! Validates a definition's versions: names, subresources, columns and selectable fields.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrorType, FieldErrors, NameRule, is_printable, name_errors};
@@ -12,8 +12,8 @@ use crate::validator::MAX_STEPS;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE: usize = 8;
-/// Limits that kube-apiserver does not have. The limits bound memory, because each version becomes a kind with a copy of all names. The
-/// limits also bound the size of tables, because a table has one cell for each column of each object.
+/// Limits that kube-apiserver does not have. They bound memory, because each version becomes a kind
+/// with a copy of all names. They also bound tables, which have a cell for each column of each object.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;
@@ -53,8 +53,7 @@ fn name_error(field: &str, name: &str) -> Option<FieldError> {
     (!why.is_empty()).then(|| FieldError::invalid_text(field, name, why.join(",")))
 }
 
-/// Returns the errors of schemas, subresources, columns and selectable fields. If a value is the same in all versions, it is checked only
-/// once.
+/// Returns the errors of schemas, subresources, columns and selectable fields. A value that all versions share is checked once.
 fn parts(versions: &[&Json]) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let same = |pointer: &str| versions.windows(2).all(|pair| pair[0].at(pointer) == pair[1].at(pointer));
@@ -211,7 +210,7 @@ fn selectable(version: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns the schema of a selectable field. Returns `None` for fields in `metadata`.
+/// Returns a selectable field's schema, or `None` for fields in `metadata`.
 fn declared<'a>(version: &'a Json, text: &str) -> Option<&'a Json> {
     let mut schema = version.at("/schema/openAPIV3Schema")?;
     let steps = json_path::parse(text).ok()?;

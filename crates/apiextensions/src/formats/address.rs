@@ -2,13 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Returns whether the text is an IPv4 address, or an IPv6 address that ends with an IPv4 address. The numbers in the address may have
-/// leading zeros.
+/// Returns `true` for an IPv4 address, or an IPv6 address that ends with one. Numbers may have leading zeros.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && (ipv4(text).is_some() || ipv6(text).is_some())
 }
 
-/// Returns whether the text is an IP address with a prefix length. The numbers in the address may have leading zeros.
+/// Returns `true` for an IP address with a prefix length. Numbers may have leading zeros.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let most = match (ipv4(address), ipv6(address)) {
@@ -29,7 +28,7 @@ fn ipv6(text: &str) -> Option<Ipv6Addr> {
     format!("{}:{last}", without_zeros(groups, ':')).parse().ok()
 }
 
-/// Returns the IP address after removing the leading zeros of its numbers.
+/// Removes leading zeros from an IP address's numbers.
 fn without_zeros(text: &str, separator: char) -> String {
     let plain = |number: &str| {
         let rest = number.trim_start_matches('0');
@@ -38,8 +37,8 @@ fn without_zeros(text: &str, separator: char) -> String {
     text.split(separator).map(plain).collect::<Vec<_>>().join(&separator.to_string())
 }
 
-/// Returns whether the text is a MAC address of 6, 8 or 20 bytes. The hexadecimal digits form groups of two that are separated by colons or
-/// dashes, or groups of four that are separated by dots.
+/// Returns `true` for a MAC address of 6, 8 or 20 bytes. The hexadecimal digits
+/// are grouped in pairs with colons or dashes, or in groups of four with dots.
 pub(super) fn is_mac(text: &str) -> bool {
     let groups = |separator: char, width: usize, counts: [usize; 3]| {
         let parts: Vec<_> = text.split(separator).collect();

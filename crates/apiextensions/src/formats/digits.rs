@@ -1,6 +1,6 @@
-//! String formats that consist of digits: ISBNs, credit card numbers and social security numbers.
+//! Formats of digits: ISBNs, credit card numbers and social security numbers.
 
-/// Returns whether the digits have the prefix of a known card issuer and a valid Luhn checksum. Other characters are ignored.
+/// Returns `true` if the digits have a known card issuer's prefix and a valid Luhn checksum. Other characters are ignored.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     let spelt: String = text.chars().filter(char::is_ascii_digit).collect();
@@ -41,7 +41,7 @@ pub(super) fn is_isbn13(text: &str) -> bool {
     all_digits && plain.bytes().enumerate().map(weighted).sum::<u32>().is_multiple_of(10)
 }
 
-/// Returns whether the text consists of three, two and four digits, with a dash or a blank between the groups.
+/// Returns `true` for groups of three, two and four digits, with a dash or a blank between them.
 pub(super) fn is_social_security(text: &str) -> bool {
     text.len() == 11
         && text.bytes().enumerate().all(|(at, byte)| match at {

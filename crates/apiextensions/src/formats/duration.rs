@@ -1,5 +1,4 @@
-//! Durations. A duration is a text in Go's format (`1h30m`), or any text with a number and a unit
-//! (`3 hours`, `PT1H`).
+//! Durations in Go's format (`1h30m`), or any text with a number and a unit (`3 hours`, `PT1H`).
 
 const GO_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
@@ -12,15 +11,14 @@ const GO_UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 const WHOLE_UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-/// The prefixes of units. In a text with a number and a unit, a word that begins with one of these prefixes is a unit.
+/// A word that begins with one of these prefixes is a unit.
 const UNIT_PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
 
 pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text) || numbers_with_units(text).unwrap_or(false)
 }
 
-/// Returns whether the text is a list of numbers with units. The sum of these durations in nanoseconds must fit into 64
-/// bits.
+/// Returns `true` for a list of numbers with units. Their sum in nanoseconds must fit into 64 bits.
 fn is_go_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -38,7 +36,7 @@ fn is_go_duration(text: &str) -> bool {
     false
 }
 
-/// Converts the first number and its unit to nanoseconds. Returns the result, and the text after the unit.
+/// Converts the first number with its unit to nanoseconds. Returns the nanoseconds and the rest of the text.
 fn first_number(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let fraction = rest.strip_prefix('.').unwrap_or("");
@@ -50,13 +48,13 @@ fn first_number(text: &str) -> Option<(u128, &str)> {
         return None;
     }
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u128>().unwrap_or(u128::MAX) };
-    // Later digits of the fraction are ignored, because they represent less than a nanosecond.
+    // Ignore later digits of the fraction, which represent less than a nanosecond.
     let digits = &fraction[..fraction.len().min(15)];
     let part = digits.parse::<u128>().unwrap_or(0) * nanos / 10_u128.pow(digits.len() as u32);
     Some((whole.saturating_mul(*nanos).saturating_add(part), rest))
 }
 
-/// Returns whether the unit after a number in the text is known. Returns `None` if a number in the text is too large.
+/// Returns `true` if a known unit follows a number in the text. Returns `None` if a number is too large.
 fn numbers_with_units(text: &str) -> Option<bool> {
     let (mut rest, mut found) = (text, false);
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

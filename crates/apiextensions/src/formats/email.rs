@@ -1,13 +1,12 @@
-//! Checks email addresses according to RFC 5322. The text must be `a@b.c`, `Name <a@b.c>`, or a group with one address.
+//! Email addresses according to RFC 5322: `a@b.c`, `Name <a@b.c>`, or a group with one address.
 
-/// Returns whether the text is a single email address. Comments in an address can be nested to any depth, because the parser does not use
-/// recursion.
+/// Returns `true` for a single email address. The parser is not recursive, so comments can be nested to any depth.
 pub(super) fn is_email(text: &str) -> bool {
     let mut rest = text;
     addresses(&mut rest, true) == Some(1) && skip_comments(&mut rest).is_some() && rest.is_empty()
 }
 
-/// Reads an address. If `groups` is true, the text can also be a group. Returns the number of addresses that the text contains.
+/// Reads an address, or a group if `groups` is true. Returns the number of addresses.
 fn addresses(rest: &mut &str, groups: bool) -> Option<usize> {
     skip_blanks(rest);
     let start = *rest;
@@ -84,7 +83,7 @@ fn phrase(rest: &mut &str) -> Option<()> {
     }
 }
 
-/// Reads a quoted string and returns the number of its characters.
+/// Reads a quoted string and returns its number of characters.
 fn quoted(rest: &mut &str) -> Option<usize> {
     let mut escaped = false;
     let mut count = 0;
@@ -133,7 +132,7 @@ fn skip_comments(rest: &mut &str) -> Option<()> {
     Some(())
 }
 
-/// Reads a comment. The caller has already read the opening parenthesis.
+/// Reads a comment after its opening parenthesis.
 fn comment(rest: &mut &str) -> Option<()> {
     let (mut depth, mut escaped) = (1, false);
     for (at, c) in rest.char_indices() {

@@ -1,5 +1,5 @@
-//! URIs that Go's `url.ParseRequestURI` accepts. The URI format accepts absolute URIs and absolute paths. The format does not support
-//! fragments, because it treats `#` as an ordinary character.
+//! URIs as Go's `url.ParseRequestURI` accepts them: absolute URIs and absolute paths.
+//! Fragments are not supported, because `#` is treated as an ordinary character.
 
 use std::net::Ipv6Addr;
 
@@ -20,8 +20,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_authority(scheme, authority) && is_escaped(path)
 }
 
-/// Splits the text into a scheme and the text that follows the scheme. The scheme may be empty. Returns `None` if the text begins with a
-/// colon.
+/// Splits the text into a scheme, which may be empty, and the rest. Returns `None` if the text begins with a colon.
 fn scheme(text: &str) -> Option<(&str, &str)> {
     let none = Some(("", text));
     for (at, c) in text.char_indices() {
@@ -60,7 +59,7 @@ fn is_host(scheme: &str, host: &str) -> bool {
     }
 }
 
-/// Returns whether the text is an IPv6 address. The address may have a zone after `%25`.
+/// Returns `true` for an IPv6 address, with an optional zone after `%25`.
 fn is_ipv6(text: &str) -> bool {
     let (address, zone) = match text.split_once("%25") {
         Some((address, zone)) => (address, Some(zone)),
@@ -74,7 +73,7 @@ fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns whether all characters are allowed in a host. Only percent signs and non-ASCII bytes may be percent-encoded.
+/// Returns `true` if a host may contain these characters. Only percent signs and non-ASCII bytes may be percent-encoded.
 fn is_host_text(host: &str) -> bool {
     let beyond = |escape: &str| escape.starts_with("25") || escape.starts_with(|c: char| c > '7');
     host.chars().all(may_be_in_host) && is_escaped(host) && host.split('%').skip(1).all(beyond)
@@ -84,7 +83,7 @@ fn may_be_in_host(c: char) -> bool {
     !c.is_ascii() || c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:[]<>\"%".contains(c)
 }
 
-/// Returns whether each percent sign is followed by two hexadecimal digits.
+/// Returns `true` if two hexadecimal digits follow each percent sign.
 fn is_escaped(text: &str) -> bool {
     let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     text.split('%').skip(1).all(escape)

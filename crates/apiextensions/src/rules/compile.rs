@@ -8,11 +8,11 @@ use pintle_json::Json;
 
 use super::field_path;
 
-/// The names of the CEL variables that rules use.
+/// The CEL variables of rules.
 pub(super) const SELF: &str = "self";
 pub(super) const OLD_SELF: &str = "oldSelf";
 
-/// The unparsed fields of a validation rule in a schema.
+/// A schema's validation rule with its unparsed fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleSource<'a> {
     pub rule: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct RuleSource<'a> {
 }
 
 impl<'a> RuleSource<'a> {
-    /// Returns the rules of a schema, but not the rules of its nested schemas.
+    /// Returns a schema's own rules, without the rules of nested schemas.
     pub(crate) fn all(schema: &'a Json) -> impl Iterator<Item = Self> {
         schema.list("/x-kubernetes-validations").map(|rule| Self {
             rule: rule.text("/rule"),
@@ -36,13 +36,13 @@ impl<'a> RuleSource<'a> {
         })
     }
 
-    /// Returns the name of the rule for error messages.
+    /// Returns the rule's name for error messages.
     fn name(&self) -> String {
         let text = if self.message.is_empty() { self.rule } else { self.message };
         text.trim().into()
     }
 
-    /// Returns the text of the invalid value in errors about the rule. The text is Go's JSON encoding of `ValidationRule`.
+    /// Returns the rule as in errors about it: Go's JSON encoding of a `ValidationRule`.
     pub(crate) fn to_go_json(self) -> String {
         let text = |text: &str| {
             let quoted = Json::from(text).to_string();
@@ -60,7 +60,7 @@ impl<'a> RuleSource<'a> {
     }
 }
 
-/// The CEL environments for the rules of one schema. The environments differ only in the type of the variable `oldSelf`.
+/// The CEL environments for a schema's rules, which differ only in the type of `oldSelf`.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleEnvironments {
     plain: Environment,
@@ -78,17 +78,16 @@ impl RuleEnvironments {
     }
 }
 
-/// The compiled expressions of a rule, or the reason why the rule does not compile.
+/// A rule's compiled expressions, or the reason why the rule does not compile.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub program: Result<Program, String>,
-    /// The compiled message expression. The program is `None` if the rule has no message expression, or if the rule itself does not
-    /// compile.
+    /// The compiled message expression. `None` if the rule has none or does not compile itself.
     pub message: Option<Result<Program, String>>,
 }
 
 impl Compiled {
-    /// Compiles a rule whose expression is not empty.
+    /// Compiles a rule with a non-empty expression.
     pub(crate) fn new(source: &RuleSource<'_>, environments: &RuleEnvironments) -> Self {
         let environment = environments.of(source);
         let program = environment.compile(source.rule).map_err(|error| failed("", &error)).and_then(|program| {
@@ -102,23 +101,23 @@ impl Compiled {
         Self { program, message }
     }
 
-    /// Returns whether the rule uses `oldSelf`.
+    /// Returns `true` if the rule uses `oldSelf`.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.program.as_ref().is_ok_and(|program| program.uses(OLD_SELF))
     }
 }
 
-/// A compiled rule that can be evaluated.
+/// A rule that is ready for evaluation.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) program: Program,
     pub(super) message_program: Option<Program>,
-    /// The message for a violation if the message expression does not return a message.
+    /// The message for a violation if the message expression returns none.
     pub(super) message: String,
-    /// The name of the rule in evaluation errors.
+    /// The rule's name in evaluation errors.
     pub(super) name: String,
     pub(super) reason: FieldErrorType,
-    /// The field path in errors about violations of the rule. The path is relative to the validated value and has no leading dot.
+    /// The field path in errors about violations, relative to the validated value and without a leading dot.
     pub(super) field_path: String,
     pub(super) has_optional_old_self: bool,
     pub(super) uses_old_self: bool,
@@ -149,7 +148,7 @@ impl CompiledRule {
 }
 
 impl CompiledRule {
-    /// Returns the estimated cost of one evaluation of the rule.
+    /// Returns the estimated cost of one evaluation.
     pub(super) fn estimated_cost(&self) -> u64 {
         let message = self.message_program.as_ref().map_or(0, |program: &Program| program.estimate().max);
         self.program.estimate().max.saturating_add(message)

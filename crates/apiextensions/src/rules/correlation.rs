@@ -1,4 +1,4 @@
-//! Finds the old values that rules compare with new values, and determines whether an update changes a value.
+//! Finds the old values for rules, and determines whether an update changes a value.
 
 use std::collections::HashMap;
 
@@ -8,41 +8,39 @@ use super::RuleTree;
 use crate::ratchet::is_unchanged;
 use crate::structural::Structural;
 
-/// The old value that corresponds to a new value in an update. The correlation also determines whether a violation in an unchanged value
-/// becomes a warning.
+/// The old value for a new value in an update. Also determines whether a violation in an unchanged value becomes a warning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
-    /// The old value that has the same path as the new value. Rules access it as `oldSelf`. The field is `None` if there is no old value.
-    /// The field is also `None` if the new value is in a list whose items cannot be matched with the old items.
+    /// The old value at the same path, which rules access as `oldSelf`. `None` if there is
+    /// none, or if the new value is in a list whose items cannot be matched with the old items.
     pub(super) old: Option<&'a Json>,
     ratchet: Ratchet,
 }
 
-/// Determines whether a violation by a value becomes a warning because the update does not change the value.
+/// Determines whether a violation becomes a warning because the update does not change the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ratchet {
     /// A violation becomes a warning if the value equals its old value.
     Compare,
-    /// The value is a list item that cannot be matched with an old item. A violation by such a value becomes a warning if the enclosing
-    /// list is unchanged. The boolean is true if the enclosing list is unchanged.
+    /// The value is a list item that cannot be matched with an old item. A violation
+    /// becomes a warning if the enclosing list is unchanged, which the boolean states.
     Above(bool),
-    /// A violation never becomes a warning. If the write creates the object, a violation is always an error. Violations by defaults in a
-    /// definition, by `kind` and by `apiVersion` are always errors, too.
+    /// A violation never becomes a warning. This applies to new objects, to defaults in a definition, and to `kind` and `apiVersion`.
     Never,
 }
 
 impl<'a> Correlation<'a> {
-    /// Returns the correlation for a whole object.
+    /// Returns a whole object's correlation.
     pub(super) fn of_object(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: if old.is_some() { Ratchet::Compare } else { Ratchet::Never } }
     }
 
-    /// Returns a correlation with which violations never become warnings.
+    /// Returns a correlation that never turns violations into warnings.
     pub(super) fn without_ratcheting(old: Option<&'a Json>) -> Self {
         Self { old, ratchet: Ratchet::Never }
     }
 
-    /// Returns whether a violation of a rule becomes a warning because the value is unchanged.
+    /// Returns `true` if a violation becomes a warning because the value is unchanged.
     pub(super) fn is_unchanged(&self, shape: &Structural, value: &Json) -> bool {
         match self.ratchet {
             Ratchet::Compare => self.old.is_some_and(|old| is_unchanged(shape, value, old)),
@@ -51,7 +49,7 @@ impl<'a> Correlation<'a> {
         }
     }
 
-    /// Returns the correlation for a member of an object. `is_root` is true if the object is the root object.
+    /// Returns an object member's correlation. `is_root` is true for members of the root object.
     pub(super) fn member(&self, name: &str, is_root: bool) -> Self {
         let old = self.old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
         let ratchet = match self.ratchet {
@@ -61,7 +59,7 @@ impl<'a> Correlation<'a> {
         Self { old, ratchet }
     }
 
-    /// Returns the correlations for the items of a list.
+    /// Returns the correlations of list items.
     pub(super) fn items(&self, tree: &RuleTree, shape: &Structural, value: &Json, items: &[Json]) -> Vec<Self> {
         let Some(keys) = &tree.list_keys else {
             let ratchet = match self.ratchet {
@@ -76,7 +74,7 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// Joins the values of an item's list map keys into one string.
+/// Joins an item's list map keys into one string.
 fn key(keys: &[String], item: &Json) -> String {
     keys.iter().map(|key| item.get(key).map_or_else(String::new, Json::to_string) + "\n").collect()
 }

@@ -10,24 +10,22 @@ use super::{CALL_BUDGET, CompiledRule, OBJECT_BUDGET, RuleTree};
 use crate::field_path::FieldPath;
 use crate::structural::Structural;
 
-/// A message expression may return a message of at most this length in bytes. Kubernetes calls this limit
-/// `MaxEvaluatedMessageExpressionSizeBytes`.
+/// The maximum length of a message expression's result, in bytes (Kubernetes' `MaxEvaluatedMessageExpressionSizeBytes`).
 const MAX_MESSAGE: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Evaluates the rules for an object. `shape` must be the schema from which the rule tree was created. For an update, `old` is the stored
-/// object.
+/// Evaluates the rules for an object. `shape` must be the schema of the rule tree. For an update, `old` is the stored object.
 ///
-/// A violation by an unchanged value becomes a warning, unless the rule uses `oldSelf`. If the total cost of the evaluated rules exceeds
-/// the budget, the remaining rules are not evaluated.
+/// A violation by an unchanged value becomes a warning, unless the rule uses `oldSelf`.
+/// If the total cost exceeds the budget, the remaining rules are not evaluated.
 pub(crate) fn evaluate(tree: &RuleTree, shape: &Structural, object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut run = Run::new(OBJECT_BUDGET, false);
     run.value((tree, shape), object, Correlation::of_object(old), FieldPath::Start(""));
     run.errors
 }
 
-/// The remaining cost budget for the rules that check the defaults in a schema. The value is `None` after the budget was exceeded.
+/// The remaining cost budget for rules that check a schema's defaults. `None` after the budget was exceeded.
 #[derive(Debug)]
 pub(crate) struct DefaultBudget(Option<u64>);
 
@@ -38,10 +36,10 @@ impl Default for DefaultBudget {
 }
 
 impl DefaultBudget {
-    /// Evaluates the rules for a default value. `shape` must be the schema from which the rule tree was created.
+    /// Evaluates the rules for a default. `shape` must be the schema of the rule tree.
     ///
-    /// As in kube-apiserver, the rules must accept the default both as an unchanged value and as a new value. After the budget has been
-    /// exceeded, no more rules are evaluated.
+    /// As in kube-apiserver, the rules must accept the default both as an unchanged
+    /// and as a new value. After the budget was exceeded, no more rules are evaluated.
     pub(crate) fn evaluate(&mut self, tree: &RuleTree, shape: &Structural, default: &Json) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let Some(budget) = self.0 else { return errors };
@@ -60,7 +58,7 @@ impl DefaultBudget {
     }
 }
 
-/// The variables of a rule. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on the heap.
+/// A rule's variables. Unlike an [`Activation`](pintle_cel::Activation), this type does not allocate memory on the heap.
 struct RuleVariables<'a> {
     value: Result<Value<'a>, Failure>,
     old: Option<Result<Value<'a>, Failure>>,
@@ -91,8 +89,8 @@ struct Run {
     /// The remaining cost budget.
     budget: u64,
     is_over: bool,
-    /// Whether the evaluated value is a default in a definition that is being validated. If the value is not such a default, the definition
-    /// has already been validated. However, a rule of an older definition may fail to compile. Such a rule is skipped.
+    /// Whether the value is a default in a definition that is being validated. Otherwise, the definition
+    /// is already valid, but an older definition's rule may fail to compile. Such a rule is skipped.
     is_default: bool,
 }
 
@@ -108,7 +106,7 @@ impl Run {
         correlation: Correlation<'_>,
         path: FieldPath<'_>,
     ) {
-        // Rules are not evaluated for a null value. The rules of the enclosing schema can check whether the value is null.
+        // Rules are not evaluated for a null value. The enclosing schema's rules can check for null.
         if value.is_null() || self.is_over {
             return;
         }
@@ -182,7 +180,7 @@ impl Run {
         }
     }
 
-    /// Evaluates a rule. If the evaluation fails, the returned error is the message for the user.
+    /// Evaluates a rule. On failure, returns the message for the user.
     fn evaluate(&mut self, rule: &CompiledRule, variables: &RuleVariables<'_>) -> Result<bool, String> {
         let result = rule.program.evaluate(variables, CALL_BUDGET.min(self.budget));
         let error = match result {
@@ -204,8 +202,8 @@ impl Run {
         })
     }
 
-    /// Subtracts the cost of a failed evaluation from the remaining budget. If the evaluation exceeded a limit, returns a message. If there
-    /// is such a message, the remaining rules are not evaluated.
+    /// Subtracts a failed evaluation's cost from the remaining budget. Returns a message
+    /// if the evaluation exceeded a limit. The remaining rules are then not evaluated.
     fn spend(&mut self, error: &EvalError, over_call: impl FnOnce(&str) -> String) -> Option<String> {
         if !error.is_out_of_budget() {
             self.budget = self.budget.saturating_sub(error.cost());
@@ -220,7 +218,7 @@ impl Run {
         ))
     }
 
-    /// Reports that a rule returned false.
+    /// Reports a rule that returned false.
     fn fail(
         &mut self,
         tree: &RuleTree,
@@ -263,7 +261,7 @@ impl Run {
     }
 }
 
-/// Formats a path for a message. The text of the root path is empty.
+/// Formats a path for a message. The root path is `<nil>`.
 fn text(path: FieldPath<'_>) -> String {
     match path {
         FieldPath::Start("") => "<nil>".into(),
@@ -271,7 +269,7 @@ fn text(path: FieldPath<'_>) -> String {
     }
 }
 
-/// Formats a value for a message. Returns `None` if the value is an object or a list.
+/// Returns the value for a message, or `None` for an object or a list.
 fn shown<'a>(tree: &RuleTree, value: &'a Json) -> Option<&'a Json> {
     (!matches!(tree.type_name.as_str(), "object" | "array")).then_some(value)
 }
@@ -287,7 +285,7 @@ fn error(reason: FieldErrorType, path: String, value: Option<&Json>, why: &str) 
     }
 }
 
-/// Returns whether a message expression has returned a text that can be used as a message.
+/// Returns `true` if the result of a message expression can be used as a message.
 fn is_usable(message: &str) -> bool {
     !message.is_empty() && message.len() <= MAX_MESSAGE && !message.contains('\n')
 }

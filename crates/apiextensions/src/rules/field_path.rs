@@ -1,15 +1,15 @@
-//! Parses the `fieldPath` of a rule. The path leads from the validated value to a nested value. The path consists of fields and map keys,
-//! for example `.spec.labels['example.com/tier']`.
+//! Parses a rule's `fieldPath`, which leads from the validated value to a nested value.
+//! It consists of fields and map keys, for example `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
 
-/// Returns whether the path refers to a field of the schema.
+/// Returns `true` if the path refers to a field of the schema.
 pub(crate) fn is_valid(path: &str, schema: &Json) -> bool {
     normalised(path, schema).is_some()
 }
 
-/// Returns the path in the format of error messages. In this format, the path has no leading dot. An example is
-/// `spec.labels[example.com/tier]`. Returns `None` if the path does not refer to a field of the schema.
+/// Returns the path as in error messages, such as `spec.labels[example.com/tier]`. There
+/// is no leading dot. Returns `None` if the path does not refer to a field of the schema.
 pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     let (mut left, mut schema, mut written) = (path, schema, String::new());
     while !left.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
                 (if name.is_empty() { None } else { Some(name.to_owned()) }?, after)
             }
         };
-        // If the schema of an object declares fields, the object cannot have other members.
+        // If an object's schema declares fields, the object has no other members.
         if let Some(properties) = schema.get("properties").filter(|properties| properties.is_object()) {
             schema = properties.get(&name)?;
             if !written.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn normalised(path: &str, schema: &Json) -> Option<String> {
     Some(written)
 }
 
-/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the text that follows it.
+/// Reads a key in single quotes, with Go's escape sequences. Returns the key and the rest of the text.
 fn quoted_key(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let text = text.strip_prefix('\'')?;

@@ -1,4 +1,4 @@
-//! Tests that evaluate rules with schemas and objects. The expected texts are the same as in kube-apiserver 1.36.1.
+//! Evaluates rules with schemas and objects. The expected texts come from kube-apiserver 1.36.1.
 
 use pintle_json::{Json, json};
 
@@ -15,7 +15,7 @@ fn schema(spec: Json) -> Json {
     json!({"type": "object", "properties": {"spec": spec}})
 }
 
-/// Returns the errors and warnings of a write request.
+/// Returns a write's errors and warnings.
 fn write(schema: &Json, new: Json, old: Option<Json>) -> (Vec<String>, Vec<String>) {
     let tree = RuleTree::read(schema).expect("there are rules");
     let mut errors = evaluate(&tree, &Structural::read(schema, &mut Patterns::default()), &new, old.as_ref());
@@ -82,7 +82,7 @@ fn message_reason_and_field_path_are_used() {
     assert_eq!(write(&schema, json!({"spec": {"n": 9}}), None).0, ["spec.n: Forbidden: n is 9"]);
 }
 
-/// In this test, evaluating the rule is cheap for one item, but the total cost for all items exceeds the budget of an object.
+/// Each item is cheap, but all items together exceed an object's budget.
 #[test]
 fn budget_of_an_object_ends_the_evaluation() {
     let item = json!({"type": "string", "x-kubernetes-validations": rules(&["!self.contains('y')"])});

@@ -1,10 +1,10 @@
-//! Functions that read and write object metadata as JSON.
+//! Reads and writes object metadata as JSON.
 
 use std::collections::HashSet;
 
 use pintle_json::{Json, Map, Text};
 
-/// Returns the metadata. If the metadata is absent or is not an object, this function creates the metadata first.
+/// Returns the metadata. If it is absent or not an object, creates it first.
 pub fn metadata_mut(object: &mut Json) -> &mut Json {
     if !object.is_object() {
         *object = Json::Object(Map::new());
@@ -20,17 +20,17 @@ pub fn member<'a>(object: &'a Json, name: &str) -> Option<&'a Json> {
     object["metadata"].get(name)
 }
 
-/// Returns the name. Returns an empty text if the object has no name.
+/// Returns the name, or an empty text if the object has none.
 pub fn name(object: &Json) -> &str {
     object.text("/metadata/name")
 }
 
-/// Returns the namespace. Returns an empty text for cluster-scoped objects.
+/// Returns the namespace, or an empty text for a cluster-scoped object.
 pub fn namespace(object: &Json) -> &str {
     object.text("/metadata/namespace")
 }
 
-/// Returns the uid. Returns an empty text if the object has no uid yet.
+/// Returns the uid, or an empty text if the object has none yet.
 pub fn uid(object: &Json) -> &str {
     object.text("/metadata/uid")
 }
@@ -39,18 +39,18 @@ pub fn finalizers(object: &Json) -> Vec<&str> {
     object.texts("/metadata/finalizers").collect()
 }
 
-/// Sets the finalizers. If the list of finalizers is empty, the field is removed.
+/// Sets the finalizers. An empty list removes the field.
 pub fn set_finalizers(object: &mut Json, finalizers: &[String]) {
     let metadata = metadata_mut(object);
     if finalizers.is_empty() { metadata.unset("finalizers") } else { metadata.set("finalizers", finalizers) }
 }
 
-/// Returns whether the object is terminating.
+/// Returns `true` if the object is terminating.
 pub fn is_deleting(object: &Json) -> bool {
     object.has("/metadata/deletionTimestamp")
 }
 
-/// Returns the grace period of a terminating object in seconds.
+/// Returns a terminating object's grace period in seconds.
 pub fn grace_seconds(object: &Json) -> Option<i64> {
     object.integer("/metadata/deletionGracePeriodSeconds")
 }
@@ -59,8 +59,8 @@ pub fn generation(object: &Json) -> Option<i64> {
     object.integer("/metadata/generation")
 }
 
-/// Removes duplicate owner references and returns the warning about the duplicates. `is_patch` selects the text of the warning.
-/// kube-apiserver uses a different text for patches, because it checks patches after mutating admission.
+/// Removes duplicate owner references and returns the warnings about them. `is_patch` selects the text of the
+/// warnings. kube-apiserver uses a different text for patches, because it checks patches after mutating admission.
 pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     let mut repeated = Vec::new();
     if let Some(Json::Array(references)) = object.at_mut("/metadata/ownerReferences") {
@@ -83,7 +83,7 @@ pub fn drop_repeated_owners(object: &mut Json, is_patch: bool) -> Vec<String> {
     )]
 }
 
-/// Returns whether two objects differ. The timestamps in the managed fields are ignored.
+/// Returns `true` if two objects differ. Timestamps in managed fields are ignored.
 pub fn differ(new: &Json, old: &Json) -> bool {
     fn rest(object: &Json) -> impl Iterator<Item = (&Text, &Json)> {
         let members = object.members("");

@@ -1,11 +1,11 @@
-//! Serializes objects. The members of the objects have the order in which Go writes them.
+//! Serializes objects with their members in Go's order.
 
 use pintle_json::Json;
 use pintle_store::{METADATA, OBJECT};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-/// An object that is serialized with kind, apiVersion and metadata first. The members of the metadata are also ordered.
+/// An object that is serialized with kind, apiVersion and metadata first. The metadata members are also ordered.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<'a>(pub &'a Json);
 
@@ -44,7 +44,7 @@ impl Serialize for OrderedItems<'_> {
     }
 }
 
-/// The members that describe a resource in a discovery document, in the order in which they are serialized.
+/// The members of a resource in a discovery document, in serialization order.
 const DISCOVERED_RESOURCE: &[&str] =
     &["name", "singularName", "namespaced", "group", "version", "kind", "verbs", "shortNames", "categories"];
 
@@ -60,7 +60,7 @@ impl Serialize for DiscoveredResources<'_> {
     }
 }
 
-/// An object that is serialized with these members first, followed by all other members.
+/// An object that is serialized with the given members first.
 struct First<'a>(&'a Json, &'a [&'a str]);
 
 impl Serialize for First<'_> {

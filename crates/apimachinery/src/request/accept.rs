@@ -1,6 +1,6 @@
-//! Parsing of `Accept` headers.
+//! `Accept` headers.
 
-/// A media type in which the server can respond.
+/// A media type of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
@@ -17,7 +17,7 @@ impl Media {
         }
     }
 
-    /// Returns the content type of a watch stream. A watch stream is never in YAML.
+    /// Returns the content type of a watch stream, which is never YAML.
     pub fn stream_type(self) -> &'static str {
         match self {
             Self::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -26,7 +26,7 @@ impl Media {
     }
 }
 
-/// One clause of an `Accept` header.
+/// A clause of an `Accept` header.
 #[derive(Clone, Debug)]
 pub struct Clause {
     /// The type before the slash.
@@ -37,7 +37,7 @@ pub struct Clause {
     quality: f64,
 }
 
-/// The parameters `as`, `g` and `v` of a clause of the `Accept` header. These parameters request a transformation of the response.
+/// A clause's parameters `as`, `g` and `v`, which request a transformation of the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedTransform {
     pub name: String,
@@ -46,18 +46,18 @@ pub struct RequestedTransform {
 }
 
 impl Clause {
-    /// Returns the value of a parameter of the clause.
+    /// Returns the value of the parameter `name`.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the requested transform. If the clause requests no transformation, the fields of the result are empty.
+    /// Returns the requested transformation. The fields are empty if the clause requests none.
     pub fn transform(&self) -> RequestedTransform {
         let of = |name| self.parameter(name).unwrap_or_default().to_owned();
         RequestedTransform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Returns whether the clause requests an indented response.
+    /// Returns `true` if the clause requests an indented response.
     pub fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }
@@ -66,7 +66,7 @@ impl Clause {
         u8::from(self.kind == "*") + u8::from(matches!(self.subtype.as_str(), "*" | ""))
     }
 
-    /// Returns the media type of the clause. A wildcard selects JSON.
+    /// Returns the clause's media type. A wildcard selects JSON.
     pub fn media(&self) -> Option<Media> {
         match (self.kind.as_str(), self.subtype.as_str()) {
             ("application", "json" | "*") | ("*", "*" | "") => Some(Media::Json),
@@ -77,9 +77,8 @@ impl Clause {
     }
 }
 
-/// Returns the clauses of an `Accept` header. The best clause comes first. Clauses are sorted by quality, and exact
-/// types precede wildcards that have the same quality. Clauses with the same quality and exactness keep their order in
-/// the header. A missing or empty header accepts every media type.
+/// Returns the clauses of an `Accept` header, best first. Clauses are sorted by quality, then exact
+/// types before wildcards, and then in header order. A missing or empty header accepts every media type.
 pub fn clauses(header: &str) -> Vec<Clause> {
     if header.trim().is_empty() {
         return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];
@@ -92,7 +91,7 @@ pub fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        // kube-apiserver accepts a single `*` only if the request is for custom resources.
+        // kube-apiserver accepts a single `*` only in requests for custom resources.
         "*" => ("*", ""),
         media => media.split_once('/')?,
     };

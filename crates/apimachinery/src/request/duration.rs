@@ -5,7 +5,7 @@ use std::time::Duration;
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1e-9),
     ("us", 1e-6),
-    // For microseconds, both the micro sign and the Greek letter mu are accepted.
+    // Go accepts the micro sign and the Greek letter mu.
     ("\u{b5}s", 1e-6),
     ("\u{3bc}s", 1e-6),
     ("ms", 1e-3),
@@ -14,8 +14,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600.0),
 ];
 
-/// Parses a Go duration such as `1m30s`. Returns Go's error if the text is invalid. A negative duration
-/// becomes zero.
+/// Parses a Go duration such as `1m30s`. A negative duration becomes zero. Returns Go's error for invalid texts.
 pub fn go_duration(text: &str) -> Result<Duration, &'static str> {
     const INVALID: &str = "invalid duration";
     let negative = text.starts_with('-');

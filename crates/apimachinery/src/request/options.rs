@@ -1,4 +1,4 @@
-//! Request options. The server reads the options from the query or the body of a request, and then validates them.
+//! Request options from a request's query or body, and their validation.
 
 use pintle_json::Json;
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
@@ -11,10 +11,10 @@ use crate::validate::{FieldError, FieldErrorType, FieldErrors, is_printable};
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub dry_run: bool,
-    /// The field manager. If the name is empty, the server derives the field manager from the user agent.
+    /// The field manager. If it is empty, the server uses a name derived from the user agent.
     pub field_manager: String,
     pub field_validation: FieldValidation,
-    /// Whether an apply request takes ownership of fields that other field managers own.
+    /// Whether an apply request takes over fields that other field managers own.
     pub force: bool,
 }
 
@@ -72,19 +72,19 @@ pub struct ListOptions {
     pub field_selector: String,
     pub resource_version: String,
     pub version_match: Option<ResourceVersionMatch>,
-    /// The maximum number of objects in one page of a list. `None` means no limit.
+    /// The maximum number of objects per page of a list. `None` means no limit.
     pub limit: Option<u64>,
     pub continue_token: String,
     pub watch: bool,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
-    /// The timeout in seconds. It can be negative.
+    /// The timeout in seconds, which can be negative.
     pub timeout: Option<i64>,
     match_text: Option<String>,
 }
 
 impl ListOptions {
-    /// Parses the query. [`check`](Self::check) checks whether options can be combined.
+    /// Parses the query. Call [`check`](Self::check) to validate the combination of options.
     pub fn parse(query: &Query) -> Outcome<Self> {
         let limit = query.integer("limit")?;
         let timeout = query.integer("timeoutSeconds")?;
@@ -108,7 +108,7 @@ impl ListOptions {
         })
     }
 
-    /// Returns an error if the combination of options is invalid.
+    /// Fails if the combination of options is invalid.
     pub fn check(&self) -> Outcome<()> {
         let errors = if self.watch { self.watch_errors() } else { self.list_errors() };
         if errors.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", errors)) }
@@ -117,8 +117,8 @@ impl ListOptions {
     fn watch_errors(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
-        // A watch without a start version starts with the current objects. Therefore, the rules for watches with
-        // initial events also apply to watches without a start version.
+        // A watch without a start version begins with the current objects.
+        // Therefore, the rules for initial events also apply to such a watch.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
             && matches!(self.resource_version.as_str(), "" | "0");
@@ -181,7 +181,7 @@ impl ListOptions {
     }
 }
 
-/// The options of DELETE.
+/// The options of DELETE requests.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub grace_seconds: Option<i64>,
@@ -193,7 +193,7 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Parses the query of a DELETE request that has no body.
+    /// Parses the query of a DELETE request without a body.
     pub fn from_query(query: &Query) -> Outcome<Self> {
         let policy = query.first("propagationPolicy").filter(|text| !text.is_empty());
         let owned = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -207,7 +207,7 @@ impl DeleteOptions {
         options.checked(policy, query.all("dryRun"))
     }
 
-    /// Parses the body of a DELETE request. If a DELETE request has a body, the query of the request is ignored.
+    /// Parses the body of a DELETE request. If there is a body, the query is ignored.
     pub fn from_body(body: &Json) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("cannot read DeleteOptions in the body: {why}"));
         if body.is_null() {

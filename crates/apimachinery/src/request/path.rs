@@ -2,43 +2,43 @@
 
 use percent_encoding::percent_decode;
 
-/// The target to which a path refers. The path can name a resource that the server does not serve.
+/// The target of a path. The server does not necessarily serve it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.
     Resource(ResourcePath),
-    /// Any other path. The segments are decoded.
+    /// Any other path, as decoded segments.
     Other(Vec<String>),
-    /// The path `/api/v1/watch` or `/api/v1/proxy`. Such a path does not name a resource.
+    /// The path `/api/v1/watch` or `/api/v1/proxy`, which names no resource.
     Undeterminable,
 }
 
-/// A path of the form `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
+/// A path `/{api/v1|apis/g/v}/[namespaces/NS/]resource[/name[/subresource]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourcePath {
     pub group: String,
     pub version: String,
-    /// The namespace. The namespace is empty for cluster-scoped paths and for requests across all namespaces. If the
-    /// path names a namespace object, the namespace is the name of this object, as authorizers expect.
+    /// The namespace. Empty for cluster-scoped paths and for requests across all
+    /// namespaces. For a Namespace object, it is the object's name, as authorizers expect.
     pub namespace: String,
-    /// The plural name of the resource.
+    /// The plural name, such as `pods`.
     pub resource: String,
     /// The name of the object. Empty for a collection.
     pub name: String,
     pub subresource: String,
     /// The segments after the subresource.
     pub rest: Vec<String>,
-    /// Whether the path contains a namespace segment that precedes the resource.
+    /// Whether a namespace segment precedes the resource.
     pub in_namespace: bool,
     /// Whether the path has the deprecated form `/api/v1/watch/…`.
     pub old_watch: bool,
-    /// Whether the path has the old form `/api/v1/proxy/…`. The server does not serve paths of the form
-    /// `/api/v1/proxy/…`. In a path of this form, `rest` contains the segments after the name.
+    /// Whether the path has the deprecated form `/api/v1/proxy/…`, which the
+    /// server does not serve. `rest` then contains the segments after the name.
     pub old_proxy: bool,
 }
 
 impl Target {
-    /// Parses a path. The path is decoded before it is split into segments, so `%2F` separates segments, too.
+    /// Parses a path. The path is decoded before it is split, so `%2F` also separates segments.
     pub fn parse(path: &str) -> Self {
         let decoded = percent_decode(path.as_bytes()).decode_utf8_lossy();
         let trimmed = decoded.strip_prefix('/').unwrap_or(&decoded);
@@ -54,7 +54,7 @@ impl Target {
 }
 
 impl ResourcePath {
-    /// Parses the segments of a path. The first segment is the version. The path must contain at least two segments.
+    /// Parses at least two segments, of which the first is the version.
     fn parse(group: &str, parts: &[&str]) -> Option<Self> {
         let mut path = Self { group: group.into(), version: parts[0].into(), ..Self::default() };
         let mut parts = &parts[1..];
@@ -79,7 +79,7 @@ impl ResourcePath {
         Some(path)
     }
 
-    /// Returns the resource in the form that messages and RBAC rules use, such as `pods/status`.
+    /// Returns the resource as in messages and RBAC rules, such as `pods/status`.
     pub fn full_resource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()

@@ -4,13 +4,12 @@ use percent_encoding::percent_decode;
 
 use crate::failure::Failure;
 
-/// The parameters of a query in their original order.
+/// Query parameters in their original order.
 #[derive(Clone, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the part of a URL after the question mark. Parameters that contain an invalid escape or an unescaped `;`
-    /// are dropped.
+    /// Parses the query part of a URL. Parameters with an invalid escape or an unescaped `;` are dropped.
     pub fn parse(text: &str) -> Self {
         let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
         Self(
@@ -23,40 +22,39 @@ impl Query {
         )
     }
 
-    /// Returns the first value of a query parameter. Further values are ignored.
+    /// Returns the first value of the parameter `name`.
     pub fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Returns the first value of a parameter. Returns an empty text if the parameter does not occur.
+    /// Returns the first value of the parameter `name`, or an empty text if it is absent.
     pub fn text(&self, name: &str) -> &str {
         self.first(name).unwrap_or_default()
     }
 
-    /// Returns all values of a parameter.
+    /// Returns all values of the parameter `name`.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Parses a boolean. The values `0` and `false` are false. Upper and lower case letters are equivalent. All other values are true. The
-    /// empty value is also true.
+    /// Parses a boolean. `0` and `false` (in any case) are false. All other values are true, even an empty one.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.first(name).map(is_true)
     }
 
-    /// Parses an integer.
+    /// Parses an integer. Fails if the value is not an integer.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(text) = self.first(name) else { return Ok(None) };
         parse_int(text).map(Some)
     }
 }
 
-/// Parses a boolean in the same way as a query parameter.
+/// Parses a boolean like [`Query::flag`].
 pub fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }
 
-/// Parses an integer like Go's `strconv.ParseInt`. Errors have Go's messages.
+/// Parses an integer as Go's `strconv.ParseInt` does, with Go's error messages.
 pub fn parse_int(text: &str) -> Result<i64, Failure> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let why = match text.parse() {
@@ -76,7 +74,7 @@ fn decode(text: &str) -> Option<String> {
     Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
 }
 
-/// Returns whether the text contains a `%` that is not followed by two hexadecimal digits.
+/// Returns `true` if the text contains a `%` without two hexadecimal digits after it.
 pub fn has_broken_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);

@@ -1,5 +1,4 @@
-//! The user of a request. This module stores the user of a request together with the request's deadline, warnings and
-//! audit annotations.
+//! The requesting user, with the request's deadline, warnings and audit annotations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,23 +10,21 @@ use super::user::User;
 use super::webhook_calls::WebhookCalls;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. Only a small part of these warnings fits into a response.
+/// The maximum number of stored warnings. Only a few of them fit into a response.
 const MAX_WARNINGS: usize = 1024;
 
-/// The user of a request. All clones share the warnings and the annotations. Even if the request fails, the warnings
-/// are sent and the annotations are recorded.
+/// The requesting user. All clones share the warnings and annotations, which are sent and recorded even if the request fails.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     pub user: User,
-    /// The deadline of the request, if it has one.
+    /// The request's deadline, if any.
     pub deadline: Option<Instant>,
-    /// The webhook calls of the request. The field is `None` if the request does not call webhooks. Writes by the server itself do not call
-    /// webhooks.
+    /// The webhook calls of the request. `None` if the request calls no webhooks, as in the server's own writes.
     pub webhooks: Option<WebhookCalls>,
     notes: Arc<Mutex<Notes>>,
 }
 
-/// The warnings and the annotations of a request.
+/// The warnings and annotations of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     warnings: Vec<String>,
@@ -40,32 +37,31 @@ impl Requester {
         Self { user, ..Self::default() }
     }
 
-    /// Returns whether the deadline has passed. After the deadline, the client has already received a timeout.
+    /// Returns `true` if the deadline has passed. The client has then already received a timeout.
     pub fn is_timed_out(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns an error if the deadline has passed. This error prevents writes by a request that has already timed out. Therefore, a retry
-    /// by the client rarely conflicts with the first attempt.
+    /// Fails if the deadline has passed, so that a request that has timed out does
+    /// not write. A client's retry then rarely conflicts with the first attempt.
     pub fn check_time(&self) -> Outcome<()> {
         if self.is_timed_out() { Err(Failure::too_late()) } else { Ok(()) }
     }
 
-    /// Returns a copy of the current warnings and annotations, or `None` if the request does not call webhooks. Call this method before an
-    /// attempt that a webhook call can interrupt.
+    /// Returns a copy of the current warnings and annotations, or `None` if the request calls
+    /// no webhooks. Call this method before an attempt that a webhook call can interrupt.
     pub fn notes_before_attempt(&self) -> Option<Notes> {
         self.webhooks.as_ref().map(|_| self.notes().clone())
     }
 
-    /// Removes the warnings and annotations that an interrupted attempt has added.
+    /// Removes the warnings and annotations of an interrupted attempt.
     pub fn restore_notes(&self, before: Option<Notes>) {
         if let Some(before) = before {
             *self.notes() = before;
         }
     }
 
-    /// Returns an error if the attempt needs a conversion that a webhook has not done yet, or that has failed. Such an attempt must not
-    /// write.
+    /// Fails if the attempt needs a webhook conversion that is missing or has failed. Such an attempt must not write.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = &self.webhooks else { return Ok(()) };
         if let Some(why) = calls.take_failed() {
@@ -74,7 +70,7 @@ impl Requester {
         if calls.is_missing() { Err(Failure::waiting()) } else { Ok(()) }
     }
 
-    /// Returns the uid of the object that the request creates. If the request calls webhooks, all attempts use the same uid.
+    /// Returns the uid for a new object. All attempts of a request that calls webhooks use the same uid.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),
@@ -82,7 +78,7 @@ impl Requester {
         }
     }
 
-    /// Returns the time of the write. If the request calls webhooks, all attempts use the same time.
+    /// Returns the time of the write. All attempts of a request that calls webhooks use the same time.
     pub fn now(&self, read: impl FnOnce() -> Timestamp) -> Timestamp {
         match &self.webhooks {
             None => read(),
@@ -90,7 +86,7 @@ impl Requester {
         }
     }
 
-    /// Returns the generated name with the index `at`. If the request calls webhooks, all attempts get the same name for the same index.
+    /// Returns the generated name number `at`. All attempts of a request that calls webhooks get the same name.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         match &self.webhooks {
             None => generate(),
@@ -106,7 +102,7 @@ impl Requester {
         }
     }
 
-    /// Adds an annotation to the audit record of the request.
+    /// Adds an annotation to the request's audit record.
     pub fn annotate(&self, key: &str, value: String) {
         self.notes().annotations.insert(key.into(), value);
     }

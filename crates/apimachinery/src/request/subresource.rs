@@ -1,6 +1,6 @@
-//! The subresources that the server supports.
+//! The supported subresources.
 
-/// The subresource that the path of a request names. `None` means the object itself.
+/// The subresource in a request path. `None` means the object itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Subresource {
     #[default]
@@ -39,7 +39,7 @@ impl Subresource {
         Self::Token,
     ];
 
-    /// Parses the name of a subresource in a path. An empty name refers to the object itself.
+    /// Parses a subresource name. An empty name means the object itself.
     pub fn parse(name: &str) -> Option<Self> {
         if name.is_empty() {
             return Some(Self::None);
@@ -47,13 +47,12 @@ impl Subresource {
         Self::BELOW.into_iter().find(|subresource| subresource.name() == name)
     }
 
-    /// Returns whether the responses of this subresource are streams without a fixed end.
+    /// Returns `true` if this subresource responds with streams without a fixed end.
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Attach | Self::Exec | Self::Log | Self::PortForward | Self::Proxy)
     }
 
-    /// Returns the name of the subresource in paths and in `managedFields`. The name is empty for
-    /// the object itself.
+    /// Returns the name in paths and in `managedFields`. The name is empty for the object itself.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "",

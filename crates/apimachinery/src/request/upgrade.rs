@@ -3,7 +3,7 @@
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
-/// Returns whether the headers request an upgrade to WebSocket.
+/// Returns `true` if the headers request an upgrade to WebSocket.
 pub fn is_websocket(headers: &HeaderMap) -> bool {
     let is_websocket = |upgrade: &HeaderValue| upgrade.as_bytes().eq_ignore_ascii_case(b"websocket");
     headers.get(UPGRADE).is_some_and(is_websocket) && headers.get_all(CONNECTION).iter().any(names_upgrade)

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::validate::{NameRule, name_errors};
 
-/// The group of administrators. Its members have all permissions.
+/// The administrators' group. Its members have all permissions.
 pub const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -22,13 +22,13 @@ pub struct User {
 }
 
 impl User {
-    /// Returns the user of all requests to a server without a token file.
+    /// Returns the user for all requests to a server without a token file.
     pub fn admin() -> Self {
         static ADMIN: LazyLock<User> = LazyLock::new(|| User::master("admin"));
         ADMIN.clone()
     }
 
-    /// Returns the user for requests by the server itself.
+    /// Returns the user for the server's own requests.
     pub fn server() -> Self {
         static SERVER: LazyLock<User> = LazyLock::new(|| User::master("system:apiserver"));
         SERVER.clone()
@@ -38,7 +38,7 @@ impl User {
         Self { name: name.into(), groups: [MASTERS.to_owned()].into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Returns the user for a controller that runs in kube-controller-manager.
+    /// Returns the user for a controller of kube-controller-manager.
     pub fn controller(name: &str) -> Self {
         ServiceAccountName::new("kube-system", name).user("").with_implied_group()
     }
@@ -47,8 +47,7 @@ impl User {
         Self { name: ANONYMOUS.into(), ..Self::default() }.with_implied_group()
     }
 
-    /// Adds the group `system:authenticated` if it is missing. The anonymous user gets the group
-    /// `system:unauthenticated` instead.
+    /// Adds the group `system:authenticated`, or `system:unauthenticated` for the anonymous user, if it is missing.
     pub fn with_implied_group(mut self) -> Self {
         let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
         if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
@@ -62,7 +61,7 @@ impl User {
     }
 }
 
-/// The groups of a user in their original order. Lookups are fast even if a user has many groups.
+/// A user's groups in their original order. Lookups are fast even with many groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups(Arc<GroupSet>);
 
@@ -109,7 +108,7 @@ impl Deref for Groups {
     }
 }
 
-/// The namespace and the name of a service account.
+/// The namespace and name of a service account.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceAccountName<'a> {
     pub namespace: &'a str,
@@ -121,20 +120,19 @@ impl<'a> ServiceAccountName<'a> {
         Self { namespace, name }
     }
 
-    /// Returns the service account of a user. Returns `None` if the user is not a service account.
+    /// Returns the user's service account, or `None` for other users.
     pub fn of(user: &'a User) -> Option<Self> {
         let (namespace, name) = user.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
         let valid = |rule, name| name_errors(rule, name, false).is_empty();
         (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
     }
 
-    /// Returns two groups. The first group contains all service accounts. The second group contains all service
-    /// accounts in the namespace of this service account.
+    /// Returns the group of all service accounts and the group of all service accounts in this namespace.
     pub fn groups(self) -> [String; 2] {
         ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }
 
-    /// Returns the user of requests with a token of this service account.
+    /// Returns the user for requests with this service account's token.
     pub fn user(self, uid: &str) -> User {
         let Self { namespace, name } = self;
         User {

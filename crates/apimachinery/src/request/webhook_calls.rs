@@ -1,8 +1,8 @@
-//! The webhook calls of one request.
+//! A request's webhook calls.
 //!
-//! An attempt to write never awaits. If an attempt needs the answer of a webhook, it records the call and fails. The server then performs
-//! the call and starts a new attempt, which finds the answer. Therefore, each attempt must compute the same object. The values that an
-//! attempt would otherwise generate again, such as the uid, are kept for all attempts of a request.
+//! An attempt to write never awaits. If it needs a webhook's answer, it records the call and fails. The
+//! server then performs the call and starts a new attempt, which finds the answer. Therefore, all attempts
+//! must compute the same object. Generated values, such as the uid, are kept for all attempts of a request.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,30 +13,30 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use pintle_json::Json;
 
-/// A call to a webhook. This type does not implement `Debug`, because the review can contain a Secret.
+/// A webhook call. The type does not implement `Debug`, because the review can contain a Secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebhookCall {
-    /// Identifies the webhook and the run of admission. The URL does not identify the webhook, because two webhooks can have the same URL.
+    /// Identifies the webhook and the run of admission. A URL is not enough, because two webhooks can have the same URL.
     pub id: String,
     pub client: Arc<WebhookClient>,
-    /// The review as JSON. The uid in the review is empty, because the server generates the uid when it performs the call.
+    /// The review as JSON. Its uid is empty, because the server generates the uid when it performs the call.
     pub review: String,
 }
 
-/// The server of a webhook.
+/// The address of a webhook's server, and how to call it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct WebhookClient {
     /// The URL without a query.
     pub url: String,
-    /// The Service in the form `namespace/name:port`. The text is empty if the configuration contains a URL instead.
+    /// The Service as `namespace/name:port`. Empty if the configuration contains a URL.
     pub service: String,
-    /// The certificates of the trusted authorities, in PEM. If there are none, the authorities of the system are trusted.
+    /// The PEM certificates of the trusted authorities. If empty, the system's authorities are trusted.
     pub ca_bundle: Vec<u8>,
     pub timeout_seconds: u32,
 }
 
 impl WebhookClient {
-    /// Reads the members `clientConfig` and `timeoutSeconds` of a webhook.
+    /// Reads a webhook's `clientConfig` and `timeoutSeconds`.
     pub fn read(webhook: &Json) -> Self {
         let config = &webhook["clientConfig"];
         let timeout = webhook.integer("/timeoutSeconds").and_then(|seconds| u32::try_from(seconds).ok());
@@ -58,37 +58,37 @@ impl WebhookClient {
     }
 }
 
-/// The webhook that converts the objects of a custom resource.
+/// A webhook that converts custom resources.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct ConversionWebhook {
     pub client: Arc<WebhookClient>,
-    /// The name of the kind.
+    /// The name of the custom resource's kind.
     pub kind: String,
-    /// Whether the webhook gets reviews of the version `v1`. If not, the reviews have the version `v1beta1`.
+    /// Whether the webhook receives `v1` reviews. Otherwise, it receives `v1beta1` reviews.
     pub is_v1: bool,
 }
 
-/// An object that a webhook must convert. This type does not implement `Debug`, because the object can contain a Secret.
+/// An object that a webhook must convert. The type does not implement `Debug`, because the object can contain a Secret.
 #[derive(Clone)]
 pub struct WantedConversion {
     pub webhook: Arc<ConversionWebhook>,
     pub from: String,
     pub to: String,
-    /// The object contains its `apiVersion` and `kind`, but not its resourceVersion. As in kube-apiserver, a webhook does not see the
-    /// resourceVersion of a stored object.
+    /// The object with its `apiVersion` and `kind`, but without its resourceVersion. As
+    /// in kube-apiserver, webhooks do not see the resourceVersion of a stored object.
     pub object: Arc<Json>,
 }
 
 /// The answer to a [`WebhookCall`].
 #[derive(Clone)]
 pub struct WebhookAnswer {
-    /// The uid in the review that was sent.
+    /// The uid of the sent review.
     pub uid: String,
-    /// The body of the response, or the reason why there is none.
+    /// The response body, or the reason why there is none.
     pub body: Result<Arc<str>, String>,
 }
 
-/// The answers of webhooks for one request, and the calls whose answers the last attempt needed but did not have.
+/// The webhook answers for one request, and the calls whose answers the last attempt lacked.
 #[derive(Clone, Default)]
 pub struct WebhookCalls(Arc<Mutex<Calls>>);
 
@@ -96,10 +96,10 @@ pub struct WebhookCalls(Arc<Mutex<Calls>>);
 struct Calls {
     answers: HashMap<WebhookCall, WebhookAnswer>,
     missing: Vec<WebhookCall>,
-    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the JSON of the object.
+    /// The results of conversions, or the reasons why they failed. The keys are the requested version and the object's JSON.
     conversions: HashMap<(String, String), Result<Arc<Json>, String>>,
     wanted: Vec<WantedConversion>,
-    /// The reason for the first failed conversion. Only conversions that an attempt needed are considered.
+    /// Why a conversion first failed, among the conversions that an attempt needed.
     failed: Option<String>,
     uid: Option<String>,
     now: Option<Timestamp>,
@@ -107,7 +107,7 @@ struct Calls {
 }
 
 impl WebhookCalls {
-    /// Returns the answer to a call. If there is no answer yet, records the call and returns `None`.
+    /// Returns the answer to a call. If there is none yet, records the call and returns `None`.
     pub fn ask(&self, call: WebhookCall) -> Option<WebhookAnswer> {
         let mut calls = self.calls();
         if let Some(answer) = calls.answers.get(&call) {
@@ -117,7 +117,7 @@ impl WebhookCalls {
         None
     }
 
-    /// Removes and returns the calls whose answers the last attempt needed but did not have.
+    /// Takes the calls whose answers the last attempt lacked.
     pub fn take_missing(&self) -> Vec<WebhookCall> {
         std::mem::take(&mut self.calls().missing)
     }
@@ -126,8 +126,8 @@ impl WebhookCalls {
         self.calls().answers.insert(call, answer);
     }
 
-    /// Returns the object in the version `to`, as the webhook has converted it. Its metadata are not restored yet. Returns `None` if the
-    /// webhook has not converted the object yet, or if the conversion has failed. In both cases, the attempt must not write.
+    /// Returns the webhook's conversion of the object to the version `to`, without its original metadata. Returns
+    /// `None` if the object is not converted yet or the conversion failed. In both cases, the attempt must not write.
     pub fn converted(
         &self,
         webhook: &Arc<ConversionWebhook>,
@@ -157,7 +157,7 @@ impl WebhookCalls {
         }
     }
 
-    /// Removes and returns the conversions that the last attempt needed but did not have.
+    /// Takes the conversions that the last attempt lacked.
     pub fn take_wanted(&self) -> Vec<WantedConversion> {
         std::mem::take(&mut self.calls().wanted)
     }
@@ -166,24 +166,24 @@ impl WebhookCalls {
         self.calls().conversions.insert((wanted.to.clone(), wanted.object.to_string()), result);
     }
 
-    /// Returns whether the last attempt needed an answer or a conversion that it did not have.
+    /// Returns `true` if the last attempt lacked an answer or a conversion.
     pub fn is_missing(&self) -> bool {
         let calls = self.calls();
         !calls.missing.is_empty() || !calls.wanted.is_empty()
     }
 
-    /// Returns the reason for the failure of a conversion that the last attempt needed.
+    /// Takes the reason why a needed conversion failed.
     pub fn take_failed(&self) -> Option<String> {
         self.calls().failed.take()
     }
 
-    /// Forgets all conversions. A watch calls this method after each event.
+    /// Forgets all conversions. A watch calls this after each event.
     pub fn forget_conversions(&self) {
         let mut calls = self.calls();
         (calls.conversions, calls.wanted, calls.failed) = Default::default();
     }
 
-    /// Returns the uid of the object that the request creates.
+    /// Returns the uid for a new object, which is the same in all attempts.
     pub fn uid(&self, generate: impl FnOnce() -> String) -> String {
         self.calls().uid.get_or_insert_with(generate).clone()
     }
@@ -193,7 +193,7 @@ impl WebhookCalls {
         *self.calls().now.get_or_insert_with(read)
     }
 
-    /// Returns the generated name with the index `at`.
+    /// Returns the generated name number `at`, which is the same in all attempts.
     pub fn generated_name(&self, at: usize, generate: impl FnOnce() -> String) -> String {
         let mut calls = self.calls();
         if calls.generated_names.len() <= at {
@@ -207,7 +207,7 @@ impl WebhookCalls {
     }
 }
 
-/// The debug output contains no review, because a review can contain a Secret.
+/// Omits the reviews, which can contain a Secret.
 impl fmt::Debug for WebhookCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookCalls").finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Field errors. A field error has a path, a type and a message, like the Go type `field.Error` in Kubernetes.
+//! Field errors with a path, a type and a message, like Kubernetes' Go type `field.Error`.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub enum FieldErrorType {
 }
 
 impl FieldErrorType {
-    /// Returns the text for the field `reason` of a cause in a Status.
+    /// Returns the `reason` of a Status cause.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -85,7 +85,7 @@ impl FieldError {
         Self::new(FieldErrorType::Duplicate, field, format!("Duplicate value: {value}"))
     }
 
-    /// Creates an error for a value that is not one of `known`.
+    /// Creates an error for a value that is not in `known`.
     pub fn unsupported(field: impl Into<String>, value: &Json, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
         let message = if known.is_empty() {
@@ -111,37 +111,35 @@ impl FieldError {
         Self::new(FieldErrorType::Internal, field, format!("Internal error: {why}"))
     }
 
-    /// Creates an error for a value with too many bytes.
+    /// Creates an error for a value of more than `most` bytes.
     pub fn too_long(field: impl Into<String>, most: usize) -> Self {
         let bytes = if most == 1 { "byte" } else { "bytes" };
         Self::new(FieldErrorType::TooLong, field, format!("Too long: may not be more than {most} {bytes}"))
     }
 
-    /// Creates an error for a list with too many items.
+    /// Creates an error for a list of more than `most` items.
     pub fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         Self::new(FieldErrorType::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
     }
 }
 
-/// The validation errors of an object. The errors keep their order, and their total size is limited. Each field of an object can have an
-/// error, and each error can be as long as the object. Without the limit, the errors about an object of a few megabytes could take
-/// gigabytes of memory.
+/// An object's validation errors, in order and with a limited total size. Each field can have an error that
+/// is as long as the object. Without the limit, errors about a few megabytes could take gigabytes of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     all: Vec<FieldError>,
-    /// The total size of all errors and warnings in bytes.
+    /// The total size of all errors and warnings, in bytes.
     size: usize,
-    /// Some violated rules do not cause the rejection of the object. This field contains the messages of such rules. The client receives
-    /// these messages as warnings.
+    /// Messages about violations that do not reject the object. The client receives them as warnings.
     warnings: Vec<String>,
 }
 
-/// The maximum total size of all errors and warnings in bytes. A response with more errors would not help the client.
+/// The maximum total size of all errors and warnings, in bytes. More errors in a response would not help the client.
 const MAX_ERROR_BYTES: usize = 8 << 20;
 
 impl FieldErrors {
-    /// Adds an error unless the size limit has been reached. The closure `error` is called only if the error is added.
+    /// Adds an error unless the size limit is reached. `error` is called only if the error is added.
     pub fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.size < MAX_ERROR_BYTES {
             let error = error();
@@ -156,32 +154,32 @@ impl FieldErrors {
         self
     }
 
-    /// Adds an error unless the size limit has been reached.
+    /// Adds an error unless the size limit is reached.
     pub fn push(&mut self, error: FieldError) {
         self.add(|| error);
     }
 
-    /// Adds an error about an invalid string if the condition is true.
+    /// Adds an error about an invalid string if `holds` is true.
     pub fn invalid_text_if(&mut self, holds: bool, field: impl Into<String>, value: &str, why: impl fmt::Display) {
         self.extend(holds.then(|| FieldError::invalid_text(field, value, why)));
     }
 
-    /// Adds an error about a missing field if the condition is true.
+    /// Adds an error about a missing field if `holds` is true.
     pub fn required_if(&mut self, holds: bool, field: impl Into<String>, why: &str) {
         self.extend(holds.then(|| FieldError::required(field, why)));
     }
 
-    /// Adds an error about a field that must not be set if the condition is true.
+    /// Adds an error about a field that must not be set if `holds` is true.
     pub fn forbidden_if(&mut self, holds: bool, field: impl Into<String>, why: impl fmt::Display) {
         self.extend(holds.then(|| FieldError::forbidden(field, why)));
     }
 
-    /// Adds an error about a value that occurs twice if the condition is true.
+    /// Adds an error about a duplicate value if `holds` is true.
     pub fn duplicate_if(&mut self, holds: bool, field: impl Into<String>, value: &Json) {
         self.extend(holds.then(|| FieldError::duplicate(field, value)));
     }
 
-    /// Adds a warning unless the size limit has been reached.
+    /// Adds a warning unless the size limit is reached.
     pub fn warn(&mut self, text: String) {
         if self.size < MAX_ERROR_BYTES {
             self.size += text.len();
@@ -193,27 +191,27 @@ impl FieldErrors {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Returns whether there are no errors. There may be warnings.
+    /// Returns `true` if there are no errors. There can still be warnings.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Returns the fields with errors.
+    /// Returns the paths of the fields with errors.
     pub fn fields(&self) -> Vec<String> {
         self.all.iter().map(|error| error.field.clone()).collect()
     }
 
-    /// Returns whether an error has one of these types.
+    /// Returns `true` if an error has one of these types.
     pub fn has_type(&self, types: &[FieldErrorType]) -> bool {
         self.all.iter().any(|error| types.contains(&error.reason))
     }
 
-    /// Returns the total size of all errors and warnings in bytes.
+    /// Returns the total size of all errors and warnings, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns whether the size limit has been reached. After the limit has been reached, callers can stop validating.
+    /// Returns `true` if the size limit is reached. Callers can then stop validating.
     pub fn is_full(&self) -> bool {
         self.size >= MAX_ERROR_BYTES
     }

@@ -1,4 +1,4 @@
-//! Rules for names and annotation keys. The crate `pintle_meta` contains the rules for labels.
+//! Rules for names and annotation keys. `pintle_meta` contains the rules for labels.
 
 use std::net::IpAddr;
 
@@ -10,9 +10,9 @@ pub enum NameRule {
     /// A DNS subdomain of at most 253 bytes, such as `a.b-c`.
     #[default]
     Subdomain,
-    /// A DNS subdomain that has at most this length in bytes.
+    /// A DNS subdomain of at most this length in bytes.
     ShortSubdomain(usize),
-    /// A DNS label (RFC 1123) of at most 63 bytes. A label according to RFC 1123 may begin with a digit.
+    /// A DNS label (RFC 1123) of at most 63 bytes. It may begin with a digit.
     Label,
     /// A DNS label (RFC 1035) of at most 63 bytes. It begins with a letter.
     OldLabel,
@@ -20,7 +20,7 @@ pub enum NameRule {
     PathSegment,
     /// An IP address in canonical form.
     IpAddress,
-    /// A key of a ConfigMap. The key must be a file name of at most 253 bytes.
+    /// A ConfigMap key, which is a file name of at most 253 bytes.
     ConfigKey,
 }
 
@@ -32,12 +32,11 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
-/// Returns a message for each rule that the text violates. If the text is valid, the list is empty. If `prefix` is true, the text is the
-/// prefix of a generated name. Such a prefix may end with `-`.
+/// Returns a message for each rule that `name` violates. If `prefix` is
+/// true, `name` is the prefix of a generated name and may end with `-`.
 pub fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
-    // A dash at the end is valid, because the generated suffix follows it. The check also skips the byte before the dash, because
-    // kube-apiserver does not validate it.
+    // A trailing dash is valid, because a generated suffix follows. kube-apiserver does not validate the byte before the dash either.
     let start = if prefix && name.ends_with('-') { name.len().checked_sub(2) } else { None };
     let name = match start.and_then(|end| name.get(..end)) {
         Some(start) => {
@@ -67,8 +66,7 @@ pub fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     }
 }
 
-/// Returns the reasons why a text is not a valid annotation key. The rules are the same as for label keys, but the case of letters does not
-/// matter.
+/// Returns why `key` is not a valid annotation key. The rules for label keys apply, but letter case does not matter.
 pub fn annotation_key_errors(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
@@ -149,8 +147,8 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// Returns whether the text consists of ASCII letters, digits, and the characters in `others`. The text must not begin or end with a
-/// character in `others`. The result is true for the empty text.
+/// Returns `true` if `text` consists of ASCII letters, digits and the characters in
+/// `others`, and neither begins nor ends with one of `others`. The empty text is valid.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

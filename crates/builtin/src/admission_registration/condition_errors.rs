@@ -8,7 +8,7 @@ use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faul
 
 const MAX_CONDITIONS: usize = 64;
 
-/// Validates the match conditions of a policy or a webhook. `prefix` is the path of the policy's spec or of the webhook, followed by a dot.
+/// Validates match conditions. `prefix` is the path of the policy's spec or of the webhook, followed by a dot.
 pub(super) fn match_conditions(spec: &Json, prefix: &str, expressions: &Expressions) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let conditions: Vec<_> = spec.list("/matchConditions").collect();

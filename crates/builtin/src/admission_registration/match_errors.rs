@@ -34,7 +34,7 @@ fn named_rule(rule: Check<'_>) -> Check<'_> {
     rule_errors(rule.also(errors))
 }
 
-/// Reports the operations that the rules of a mutating policy must not contain, such as DELETE.
+/// Reports operations that a mutating policy's rules must not contain, such as DELETE.
 pub(super) fn only_writes(resources: &Json, path: &str) -> FieldErrors {
     let operations = resources.list("/resourceRules").flat_map(|rule| rule.texts("/operations"));
     const KNOWN: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];

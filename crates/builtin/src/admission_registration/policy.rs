@@ -1,4 +1,4 @@
-//! Defines the kinds ValidatingAdmissionPolicy and MutatingAdmissionPolicy of the group `admissionregistration.k8s.io`.
+//! The `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy` kinds in `admissionregistration.k8s.io`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
@@ -9,7 +9,7 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, policy_errors, static_suffix_warning};
 
-/// The descriptions of table columns. The texts are the same as in kube-apiserver.
+/// kube-apiserver's descriptions of the table columns.
 const VALIDATIONS: &str = "Validations indicates the number of validation rules defined in this configuration";
 const MUTATIONS: &str = "Mutation indicates the number of mutations rules defined in this configuration";
 const PARAM_KIND: &str = "ParamKind specifies the kind of resources used to parameterize this policy";
@@ -43,7 +43,7 @@ impl Strategy for AdmissionPolicy {
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         match subresource {
             Subresource::Status if !self.mutating => policy_errors::status(new),
-            // Skip the validation of an unchanged spec, because it was already validated.
+            // An unchanged spec was already validated.
             Subresource::None if new.get("spec") != old.get("spec") => self.validate_create(new),
             _ => FieldErrors::default(),
         }

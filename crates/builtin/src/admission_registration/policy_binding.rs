@@ -8,7 +8,7 @@ use pintle_kinds::table::{Cell, Table};
 
 use super::{fill_match, match_errors, static_suffix_warning};
 
-/// The descriptions of table columns. The texts are the same as in kube-apiserver.
+/// kube-apiserver's descriptions of the table columns.
 const POLICY_NAME: &str = "PolicyName indicates the policy definition which the policy binding binded to";
 const PARAM_REF: &str = "ParamRef indicates the param resource which sets the configuration param";
 

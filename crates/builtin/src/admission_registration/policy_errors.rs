@@ -48,7 +48,7 @@ pub(super) fn policy(object: &Json, is_mutating: bool) -> FieldErrors {
     check.also(validations(spec, &expressions)).also(audit_annotations(object, &expressions)).done()
 }
 
-/// Returns the errors of a validating policy's status. kube-apiserver also parses each `fieldRef` as a JSONPath.
+/// Returns the errors in a validating policy's status. kube-apiserver also parses each `fieldRef` as a JSONPath.
 pub(super) fn status(object: &Json) -> FieldErrors {
     let check = Check::of(object).each("status.typeChecking.expressionWarnings", |warning, _| {
         let has_field = !warning.object().text("/fieldRef").trim().is_empty();

@@ -1,4 +1,4 @@
-//! Validates one webhook of a configuration.
+//! Validates a webhook of a configuration.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(super) fn of(webhook: Check<'_>, mutating: bool) -> Check<'_> {
 }
 
 fn condition_errors(webhook: &Json, path: &str) -> FieldErrors {
-    // The environment of the expressions is created only if it is needed, because creating the environment takes a long time.
+    // Create the CEL environment only if it is needed, because this takes a long time.
     match webhook.list("/matchConditions").next() {
         None => FieldErrors::default(),
         Some(_) => match_conditions(webhook, path, &Expressions::new(&Json::Null)),
@@ -71,7 +71,7 @@ pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// Reports an empty list. The function also reports a list that contains `*` together with other items.
+/// Reports an empty list, and a list that contains `*` beside other items.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -86,7 +86,7 @@ fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     item.required_if(empty, "", "")
 }
 
-/// Validates resources and subresources. A wildcard must not occur together with names that it already includes.
+/// Validates resources and subresources. A wildcard must not occur beside names that it includes.
 fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();
@@ -125,7 +125,7 @@ fn resource_errors(rule: Check<'_>) -> Check<'_> {
     )
 }
 
-/// Validates the review versions. The review versions must be unique labels, and the server must support one of them.
+/// Validates the review versions, which must be unique labels. The server must support one of them.
 fn version_errors(webhook: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}admissionReviewVersions");
     let versions: Vec<&str> = webhook.texts("/admissionReviewVersions").collect();

@@ -1,4 +1,4 @@
-//! The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration of `admissionregistration.k8s.io/v1`.
+//! The `ValidatingWebhookConfiguration` and `MutatingWebhookConfiguration` kinds in `admissionregistration.k8s.io/v1`.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;

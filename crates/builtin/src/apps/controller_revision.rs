@@ -1,4 +1,4 @@
-//! The kind ControllerRevision of `apps/v1`.
+//! The `ControllerRevision` kind in `apps/v1`.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;
@@ -37,7 +37,7 @@ impl Strategy for ControllerRevision {
     }
 }
 
-/// Returns the kind and the name of the owner that controls the revision.
+/// Returns the kind and name of the revision's controller.
 fn controller(revision: &Json) -> Json {
     let owner = revision.list("/metadata/ownerReferences").find(|owner| owner.is_true("/controller"));
     let Some(owner) = owner else { return "<none>".into() };

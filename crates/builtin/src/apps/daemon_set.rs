@@ -1,4 +1,4 @@
-//! The kind DaemonSet of `apps/v1`.
+//! The `DaemonSet` kind in `apps/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -38,7 +38,7 @@ impl Strategy for DaemonSet {
                     strategy.set("type", "RollingUpdate");
                 }
                 let fewer = i32::from(strategy.text("/type") == "RollingUpdate");
-                // If `rollingUpdate` is present, `maxUnavailable` and `maxSurge` get defaults, because the Go fields are not pointers.
+                // `maxUnavailable` and `maxSurge` get defaults if `rollingUpdate` is present, because the Go fields are not pointers.
                 if (fewer == 1 || strategy.has("/rollingUpdate"))
                     && let Some(rolling) = strategy.member("rollingUpdate")
                 {
@@ -67,8 +67,8 @@ impl Strategy for DaemonSet {
         }
     }
 
-    /// Sets the template generation. A change of the template increases the template generation. The server ignores the annotation in a
-    /// request, because in Go the template generation is a field of the spec.
+    /// Sets the template generation, which increases when the template changes. The annotation
+    /// in a request is ignored, because the template generation is a spec field in Go.
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Json, old: &Json, subresource: Subresource) {
         let changed = subresource == Subresource::None && new.at(TEMPLATE) != old.at(TEMPLATE);
         if template_generation(new).is_ok() {
@@ -118,7 +118,7 @@ impl Strategy for DaemonSet {
     }
 }
 
-/// Validates the rolling update. Exactly one of `maxUnavailable` and `maxSurge` must be greater than zero.
+/// Validates the rolling update: exactly one of `maxUnavailable` and `maxSurge` must be greater than zero.
 fn rolling_errors(object: &Json) -> FieldErrors {
     const FEWER: &str = "spec.updateStrategy.rollingUpdate.maxUnavailable";
     const MORE: &str = "spec.updateStrategy.rollingUpdate.maxSurge";
@@ -134,16 +134,16 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation from the annotation. The template generation counts the changes of the template.
+/// Returns the template generation from its annotation. It counts the changes of the template.
 ///
 /// # Errors
 ///
-/// Returns an error if the value of the annotation is not a number.
+/// Fails if the annotation is not a number.
 fn template_generation(object: &Json) -> Outcome<i64> {
     parse_int(object.text(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")))
 }
 
-/// Reports a negative template generation. An overflow can cause a negative value.
+/// Reports a negative template generation, which an overflow can cause.
 fn template_generation_errors(object: &Json) -> FieldErrors {
     let generation = template_generation(object).unwrap_or_default();
     let error = |why| FieldError::invalid("spec.templateGeneration", &generation.into(), why);

@@ -1,4 +1,4 @@
-//! The kind Deployment of `apps/v1`.
+//! The `Deployment` kind in `apps/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::set_metadata;

@@ -1,4 +1,4 @@
-//! The kind ReplicaSet of `apps/v1`.
+//! The `ReplicaSet` kind in `apps/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;

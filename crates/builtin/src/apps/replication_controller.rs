@@ -1,4 +1,4 @@
-//! The kind ReplicationController. The kind ReplicationController belongs to the core group.
+//! The core `ReplicationController` kind.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
@@ -17,7 +17,7 @@ impl Strategy for ReplicationController {
     fn warnings(&self, object: &Json, old: Option<&Json>, _: Subresource) -> Vec<String> {
         match old {
             None => template_warnings::on_create(object, TEMPLATE),
-            // kube-apiserver warns about the template of the old object instead of the new object.
+            // kube-apiserver warns about the old object's template instead of the new one's.
             Some(old) => template_warnings::on_update(old, object, TEMPLATE),
         }
     }

@@ -1,4 +1,4 @@
-//! The kind StatefulSet of `apps/v1`.
+//! The `StatefulSet` kind in `apps/v1`.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ impl Strategy for StatefulSet {
         let (mut found, path) = match old {
             _ if subresource == Subresource::Status => return Vec::new(),
             None => (template_warnings::of(object, TEMPLATE), ""),
-            // As in kube-apiserver, the paths in warnings have the prefix `.Spec` only for updates.
+            // As in kube-apiserver, warning paths have the prefix `.Spec` only for updates.
             Some(old) => (template_warnings::on_update(object, old, TEMPLATE), ".Spec"),
         };
         for (at, claim) in object.list("/spec/volumeClaimTemplates").enumerate() {
@@ -65,7 +65,7 @@ impl Strategy for StatefulSet {
                 policy.set_default("whenScaled", "Retain");
             }
             for claim in spec.items_mut("volumeClaimTemplates") {
-                // The server sets `apiVersion` and `kind`, regardless of the values in the request.
+                // The server overwrites `apiVersion` and `kind`.
                 claim.set("apiVersion", "v1");
                 claim.set("kind", "PersistentVolumeClaim");
                 if let Some(spec) = claim.member("spec") {
@@ -134,7 +134,7 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// Validates a StatefulSet. The claim templates and the service name cannot change, so they are validated only when the object is created.
+/// Validates a StatefulSet. Claim templates and service name cannot change, so they are validated only on create.
 fn spec_errors(object: &Json, new: bool) -> FieldErrors {
     let management = object.text("/spec/podManagementPolicy");
     let strategy = object.text("/spec/updateStrategy/type");
@@ -167,16 +167,16 @@ fn spec_errors(object: &Json, new: bool) -> FieldErrors {
         .done()
 }
 
-/// Removes `maxUnavailable`, because its feature gate is off.
+/// Removes `maxUnavailable`, whose feature gate is off.
 fn drop_max_unavailable(object: &mut Json) {
     if let Some(rolling) = object.at_mut("/spec/updateStrategy/rollingUpdate").filter(|rolling| rolling.is_object()) {
         rolling.unset("maxUnavailable");
     }
 }
 
-/// Returns a copy of the object in which the pod template has the form that the controller uses. Each claim template becomes a volume. The
-/// volume of a claim template replaces another volume of the same name. The host name and the subdomain are removed, because the
-/// StatefulSet determines these fields. The copy omits the replicas and two other numbers, because other rules validate these numbers.
+/// Returns the object with the pod template as the controller uses it. Each claim template becomes a volume,
+/// which replaces another volume of the same name. The StatefulSet determines the host name and the subdomain,
+/// so both are removed. The replicas and two other numbers are omitted, because other rules validate them.
 fn with_claim_volumes(object: &Json) -> Json {
     let mut object = object.clone();
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return object };

@@ -1,4 +1,4 @@
-//! The kind SelfSubjectReview. A SelfSubjectReview returns the user that sent the request.
+//! The `SelfSubjectReview` kind. A review returns the requesting user.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;

@@ -1,4 +1,4 @@
-//! The kind TokenReview. A review authenticates a token.
+//! The `TokenReview` kind. A review authenticates a token.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -37,8 +37,7 @@ impl PostHandler for TokenReview {
     }
 }
 
-/// Returns the status of a TokenReview. The status contains either the user and the audiences of the token, or an
-/// error.
+/// Returns a TokenReview's status: the token's user and audiences, or an error.
 pub fn status(found: Result<(User, Vec<String>), String>) -> Json {
     match found {
         Ok((user, audiences)) => json!({"authenticated": true, "user": user_info(&user), "audiences": audiences}),

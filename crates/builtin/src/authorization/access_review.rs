@@ -1,5 +1,5 @@
-//! The kinds SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview. An access review states whether
-//! a user may perform an action.
+//! The `SubjectAccessReview`, `LocalSubjectAccessReview` and `SelfSubjectAccessReview`
+//! kinds. A review states whether a user may perform an action.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -17,7 +17,7 @@ use pintle_kinds::{RequestTarget, Strategy};
 /// `authorization.k8s.io/v1`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessReview {
-    /// Whether the review is about the user that sends the review request.
+    /// Whether the review is about the requesting user.
     pub(crate) is_self: bool,
 }
 
@@ -63,7 +63,7 @@ impl PostHandler for AccessReview {
     }
 }
 
-/// Returns the review with the metadata that the server sets, and without the metadata that a client must not set.
+/// Returns the review with the metadata that the server sets, and without metadata that clients must not set.
 fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     let mut review = sent.clone();
     if target.kind.namespaced() {
@@ -75,7 +75,7 @@ fn with_server_metadata(sent: &Json, target: &RequestTarget) -> Json {
     review
 }
 
-/// Metadata fields that only the server sets. The server removes these fields from the review.
+/// Metadata fields that only the server sets, and that are removed from reviews.
 const SERVER_SET: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -116,8 +116,7 @@ impl AccessReview {
     }
 }
 
-/// Validates a field selector or a label selector. The selector must contain either a raw selector or requirements, but
-/// not both.
+/// Validates a field or label selector. It must contain either a raw selector or requirements.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();
@@ -132,7 +131,7 @@ fn selector_errors(selector: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Returns the user whose permissions a review checks.
+/// Returns the user whose permissions the review checks.
 fn subject(review: &Json) -> User {
     User {
         name: review.text("/spec/user").into(),
@@ -142,7 +141,7 @@ fn subject(review: &Json) -> User {
     }
 }
 
-/// Returns the status of an access review.
+/// Returns an access review's status.
 pub fn status(is_allowed: bool, reason: &str) -> Json {
     let mut status = json!({"allowed": is_allowed});
     if !reason.is_empty() {

@@ -1,4 +1,4 @@
-//! The kind CronJob of `batch/v1`.
+//! The `CronJob` kind in `batch/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::request::Subresource;
@@ -94,7 +94,7 @@ impl Strategy for CronJob {
     }
 }
 
-/// Returns the reason why a text is not a valid schedule.
+/// Returns why `schedule` is not a valid schedule.
 fn schedule_error(schedule: &str) -> Option<String> {
     const RANGES: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
     const NAMES: [&[&str]; 5] = [
@@ -154,7 +154,7 @@ fn schedule_error(schedule: &str) -> Option<String> {
     None
 }
 
-/// Returns whether a text looks like a name in the time zone database. The function does not check whether the time zone exists.
+/// Returns `true` if the text looks like a name in the time zone database. The time zone need not exist.
 fn is_zone(zone: &str) -> bool {
     const AREAS: &[&str] = &[
         "Africa",

@@ -1,4 +1,4 @@
-//! Validates `podFailurePolicy`, `successPolicy`, `managedBy` and the limits of indexed Jobs.
+//! Validates `podFailurePolicy`, `successPolicy`, `managedBy` and the limits for indexed Jobs.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,13 @@ const MAX_CONDITIONS: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
 const MAX_INDEXES: usize = 64 * 1024;
 const MAX_MANAGED_BY: usize = 63;
-/// The maximum number of parallel indexes. The same maximum applies to the number of failed indexes. [`MAX_WITH_MANY_COMPLETIONS`] applies
-/// instead if a Job has more completions than this number.
+/// The maximum number of parallel indices and of failed indices. For Jobs with
+/// more completions than this, [`MAX_WITH_MANY_COMPLETIONS`] applies instead.
 const MAX_INDEXED: i64 = 100_000;
-/// A Job with many completions and a back-off limit per index may have at most this number of parallel indexes. The same maximum applies to
-/// the number of failed indexes.
+/// The maximum number of parallel indices and of failed indices, if a Job has many completions and a back-off limit per index.
 const MAX_WITH_MANY_COMPLETIONS: i64 = 10_000;
 
-/// Validates both policies of a Job spec.
+/// Validates both policies in a Job spec.
 pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
     let indexed = spec.text("/completionMode") == "Indexed";
     let success = spec.get("successPolicy").filter(|policy| !policy.is_null()).cloned().unwrap_or_default();
@@ -47,7 +46,7 @@ pub(super) fn errors(spec: &Json, path: &str) -> FieldErrors {
         .done()
 }
 
-/// Validates the limits of an indexed Job.
+/// Validates the limits for an indexed Job.
 pub(super) fn index_errors(spec: &Json, path: &str) -> FieldErrors {
     let number = |field: &str| spec[field].as_i64();
     let (completions, failed, at_once) = (number("completions"), number("maxFailedIndexes"), number("parallelism"));
@@ -171,7 +170,7 @@ fn success_rule(rule: Check<'_>, completions: i64) -> Check<'_> {
     })
 }
 
-/// Returns the number of indexes in a text like `1,3-5`.
+/// Returns the number of indices in a text such as `1,3-5`.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let index = |text: &str| match text.parse::<i64>() {
         Err(_) => Err(format!("cannot convert string to integer for index: {}", quoted(text))),
@@ -204,7 +203,7 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Reports a field that is missing, or whose value is unknown. The error about a missing field lists the known values.
+/// Reports a field that is missing or has an unknown value. The error about a missing field lists the known values.
 fn one_of<'a>(check: Check<'a>, field: &str, known: &[&str]) -> Check<'a> {
     let listed: Vec<_> = known.iter().map(|item| quoted(item)).collect();
     check.required_because(field, &format!("valid values: [{}]", listed.join(" "))).one_of(field, known)

@@ -1,4 +1,4 @@
-//! Handles the conditions Approved, Denied and Failed of a certificate signing request. Approvals and denials are final.
+//! The conditions Approved, Denied and Failed of a certificate signing request. Approvals and denials are final.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -6,7 +6,7 @@ use pintle_json::Json;
 
 const FIELD: &str = "status.conditions";
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
-/// The status of conditions of these types must be `True`.
+/// The condition types whose status must be `True`.
 const TRUE_ONLY: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 fn conditions(object: &Json) -> impl Iterator<Item = &Json> {
@@ -35,8 +35,8 @@ pub(super) fn set_times(new: &mut Json, old: &Json, now: &str) {
     }
 }
 
-/// Restores the approval and denial conditions of the old object. If the request adds or removes an approval or a denial, nothing is
-/// restored. Validation rejects such a change.
+/// Restores the old object's approvals and denials. If the request adds or
+/// removes one, nothing is restored, and validation rejects the change.
 pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     for decision in DECISIONS {
         let kept = of_type(old, decision);
@@ -49,7 +49,7 @@ pub(super) fn keep_decisions(new: &mut Json, old: &Json) {
     }
 }
 
-/// Validates the conditions. Accepts an invalid condition if the old object already has it.
+/// Validates the conditions. Invalid conditions of the old object are accepted.
 pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let had = |wrong: &dyn Fn(&Json) -> bool| old.is_some_and(wrong);
@@ -80,8 +80,8 @@ pub(super) fn errors(object: &Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Reports changes of conditions that are not allowed. If `decides` is true, the write is for the approval subresource and may add
-/// approvals and denials.
+/// Reports forbidden changes of conditions. If `decides` is true, the
+/// approval subresource is written, and approvals and denials may be added.
 pub(super) fn change_errors(new: &Json, old: &Json, decides: bool) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let refuse = |what: &str, kind: &str| {

@@ -12,13 +12,13 @@ const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OBJECT_ID: u8 = 0x06;
 const BMP_STRING: u8 = 0x1e;
-/// The tags of UTF8String, NumericString, PrintableString, T61String and IA5String.
+/// The tags for UTF8String, NumericString, PrintableString, T61String and IA5String.
 const TEXTS: [u8; 5] = [0x0c, 0x12, 0x13, 0x14, 0x16];
-/// The object identifier 2.5.4.10, which identifies the name of an organization.
+/// The object identifier 2.5.4.10, which marks an organization's name.
 const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
 
-/// All object identifiers for RSA signature algorithms begin with this prefix. In a certification request, this prefix is followed by a
-/// byte that identifies the digest, and by null parameters.
+/// The prefix of the object identifiers for RSA signature algorithms. In a
+/// certification request, a byte for the digest and null parameters follow it.
 const RSA_WITH: [u8; 10] = [OBJECT_ID, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const RSA_DIGESTS: [(u8, &RsaParameters); 3] = [(5, &SHA1), (11, &SHA256), (13, &SHA512)];
 
@@ -62,7 +62,7 @@ impl CertificationRequest {
         })
     }
 
-    /// Returns an error if the certification request is not signed with the key that it contains.
+    /// Fails if the request is not signed with the key that it contains.
     pub(super) fn check_signature(&self) -> Result<(), String> {
         if let Some(weak) = self.weak_algorithm() {
             let key = UnparsedPublicKey::new(weak, &self.key);
@@ -83,15 +83,15 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// Returns the algorithm that verifies RSA signatures with weak keys or weak digests. Weak keys and digests are
-    /// allowed in certification requests, but not in TLS.
+    /// Returns the algorithm that verifies an RSA signature with a weak key
+    /// or digest. Certification requests may contain them, but TLS may not.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)
     }
 }
 
-/// Returns the organizations in an X.509 name. Values that are not strings are skipped.
+/// Returns the organizations in an X.509 name. Skips values that are not strings.
 fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     let mut found = Vec::new();
     while !names.is_empty() {
@@ -120,7 +120,7 @@ fn organizations(mut names: &[u8]) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Reads a bit string that consists of whole bytes.
+/// Reads a bit string of whole bytes.
 fn bits<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Der::take(bytes, BIT_STRING)?.content.strip_prefix(&[0])
 }
@@ -133,7 +133,7 @@ struct Der<'a> {
 }
 
 impl<'a> Der<'a> {
-    /// Reads the next element. Returns `None` if the next element has a different tag.
+    /// Reads the next element, or returns `None` if it has another tag.
     fn take(bytes: &mut &'a [u8], tag: u8) -> Option<Self> {
         Self::next(bytes).filter(|element| element.tag == tag)
     }
@@ -144,7 +144,7 @@ impl<'a> Der<'a> {
         let (&first, mut rest) = rest.split_first()?;
         let mut length = usize::from(first);
         if first >= 0x80 {
-            // The number of bytes that encode the length of an element. The length of a certification request needs at most four bytes.
+            // The number of length bytes. A certification request needs at most four.
             let count = usize::from(first & 0x7f);
             if !(1..=4).contains(&count) {
                 return None;
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Certification requests with 1,024-bit RSA keys, one for each of the digests SHA-1, SHA-256 and SHA-512.
+    /// Certification requests with 1,024-bit RSA keys and the digests SHA-1, SHA-256 and SHA-512.
     const WEAK: [&str; 3] = [
         "MIIBTTCBtwIBADAOMQwwCgYDVQQKDANvbGQwgZ8wDQYJKoZIhvcNAQEBBQADgY0AMIGJAoGBAMqYwvpAJqXUo22r5I3QX3qglEeX/pYKnO9bV0\
          jT/qmQOG7Y8lUltUjFqi0C0LJLH7yuxAB0s5/WQsplGJ8YQjz31YI2hzL+ESZMb5Hkkgq6tPV2CQz+RveEVogagkUyK2CV2+beBkX9OVSAKEBb\

@@ -1,4 +1,4 @@
-//! The kind ConfigMap of the core group.
+//! The core `ConfigMap` kind.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};

@@ -1,4 +1,4 @@
-//! The kind Endpoints of the core group.
+//! The core `Endpoints` kind.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,4 @@
-//! The kind Event. Events are stored in the form of the core group. The server converts the events of both API groups to this form and from
-//! this form.
+//! The core `Event` kind. Events are stored as core events, and events of both API groups are converted to and from this form.
 
 mod events_api;
 
@@ -124,12 +123,12 @@ fn source(event: &Json) -> Json {
     if instance.is_empty() { component.into() } else { format!("{component}, {instance}").into() }
 }
 
-/// Validates the namespace of the object to which the event refers. The event must be in its stored form.
+/// Validates the namespace of the object to which an event refers. The event must be in its stored form.
 fn namespace_errors(event: &Json) -> FieldErrors {
     let involved = event.text("/involvedObject/namespace");
     let namespace = metadata::namespace(event);
-    // An event that has an `eventTime` can refer to an object in any namespace. If the event refers to a cluster-scoped object, the event
-    // must be in `default` or `kube-system`.
+    // An event with an `eventTime` can refer to an object in any namespace. If it refers
+    // to a cluster-scoped object, the event must be in `default` or `kube-system`.
     let fits = match (involved, event.has("/eventTime")) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "default" | ""),
@@ -147,8 +146,8 @@ fn namespace_errors(event: &Json) -> FieldErrors {
     }
 }
 
-/// Returns those validation errors of an event that are the same in both API groups. The event must be in its stored form. Events that have
-/// an `eventTime` must satisfy additional rules. `controller` is the name of the field for the reporting controller in this API group.
+/// Returns the validation errors that both API groups share. The event must be in its stored form. Events with an
+/// `eventTime` must satisfy additional rules. `controller` is the group's field name for the reporting controller.
 fn errors(event: &Json, controller: &str) -> FieldErrors {
     let found = namespace_errors(event);
     if !event.has("/eventTime") {

@@ -1,18 +1,18 @@
-//! The address of a node's kubelet.
+//! A kubelet's address.
 
 use pintle_apimachinery::failure::{Failure, Outcome};
 use pintle_json::Json;
 
-/// The default port of a kubelet.
+/// The default kubelet port.
 const KUBELET_PORT: i64 = 10_250;
-/// The types of node addresses. The preferred type is first.
+/// The node address types, with the preferred type first.
 const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// Returns the host and port of the kubelet.
+/// Returns the kubelet's host and port.
 ///
 /// # Errors
 ///
-/// Returns an error if the status of the node contains no address of a known type.
+/// Fails if the node's status contains no address of a known type.
 pub(super) fn kubelet(node: &Json) -> Outcome<(&str, String)> {
     let known: Vec<_> = node.list("/status/addresses").collect();
     let address = ADDRESS_TYPES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));

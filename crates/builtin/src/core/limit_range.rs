@@ -1,4 +1,4 @@
-//! The kind LimitRange of the core group.
+//! The core `LimitRange` kind.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, qualified_name_faults};
@@ -76,7 +76,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     resources.dedup();
     for resource in resources {
         let amount = |key: &str| object[key][resource].as_str();
-        // As in kube-apiserver, the value in some of these errors is the value of another field.
+        // As in kube-apiserver, some of these errors show another field's value.
         for (smaller, greater, field, shown, words) in [
             ("min", "max", "min", "min", "min value"),
             ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),

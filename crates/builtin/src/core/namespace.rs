@@ -1,4 +1,4 @@
-//! The kind Namespace of the core group.
+//! The core `Namespace` kind.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::{metadata, restore_member};
@@ -8,10 +8,10 @@ use pintle_json::{Json, json};
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{Kind, Strategy};
 
-/// The name of the resource in the store.
+/// The store name of namespaces.
 pub const NAMESPACES: &str = "namespaces";
 
-/// Returns an active namespace that has only a name. The server uses this object if no other data about the namespace is available.
+/// Returns an active namespace with only a name. The server uses it if nothing else is known about the namespace.
 pub fn unknown(name: &str) -> Json {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
@@ -126,7 +126,7 @@ impl Strategy for Namespace {
         true
     }
 
-    // Only a write of `/finalize` can change the finalizers in the spec.
+    // Only a write to `/finalize` can change the finalizers in the spec.
     fn is_held(&self, object: &Json) -> bool {
         object.list("/spec/finalizers").any(Json::is_string)
     }

@@ -1,4 +1,4 @@
-//! The kind Node of the core group.
+//! The core `Node` kind.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -86,8 +86,8 @@ impl Strategy for Node {
         taint_errors(object).into_iter().chain(amount_errors(object)).chain(range_errors(object)).collect()
     }
 
-    /// Validates an update. The rules for new nodes are applied first, unless the request updates only the status. The rules for updates
-    /// are applied next. The rules for updates check taints and quantities a second time.
+    /// Validates an update. Unless only the status changes, the rules for new nodes
+    /// apply first. The update rules follow and check taints and quantities again.
     fn validate_update(&self, new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
         let mut errors =
             if subresource == Subresource::Status { FieldErrors::default() } else { self.validate_create(new) };
@@ -151,7 +151,7 @@ fn kernel(node: &Json) -> Json {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If the two values differ, the value of `podCIDR` is kept.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If they differ, `podCIDR` is kept.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {
@@ -161,7 +161,7 @@ fn complete_ranges(spec: &mut Json) {
     }
 }
 
-/// Validates the taints. As in kube-apiserver, the paths in the errors begin with `metadata`.
+/// Validates the taints. As in kube-apiserver, error paths begin with `metadata`.
 fn taint_errors(object: &Json) -> FieldErrors {
     let taints = object.list("/spec/taints").map(|taint| (taint.text("/key"), taint.text("/effect")));
     let duplicates = duplicates(taints);
@@ -210,7 +210,7 @@ fn range_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the fields that cannot change after they have been set.
+/// Validates fields that cannot change after they are set.
 fn fixed_errors(new: &Json, old: &Json) -> FieldErrors {
     const FIXED: &str = "node updates may not change podCIDR except from \"\" to valid";
     let mut errors = FieldErrors::default();

@@ -1,4 +1,4 @@
-//! The kind PersistentVolume of the core group.
+//! The core `PersistentVolume` kind.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -124,7 +124,7 @@ impl Strategy for PersistentVolume {
         if subresource != Subresource::None {
             return FieldErrors::default();
         }
-        // The errors of the volume occur twice, because kube-apiserver validates the volume twice, too.
+        // The volume's errors occur twice, because kube-apiserver validates it twice.
         let mut errors = self.validate_create(new);
         errors.extend(self.validate_create(new));
         if sources(new) != sources(old) {
@@ -174,7 +174,7 @@ fn claim(volume: &Json) -> Json {
     }
 }
 
-/// Returns the members of the spec that specify the volume source.
+/// Returns the spec members that specify the volume source.
 fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     const OTHERS: &[&str] = &[
         "accessModes",
@@ -191,7 +191,7 @@ fn sources(object: &Json) -> Vec<(&Text, &Json)> {
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
 }
 
-/// The volume sources, in the order in which they are validated. The second name in each pair is the spelling of the source in errors.
+/// The volume sources in validation order, each with its spelling in errors.
 const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -217,7 +217,7 @@ const PERSISTENT_SOURCES: &[(&str, &str)] = &[
     ("csi", "csi"),
 ];
 
-/// Validates the volume source. A volume must have exactly one source.
+/// Validates the volume source, of which there must be exactly one.
 fn source_errors(spec: &Json) -> FieldErrors {
     let mut there = PERSISTENT_SOURCES.iter().filter(|(source, _)| spec.has(&format!("/{source}")));
     let Some((first, _)) = there.next() else {
@@ -239,7 +239,7 @@ fn source_errors(spec: &Json) -> FieldErrors {
     let why = "may not specify more than 1 volume type";
     for (source, spelling) in there {
         match *source {
-            // kube-apiserver allows a flexVolume in addition to another source.
+            // kube-apiserver allows a flexVolume beside another source.
             "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, "spec", true)),
             _ => errors.push(FieldError::forbidden(format!("spec.{spelling}"), why)),
         }

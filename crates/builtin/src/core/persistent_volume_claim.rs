@@ -1,4 +1,4 @@
-//! The kind PersistentVolumeClaim of the core group.
+//! The core `PersistentVolumeClaim` kind.
 
 use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::failure::{Failure, Outcome};
@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 pub(crate) struct PersistentVolumeClaim;
 
-/// The annotations that mark a StorageClass as the default.
+/// The annotations that mark a default StorageClass.
 const DEFAULT_STORAGE_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 const SIZE: &str = "/spec/resources/requests/storage";
@@ -58,7 +58,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn stores_defaults_late(&self, _: &Json) -> bool {
-        // kube-apiserver stores a new claim without the phase. kube-apiserver adds the phase when it reads the claim.
+        // kube-apiserver stores a new claim without the phase, and adds the phase when it reads the claim.
         true
     }
 
@@ -79,7 +79,7 @@ impl Strategy for PersistentVolumeClaim {
                 }
                 Ok(())
             }
-            // The check is skipped if the update is invalid. In this case, validation reports the error later.
+            // Skip the check for an invalid update, whose error validation reports later.
             Some(old)
                 if subresource == Subresource::None && self.validate_update(object, old, subresource).is_empty() =>
             {
@@ -149,7 +149,7 @@ impl Strategy for PersistentVolumeClaim {
 fn capacity(claim: &Json) -> Json {
     match claim.text("/spec/volumeName") {
         "" => "".into(),
-        // As in kube-apiserver, a missing capacity is shown as zero.
+        // As in kube-apiserver, show a missing capacity as zero.
         _ => text(Some(claim.at("/status/capacity/storage").unwrap_or(&"0".into()))).into(),
     }
 }
@@ -161,13 +161,13 @@ fn bound_access_modes(claim: &Json, now: Timestamp) -> Json {
     }
 }
 
-/// Sets the defaults of the spec of a PersistentVolumeClaim.
+/// Sets the defaults in a PersistentVolumeClaim's spec.
 pub(crate) fn claim_spec(spec: &mut Json) {
     spec.set_default("resources", json!({}));
     spec.set_default("volumeMode", "Filesystem");
 }
 
-/// Validates the spec of a PersistentVolumeClaim, or of the claim template of an ephemeral volume.
+/// Validates the spec of a PersistentVolumeClaim or of an ephemeral volume's claim template.
 pub(crate) fn spec_errors(spec: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.resources[storage]");
     let amount = spec.at("/resources/requests/storage").and_then(Json::as_str);
@@ -216,8 +216,8 @@ fn source_errors(source: Check<'_>) -> Check<'_> {
         .name("apiGroup", NameRule::Subdomain)
 }
 
-/// Synchronizes `dataSource` and `dataSourceRef`. If `dataSource` has an unsupported kind, it is removed, because `dataSource` supports
-/// only claims and snapshots.
+/// Synchronizes `dataSource` and `dataSourceRef`. A `dataSource` of an
+/// unsupported kind is removed. Only claims and snapshots are supported.
 fn align_sources(claim: &mut Json, old: &Json) {
     let has = |object: &Json, key: &str| object.has(&format!("/spec/{key}"));
     let in_use = has(old, "dataSource") || has(old, "dataSourceRef");
@@ -245,7 +245,7 @@ fn storage_classes() -> GroupResource {
     GroupResource::new("storage.k8s.io", "storageclasses")
 }
 
-/// Returns the name of the storage class. The name may be empty.
+/// Returns the storage class name, which may be empty.
 fn class(claim: &Json) -> Option<&str> {
     let annotated = claim.at("/metadata/annotations").and_then(|annotations| annotations.get(BETA_CLASS));
     annotated.or_else(|| claim.at("/spec/storageClassName")).and_then(Json::as_str)
@@ -255,7 +255,7 @@ fn amount(claim: &Json, path: &str) -> Option<i128> {
     quantity::nanos(claim.at(path)?.as_str()?)
 }
 
-/// Returns an error if the update increases the requested size but the storage class does not allow volume expansion.
+/// Fails if the update increases the requested size but the storage class does not allow volume expansion.
 fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     if amount(new, SIZE) <= amount(old, SIZE) {
         return Ok(());
@@ -269,7 +269,7 @@ fn check_growth(cluster: &dyn Cluster, new: &Json, old: &Json) -> Outcome<()> {
     Err(Failure::forbidden(&GroupResource::new("", "persistentvolumeclaims"), metadata::name(new), why))
 }
 
-/// Validates the sizes in the status of a PersistentVolumeClaim.
+/// Validates the sizes in a PersistentVolumeClaim's status.
 fn status_errors(claim: &Json) -> FieldErrors {
     const ALLOCATED: &str = "status.allocatedResources";
     const STATUSES: &str = "status.allocatedResourceStatuses";

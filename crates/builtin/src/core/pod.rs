@@ -1,4 +1,4 @@
-//! The kind Pod with its default values, admission plugins and validation rules.
+//! The core `Pod` kind: defaults, admission plugins and validation.
 
 mod affinity;
 mod binding;
@@ -61,15 +61,15 @@ pub(crate) use resource_amounts::{
 pub(crate) use spec::{template as validate_template, template_metadata};
 pub(crate) use volumes::host_path;
 
-/// The name of the resource in the store.
+/// The store name of pods.
 const PODS: &str = "pods";
 
-/// Determines which type of object contains a pod spec.
+/// The type of object that contains a pod spec.
 #[derive(Clone, Copy, Debug)]
 enum SpecOwner<'a> {
-    /// A pod with this name. The name may be empty.
+    /// A pod with this name, which may be empty.
     Pod(&'a str),
-    /// A pod template. Weaker rules apply to templates.
+    /// A pod template, to which weaker rules apply.
     Template,
 }
 
@@ -180,7 +180,7 @@ impl Strategy for Pod {
             found.extend(template_warnings::name(pod, "the Pod's hostname"));
             found.extend(pod_warnings::pod(pod, ""));
         }
-        // Updates of the spec do not cause warnings, because almost no field of the spec can change.
+        // Spec updates cause no warnings, because almost no spec field can change.
         if subresource == Subresource::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in pod.list(&format!("/status/{key}")).enumerate() {

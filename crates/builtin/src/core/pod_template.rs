@@ -1,4 +1,4 @@
-//! The kind PodTemplate of the core group.
+//! The core `PodTemplate` kind.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::FieldErrors;

@@ -1,5 +1,5 @@
-//! The subresource `/proxy`, which forwards requests to a pod, a service or a node. This server determines the target in the same way as a
-//! real cluster, but always responds that the connection was refused.
+//! The subresource `/proxy`, which forwards requests to a pod, service or node. This server
+//! determines the target like a real cluster, but always responds that the connection was refused.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -24,11 +24,11 @@ pub(super) const OF_POD: Stream = Stream {
     answer: to_pod,
 };
 
-/// The `/proxy` subresource of services. The target of a proxy request is a pod of the service.
+/// The `/proxy` subresource of services, which forwards to a pod of the service.
 pub(super) const OF_SERVICE: Stream =
     Stream { options: |_, rest| Ok(options("ServiceProxyOptions", rest)), answer: to_service, ..OF_POD };
 
-/// The `/proxy` subresource of nodes. A proxy request to a node goes to the kubelet or to another port of the node.
+/// The `/proxy` subresource of nodes, which forwards to the kubelet or to another port of the node.
 pub(super) const OF_NODE: Stream =
     Stream { options: |_, rest| Ok(options("NodeProxyOptions", rest)), answer: to_node, ..OF_POD };
 
@@ -81,7 +81,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The IP addresses of all pods in a namespace. The addresses are cached, because many endpoints can refer to the same pod.
+/// The IP addresses of a namespace's pods. They are cached, because many endpoints can refer to the same pod.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,
@@ -89,7 +89,7 @@ struct PodAddresses<'a> {
 }
 
 impl PodAddresses<'_> {
-    /// Returns whether the address of an endpoint belongs to the pod to which the endpoint refers.
+    /// Returns `true` if an endpoint's address belongs to the pod to which the endpoint refers.
     fn contains(&mut self, address: &Json) -> bool {
         let says = |name: &str| address["targetRef"].text(name);
         if (says("/kind"), says("/namespace")) != ("Pod", self.namespace) {
@@ -116,7 +116,7 @@ fn to_node(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcome<S
     Ok(connection_refused(&ip.to_string(), if destination.port.is_empty() { &port } else { destination.port }))
 }
 
-/// The segment of a proxy path that identifies the target. The text has the form `name`, `name:port` or `scheme:name:port`.
+/// The path segment that identifies a proxy target: `name`, `name:port` or `scheme:name:port`.
 struct Destination<'a> {
     scheme: &'a str,
     name: &'a str,
@@ -148,7 +148,7 @@ fn find(cluster: &dyn Cluster, resource: &str, namespace: &str, name: &str) -> O
     cluster.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
 }
 
-/// Parses the IP address of a proxy target. Returns `None` if the address is local to the server, or if it is not a unicast address.
+/// Parses a proxy target's IP address. Returns `None` if the address is local to the server or not a unicast address.
 fn reachable(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok()?.to_canonical();
     let is_local = match ip {
@@ -158,7 +158,7 @@ fn reachable(text: &str) -> Option<IpAddr> {
     (!is_local && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()).then_some(ip)
 }
 
-/// Returns the error that reports a refused connection.
+/// Returns the error about a refused connection.
 fn connection_refused(host: &str, port: &str) -> StreamAnswer {
     StreamAnswer::Unreachable(match port.parse::<u16>() {
         Ok(port) if host.contains(':') => format!("dial tcp [{host}]:{port}: connect: connection refused"),
@@ -173,8 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// In this test cluster, all endpoints refer to the same pod. The address of the endpoints differs from the address of the pod. The
-    /// test cluster counts how often the pod is read.
+    /// A test cluster whose endpoints all refer to the same pod, but have other addresses. Counts how often the pod is read.
     struct OnePod(Json, Cell<usize>);
 
     impl Cluster for OnePod {

@@ -1,4 +1,4 @@
-//! The kind ResourceQuota of the core group.
+//! The core `ResourceQuota` kind.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::object::text;
@@ -46,7 +46,7 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 
-/// The resources whose limits must be integers.
+/// The resources that can only be limited to integers.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -59,10 +59,10 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// A quota can limit the requests and the limits of these resources separately.
+/// The resources whose requests and limits a quota can limit separately.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
 
-/// Warns if the quota for the requests of a resource is greater than the quota for its limits.
+/// Warns if the quota for a resource's requests is greater than the quota for its limits.
 fn requests_above_limits(quota: &Json, resource: &str) -> Option<String> {
     let hard = quota.at("/spec/hard")?;
     let there = |key: &String| hard.get(key).is_some();
@@ -122,7 +122,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// Formats the used amounts and the maximum amounts of those resources for which `shown` returns true.
+/// Formats the used and the maximum amounts of the resources that `shown` accepts.
 fn used_amounts(quota: &Json, shown: impl Fn(&str) -> bool) -> Json {
     let hard = quota.members("/status/hard").filter(|(resource, _)| shown(resource));
     let amounts = hard.map(|(resource, hard)| {
@@ -156,7 +156,7 @@ fn amount_errors(object: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Returns whether a quota with this scope may limit this resource.
+/// Returns `true` if a quota with this scope may limit this resource.
 fn applies(scope: &str, resource: &str) -> bool {
     let of_claims = ["persistentvolumeclaims", "requests.storage", "storage"];
     let of_pods = resource == "pods"
@@ -171,8 +171,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns, for each scope, the number of errors that a quota with this scope causes. A quota with a scope may limit only some of the
-/// standard resources. Each other standard resource in the quota causes one error.
+/// Returns the number of errors for each scope. A quota with a scope may
+/// limit only some standard resources, and each other one causes an error.
 fn out_of_scope(object: &Json) -> HashMap<&'static str, usize> {
     let standard: Vec<_> = object.members("/spec/hard").filter(|(name, _)| STANDARD.contains(&name.as_str())).collect();
     let count = |scope: &&'static str| standard.iter().filter(|(name, _)| !applies(scope, name)).count();
@@ -200,7 +200,7 @@ fn scope_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the scope selector. As in kube-apiserver, the errors contain no index of the scope selector's expression.
+/// Validates the scope selector. As in kube-apiserver, error paths do not contain the index of the expression.
 fn selector_errors(object: &Json) -> FieldErrors {
     const PATH: &str = "spec.scopeSelector.matchExpressions";
     const EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \

@@ -1,4 +1,4 @@
-//! The kind Secret of the core group.
+//! The core `Secret` kind.
 
 mod key_pair;
 
@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 
 pub(crate) struct Secret;
 
-/// The keys that each type of Secret requires.
+/// The required keys of each Secret type.
 const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),

@@ -1,4 +1,4 @@
-//! The kind Service of the core group.
+//! The core `Service` kind.
 
 mod allocation;
 mod families;
@@ -80,8 +80,8 @@ impl Strategy for Service {
         }
     }
 
-    /// Allocates addresses and node ports. This method also removes fields that the Service's type does not use. As in kube-apiserver, this
-    /// method runs before the validation of the Service. Therefore, if an allocation fails, the response contains no validation errors.
+    /// Allocates addresses and node ports, and removes fields that the Service's type does not use. As in kube-apiserver,
+    /// this happens before validation. Therefore, the response to a failed allocation contains no validation errors.
     fn admit(
         &self,
         context: &Context<'_>,
@@ -125,7 +125,7 @@ impl Strategy for Service {
         if [old, new].iter().all(|service| allocation::needs_health_check(&service["spec"])) && port(old) != port(new) {
             found.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
-        // As in kube-apiserver, the load balancer class is validated twice in updates.
+        // As in kube-apiserver, an update validates the load balancer class twice.
         found.extend(traffic::class_errors(new));
         found.extend(errors(new));
         found
@@ -208,7 +208,7 @@ fn field_warnings(object: &Json) -> Vec<String> {
     found
 }
 
-/// Validates the status. The status may contain ingress addresses only if the Service is a load balancer.
+/// Validates the status. Only a load balancer's status may contain ingress addresses.
 fn status_errors(new: &Json, old: &Json) -> FieldErrors {
     let is_balanced = new.text("/spec/type") == "LoadBalancer";
     if !is_balanced && new.has("/status/loadBalancer/ingress/0") {
@@ -224,7 +224,7 @@ fn default_if_empty(object: &mut Json, key: &str, value: &str) {
     }
 }
 
-/// If `clusterIPs` is empty, sets `clusterIPs` to a list that contains `clusterIP`.
+/// Sets an empty `clusterIPs` to a list with `clusterIP`.
 fn list_address(service: &mut Json) {
     if let Some(spec) = service.member("spec")
         && !spec.text("/clusterIP").is_empty()
@@ -235,8 +235,7 @@ fn list_address(service: &mut Json) {
     }
 }
 
-/// If an allocated address or port is empty in the new object, restores the value from the old object. Synchronizes `clusterIP` and
-/// `clusterIPs`.
+/// Restores allocated addresses and ports that are empty in the new object. Synchronizes `clusterIP` and `clusterIPs`.
 fn keep_allocated(new: &mut Json, old: &Json) {
     let is_external = |spec: &Json| spec.text("/type") == "ExternalName";
     let (Some(spec), was) = (new.member("spec"), &old["spec"]) else { return };
@@ -266,8 +265,8 @@ fn keep_allocated(new: &mut Json, old: &Json) {
     }
 }
 
-/// Removes fields that the new type of the Service does not use. If the client has changed such a field, the field is kept, so that
-/// validation rejects the change.
+/// Removes fields that the Service's new type does not use. A field that
+/// the client has changed is kept, so that validation rejects the change.
 fn drop_unused(new: &mut Json, old: &Json) {
     let was = old.text("/spec/type").to_owned();
     let Some(spec) = new.member("spec") else { return };
@@ -303,12 +302,12 @@ fn drop_unused(new: &mut Json, old: &Json) {
     }
 }
 
-/// Returns the protocol and the number of a Service port. Together, the protocol and the number identify the port.
+/// Returns a Service port's protocol and number, which together identify it.
 fn port_key(port: &Json) -> (Option<Json>, Option<i64>) {
     (port.get("protocol").cloned(), port.integer("/port"))
 }
 
-/// Returns whether the server allocates node ports for the Service.
+/// Returns `true` if the server allocates node ports for the Service.
 fn gets_node_ports(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" => true,
@@ -317,7 +316,7 @@ fn gets_node_ports(spec: &Json) -> bool {
     }
 }
 
-/// Returns whether the Service is reachable from outside of the cluster.
+/// Returns `true` if the Service is reachable from outside the cluster.
 fn is_reachable(spec: &Json) -> bool {
     match spec.text("/type") {
         "NodePort" | "LoadBalancer" => true,
@@ -326,8 +325,8 @@ fn is_reachable(spec: &Json) -> bool {
     }
 }
 
-/// If a port has no node port, restores its old node port. Ports of the old and the new Service are matched by name. A node port is not
-/// restored if another port of the Service already has it.
+/// Restores the old node port of each port without one. Ports are matched
+/// by name. A node port that another port already has is not restored.
 fn keep_node_ports(spec: &mut Json, old: &Json) {
     let number = |port: &Json| port.integer("/nodePort").filter(|number| *number != 0);
     let by_name: HashMap<&str, i64> =
@@ -341,14 +340,14 @@ fn keep_node_ports(spec: &mut Json, old: &Json) {
     }
 }
 
-/// Removes the internal traffic policy of an ExternalName Service.
+/// Removes an ExternalName Service's internal traffic policy.
 fn drop_internal_policy(service: &mut Json) {
     if let Some(spec) = service.member("spec").filter(|spec| spec.text("/type") == "ExternalName") {
         spec.unset("internalTrafficPolicy");
     }
 }
 
-/// Returns the text of the table cell for external addresses.
+/// Returns the table cell for external addresses.
 fn external(object: &Json) -> String {
     let given = object.texts("/spec/externalIPs").collect::<Vec<_>>().join(",");
     match object.text("/spec/type") {

@@ -1,4 +1,4 @@
-//! The kind ServiceAccount of the core group.
+//! The core `ServiceAccount` kind.
 
 mod token_request;
 
@@ -42,7 +42,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Removes all fields except the names from the secret references.
+/// Removes all fields except the names from secret references.
 fn keep_secret_names(object: &mut Json) {
     for secret in object.items_mut("secrets") {
         *secret = match secret.text("/name") {

@@ -1,4 +1,4 @@
-//! The kinds DeviceClass and ResourceClaimTemplate of the group `resource.k8s.io`.
+//! The `DeviceClass` and `ResourceClaimTemplate` kinds in `resource.k8s.io`.
 
 use pintle_json::Json;
 use pintle_kinds::Strategy;

@@ -1,4 +1,4 @@
-//! The kind ResourceClaim of the group `resource.k8s.io`.
+//! The `ResourceClaim` kind in `resource.k8s.io`.
 
 use pintle_json::Json;
 use pintle_kinds::Strategy;

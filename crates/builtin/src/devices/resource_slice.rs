@@ -1,4 +1,4 @@
-//! The kind ResourceSlice of `resource.k8s.io/v1`.
+//! The `ResourceSlice` kind in `resource.k8s.io/v1`.
 
 use pintle_kinds::Strategy;
 use pintle_kinds::table::{Cell, Table};

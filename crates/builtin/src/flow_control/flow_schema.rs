@@ -1,4 +1,4 @@
-//! The kind FlowSchema of the group `flowcontrol.apiserver.k8s.io`.
+//! The `FlowSchema` kind in `flowcontrol.apiserver.k8s.io`.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::{condition, metadata};
@@ -82,7 +82,7 @@ fn errors(object: &Json) -> FieldErrors {
     check.also(is_other.then(|| super::fixed_spec_error(name, spec, ""))).done()
 }
 
-/// Returns the spec that a mandatory flow schema must have.
+/// Returns a mandatory flow schema's spec.
 fn fixed(name: &str) -> Option<Json> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
     let all = |subjects: Json| {

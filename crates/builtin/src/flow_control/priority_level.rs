@@ -1,4 +1,4 @@
-//! The kind PriorityLevelConfiguration of the group `flowcontrol.apiserver.k8s.io`.
+//! The `PriorityLevelConfiguration` kind in `flowcontrol.apiserver.k8s.io`.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::object::metadata;
@@ -70,7 +70,7 @@ fn errors(object: &Json) -> FieldErrors {
         .required_if(kind == "Limited" && !limited, "limited", "must not be empty")
         .done();
     match name {
-        // The spec of the level `exempt` must not change, except for the field `exempt`.
+        // In the level `exempt`, only the field `exempt` may change.
         "exempt" if kind != "Exempt" || limited => {
             errors.push(super::fixed_spec_error(name, spec, " except the 'spec.exempt' field"));
         }

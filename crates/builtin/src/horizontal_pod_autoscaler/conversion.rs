@@ -1,4 +1,4 @@
-//! Converts objects between `autoscaling/v1` and `autoscaling/v2` without losing data.
+//! Converts between `autoscaling/v1` and `autoscaling/v2` without losing data.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use super::read;
 
 const OLD: &str = "autoscaling/v1";
 const NEW: &str = "autoscaling/v2";
-/// The default target for CPU utilization, in percent.
+/// The default CPU utilization target, in percent.
 const DEFAULT_SHARE: i64 = 80;
 
 /// The conversion between both versions.
@@ -28,7 +28,7 @@ impl Conversion for Autoscalers {
     }
 }
 
-/// Converts v1 to v2. Annotations whose values are invalid are ignored.
+/// Converts v1 to v2. Invalid annotations are ignored.
 pub(super) fn to_new(old: &Json) -> Json {
     let mut new = old.clone();
     new.set("apiVersion", NEW);
@@ -47,7 +47,7 @@ pub(super) fn to_new(old: &Json) -> Json {
         spec.set("metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
-            // Sets the same defaults that an object gets when it is created in v2.
+            // Set the same defaults as for an object that is created in v2.
             super::fill_behavior(&mut behavior);
             spec.set("behavior", behavior);
         }
@@ -72,7 +72,7 @@ pub(super) fn to_new(old: &Json) -> Json {
     new_schema().map_or(new.clone(), |schema| schema.normalised(new))
 }
 
-/// Converts v2 to v1. Stores the fields that exist only in v2 as annotations.
+/// Converts v2 to v1. Fields that exist only in v2 become annotations.
 pub(super) fn to_old(new: &Json) -> Json {
     let mut old = new.clone();
     old.set("apiVersion", OLD);
@@ -118,7 +118,7 @@ fn is_cpu(metric: &Json) -> bool {
     metric.text("/type") == "Resource" && metric.text("/resource/name") == "cpu"
 }
 
-/// Returns the target CPU utilization of a metric if v1 has a field for it.
+/// Returns a metric's target CPU utilization, if v1 has a field for it.
 fn share(metric: &Json) -> Option<&Json> {
     metric.at("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
 }
@@ -127,12 +127,12 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member. Returns `None` if there is no such member or if its value is null.
+/// Removes a member. Returns `None` if it is absent or null.
 fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }
 
-/// Returns whether the JSON type of the value is correct for a v2 field.
+/// Returns `true` if the value has the JSON type of the v2 field.
 fn fits(part: &str, field: &str, value: &Json) -> bool {
     new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
 }

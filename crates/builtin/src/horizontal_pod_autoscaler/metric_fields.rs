@@ -1,23 +1,23 @@
-//! The field names of metrics and scaling rules in v1 and in v2.
+//! The field names of metrics and scaling rules in v1 and v2.
 
-/// The type that a field of a metric has in v1. The type determines what v1 contains if the field is absent in v2.
+/// A metric field's type in v1, which determines what v1 contains if v2 lacks the field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum FieldForm {
-    /// A string. The string is written even if the field is absent in v2.
+    /// A string, which is written even if v2 lacks the field.
     Text,
-    /// A quantity. The quantity is written even if the field is absent in v2.
+    /// A quantity, which is written even if v2 lacks the field.
     Amount,
-    /// The value is omitted if the field is absent in v2.
+    /// A value that is omitted if v2 lacks the field.
     Optional,
     /// A reference to an object.
     Reference,
     Selector,
 }
 
-/// The name of a field in v1, its JSON pointer in v2, and its type in v1.
+/// A field's name in v1, its JSON pointer in v2, and its type in v1.
 pub(super) type MetricField = (&'static str, &'static str, FieldForm);
 
-/// The metric sources and their fields, in the order in which v1 writes them.
+/// The metric sources with their fields, in v1's order.
 pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     (
         "object",
@@ -65,7 +65,7 @@ pub(super) const SOURCES: &[(&str, &[MetricField])] = &[
     ),
 ];
 
-/// The sources of current metrics and their fields, in the order in which v1 writes them.
+/// The current metrics' sources with their fields, in v1's order.
 pub(super) const CURRENT: &[(&str, &[MetricField])] = &[
     (
         "object",

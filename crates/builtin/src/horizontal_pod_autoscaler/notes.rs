@@ -1,5 +1,4 @@
-//! The annotations that store v2 fields in objects of v1. The annotations contain JSON in the format of Go types that
-//! only v1 uses.
+//! The annotations for v2 fields in v1 objects. They contain JSON in the format of Go types that only v1 uses.
 
 use pintle_json::Json;
 
@@ -11,7 +10,7 @@ pub(super) const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/curren
 pub(super) const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 pub(super) const OF_SPEC: &[&str] = &[METRICS, BEHAVIOR];
 pub(super) const OF_STATUS: &[&str] = &[CURRENT_METRICS, CONDITIONS];
-/// All annotations of v1. Two of these annotations were written only by older versions of Kubernetes.
+/// All annotations of v1. Only older Kubernetes versions wrote two of them.
 pub(super) const ALL: &[&str] = &[
     METRICS,
     BEHAVIOR,
@@ -21,7 +20,7 @@ pub(super) const ALL: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// Returns the text of an annotation.
+/// Returns an annotation's text.
 pub(super) fn text<'a>(object: &'a Json, name: &str) -> Option<&'a str> {
     object.at("/metadata/annotations")?.get(name)?.as_str()
 }
@@ -41,7 +40,7 @@ pub(super) fn drop(object: &mut Json, name: &str) {
     }
 }
 
-/// Restores the annotation of `old` in `new`. If `old` does not have the annotation, it is removed from `new`.
+/// Copies the annotation `name` from `old` to `new`, or removes it if `old` lacks it.
 pub(super) fn restore_member(new: &mut Json, old: &Json, name: &str) {
     match text(old, name) {
         Some(text) => put(new, name, text.into()),
@@ -71,7 +70,7 @@ pub(super) fn write_conditions(conditions: &[&Json]) -> String {
     array(conditions.iter().map(write))
 }
 
-/// Formats scaling rules with the field names of the internal Go types.
+/// Formats scaling rules with the field names of Go's internal types.
 pub(super) fn write_behavior(behavior: &Json) -> String {
     let null = || "null".to_owned();
     let value = |object: &Json, key: &str| object.get(key).map_or_else(null, json);
@@ -117,7 +116,7 @@ fn write_field(value: Option<&Json>, form: FieldForm) -> Option<String> {
     }
 }
 
-/// Returns a string member, or an empty text if there is no such member.
+/// Returns a string member, or an empty text if it is absent.
 fn plain(object: &Json, key: &str) -> String {
     json(&object.text(&format!("/{key}")).into())
 }
@@ -131,7 +130,7 @@ fn array(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
-/// Formats JSON like Go, with escaped HTML characters.
+/// Formats JSON as Go does, with escaped HTML characters.
 fn json(value: &Json) -> String {
     let text = value.to_string();
     let escapes =

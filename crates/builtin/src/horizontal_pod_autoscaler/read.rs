@@ -1,4 +1,4 @@
-//! Parses the annotations of v1. If an annotation is invalid, the functions of this module return `None`.
+//! Parses v1's annotations. The functions return `None` for an invalid annotation.
 
 use pintle_json::{Json, Map};
 use pintle_schema::quantity::Quantity;
@@ -63,7 +63,7 @@ fn read_metric(metric: &Json, sources: &[(&'static str, &[MetricField])]) -> Opt
     Some(Json::Object(new))
 }
 
-/// Determines the type of a target from its values. If a quantity is zero, it is removed, because v1 writes zero for a missing quantity.
+/// Determines a target's type from its values. Removes quantities of zero, because v1 writes zero for a missing quantity.
 fn complete_target(source: &str, target: &mut Json) {
     let has = |key: &str| target.get(key).is_some();
     let kind = match source {
@@ -79,7 +79,7 @@ fn complete_target(source: &str, target: &mut Json) {
     target.set("type", kind);
 }
 
-/// Sets a value at a JSON pointer. Missing objects on the path are created.
+/// Sets the value at a JSON pointer and creates missing objects on its path.
 fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     let mut keys: Vec<_> = pointer.split('/').skip(1).collect();
     let last = keys.pop()?;
@@ -88,7 +88,7 @@ fn put_at(object: &mut Json, pointer: &str, value: Json) -> Option<()> {
     Some(())
 }
 
-/// Renames the members of an object and drops null values. The original names are compared without regard to upper and lower case.
+/// Renames an object's members and drops nulls. Letter case does not matter for the original names.
 fn renamed(object: &Json, names: &[(&str, &str)]) -> Option<Json> {
     let known = |key: &str| names.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, to)| *to);
     let members = object.as_object()?.iter().filter(|(_, value)| !value.is_null());

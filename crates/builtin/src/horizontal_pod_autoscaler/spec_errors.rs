@@ -1,4 +1,4 @@
-//! Validates an autoscaler. Errors contain the field names of v2.
+//! Validates an autoscaler. Errors contain v2's field names.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
 use pintle_json::Json;
@@ -7,7 +7,7 @@ use pintle_schema::quantity;
 
 use crate::core::pod::container_resource_errors;
 
-/// The metric types and their fields, in the order in which error messages list them.
+/// The metric types with their fields, in the order of error messages.
 const METRIC_TYPES: &[(&str, &str)] = &[
     ("ContainerResource", "containerResource"),
     ("External", "external"),
@@ -15,7 +15,7 @@ const METRIC_TYPES: &[(&str, &str)] = &[
     ("Pods", "pods"),
     ("Resource", "resource"),
 ];
-/// The metric sources, in the order in which they are validated.
+/// The metric sources in validation order.
 const SOURCE_ORDER: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;
@@ -27,7 +27,7 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
     let bound = if was_zero { 0 } else { 1 };
     let outside = object.list("/spec/metrics").any(|metric| matches!(metric.text("/type"), "Object" | "External"));
     let same = |pointer: &str| old.is_some_and(|old| old.text(pointer) == object.text(pointer));
-    // An update may keep an invalid target if the stored object already has it.
+    // An update may keep an invalid target.
     let known_target = same("/spec/scaleTargetRef/kind") && same("/spec/scaleTargetRef/apiVersion");
     let groupless = object.text("/spec/scaleTargetRef/kind") == "ReplicationController";
     Check::of(object)
@@ -48,8 +48,8 @@ pub(super) fn spec(object: &Json, old: Option<&Json>) -> FieldErrors {
         .done()
 }
 
-/// Validates a reference to an object. If `known` is true, the function does not validate the version of the referenced object. If
-/// `groupless` is true, the referenced object may belong to the core group.
+/// Validates an object reference. If `known` is true, its version is not
+/// validated. If `groupless` is true, the object may belong to the core group.
 fn reference(check: Check<'_>, known: bool, groupless: bool) -> Check<'_> {
     let version = check.object().text("/apiVersion");
     let why = match version.matches('/').count() {
@@ -75,7 +75,7 @@ fn metric<'a>(check: Check<'a>, old: Option<&Json>) -> Check<'a> {
     if let Some(first) = there.first() {
         check = check.inside(first, |check| source(check, first, old));
     }
-    // As in kube-apiserver, the metric type and the metric source are checked separately.
+    // As in kube-apiserver, check the metric type and the metric source separately.
     check = match expected {
         None => check.refuse(true, unknown),
         Some(source) => check.refuse(!there.contains(&source), || {
@@ -190,7 +190,7 @@ fn policy(check: Check<'_>) -> Check<'_> {
         })
 }
 
-/// Returns whether the stored autoscaler refers to an object with an invalid `apiVersion`.
+/// Returns `true` if the stored autoscaler refers to an object with an invalid `apiVersion`.
 fn has_invalid_object(old: &Json) -> bool {
     old.list("/spec/metrics").any(|metric| metric.text("/object/describedObject/apiVersion").matches('/').count() > 1)
 }

@@ -1,11 +1,11 @@
-//! Tests of the conversion between the versions of HorizontalPodAutoscaler.
+//! Tests of the conversion between HorizontalPodAutoscaler versions.
 
 use pintle_json::{Json, json};
 use pintle_kinds::Strategy;
 
 use super::{V1, V2, conversion, notes};
 
-/// Returns an object of v2 that sets all fields that do not exist in v1.
+/// Returns a v2 object with all fields that v1 lacks.
 fn full_object() -> Json {
     let selector =
         json!({"matchLabels": {"b": "1", "a": "2"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]});

@@ -1,4 +1,4 @@
-//! The kind EndpointSlice of the group `discovery.k8s.io`.
+//! The `EndpointSlice` kind in `discovery.k8s.io`.
 
 use pintle_apimachinery::object::{differ_outside, duplicates};
 use pintle_apimachinery::request::Subresource;
@@ -23,7 +23,7 @@ impl Strategy for EndpointSlice {
         }
         let labels = object.at("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
-        // Kubernetes' own controllers always write addresses in canonical form, so their slices need no warnings.
+        // Kubernetes' own controllers write addresses in canonical form, so their slices need no warnings.
         if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
             return found;
         }
@@ -64,7 +64,7 @@ impl Strategy for EndpointSlice {
         port_errors(object).into_iter().chain(endpoint_errors(object)).collect()
     }
 
-    /// The endpoints are validated only if the update changes the endpoints.
+    /// Endpoints are validated only if the update changes them.
     fn validate_update(&self, new: &Json, old: &Json, _: Subresource) -> FieldErrors {
         let mut errors = port_errors(new);
         if new["endpoints"] != old["endpoints"] {
@@ -108,7 +108,7 @@ const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 20_000;
 const MAX_HINTS: usize = 8;
 
-/// Validates the address type and the ports of an EndpointSlice.
+/// Validates an EndpointSlice's address type and ports.
 fn port_errors(object: &Json) -> FieldErrors {
     let check = Check::of(object).required("addressType").one_of("addressType", &["FQDN", "IPv4", "IPv6"]);
     let names: Vec<&str> = object.list("/ports").map(|port| port.text("/name")).collect();
@@ -151,7 +151,7 @@ fn endpoint_errors(object: &Json) -> FieldErrors {
     check.done()
 }
 
-/// Validates the topology hints of an endpoint.
+/// Validates an endpoint's topology hints.
 fn hint_errors<'a>(hints: Check<'a>, list: &str) -> Check<'a> {
     let object = hints.object();
     let count = object.list(&format!("/{list}")).count();

@@ -1,4 +1,4 @@
-//! The kind Ingress of `networking.k8s.io/v1`.
+//! The `Ingress` kind in `networking.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -15,9 +15,9 @@ use crate::network_rules::load_balancer_status_errors;
 use crate::{default_class, warnings};
 use std::net::IpAddr;
 
-/// The deprecated annotation that contains the ingress class.
+/// The deprecated ingress class annotation.
 const INGRESS_CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-/// The annotation that marks an IngressClass as the default.
+/// The annotation that marks a default IngressClass.
 const DEFAULT_INGRESS_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
 
@@ -134,7 +134,7 @@ fn class_errors(object: &Json) -> FieldErrors {
     why.iter().map(|why| FieldError::invalid_text("spec.ingressClassName", class, why)).collect()
 }
 
-/// Validates a backend. A backend refers either to a port of a Service or to an object of any kind.
+/// Validates a backend, which refers to a Service port or to an object of any kind.
 fn backend(check: Check<'_>) -> Check<'_> {
     let object = check.object();
     match (object.has("/resource"), object.has("/service")) {
@@ -159,7 +159,7 @@ fn backend(check: Check<'_>) -> Check<'_> {
     }
 }
 
-/// Validates a reference to an object.
+/// Validates an object reference.
 pub(super) fn reference(check: Check<'_>) -> Check<'_> {
     let group = check.object().get("apiGroup").and_then(Json::as_str);
     let why = group.map(|group| name_errors(NameRule::Subdomain, group, false)).unwrap_or_default();
@@ -184,7 +184,7 @@ fn wildcard_errors(host: &str) -> Vec<String> {
     if good && host.len() <= 253 { Vec::new() } else { vec![FORM.to_owned()] }
 }
 
-/// Validates a path of the type Exact or Prefix.
+/// Validates a path of type Exact or Prefix.
 fn path_errors(path: Check<'_>) -> Check<'_> {
     let text = path.object().text("/path");
     let path = ["//", "/./", "/../", "%2f", "%2F"].iter().fold(path, |path, subresource| {

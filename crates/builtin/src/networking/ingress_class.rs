@@ -1,4 +1,4 @@
-//! The kind IngressClass of `networking.k8s.io/v1`.
+//! The `IngressClass` kind in `networking.k8s.io/v1`.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule, name_errors};
@@ -63,7 +63,7 @@ fn parameters(object: &Json) -> Json {
     }
 }
 
-/// Validates the name of a controller, which consists of a domain and a path.
+/// Validates a controller name, which consists of a domain and a path.
 fn controller_errors(controller: &str) -> FieldErrors {
     const FIELD: &str = "spec.controller";
     let error = |why: &str| FieldErrors::from([FieldError::invalid_text(FIELD, controller, why)]);

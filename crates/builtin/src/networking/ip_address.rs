@@ -1,4 +1,4 @@
-//! The kind IPAddress of the group `networking.k8s.io`.
+//! The `IPAddress` kind in `networking.k8s.io`.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::request::Subresource;

@@ -1,4 +1,4 @@
-//! The kind NetworkPolicy of `networking.k8s.io/v1`.
+//! The `NetworkPolicy` kind in `networking.k8s.io/v1`.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
@@ -127,7 +127,7 @@ fn block_errors(block: Check<'_>) -> Check<'_> {
     })
 }
 
-/// Returns whether a CIDR block is a strict subset of another CIDR block.
+/// Returns `true` if the CIDR block `inner` is a strict subset of `outer`.
 fn lies_within(inner: &str, outer: &str) -> bool {
     let read = |range: &str| {
         let (address, length) = range.split_once('/')?;

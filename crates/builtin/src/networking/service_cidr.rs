@@ -1,4 +1,4 @@
-//! The kind ServiceCIDR of the group `networking.k8s.io`.
+//! The `ServiceCIDR` kind in `networking.k8s.io`.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_json::Json;

@@ -1,4 +1,4 @@
-//! The kinds Role and ClusterRole of `rbac.authorization.k8s.io/v1`.
+//! The `Role` and `ClusterRole` kinds in `rbac.authorization.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::{Cluster, Context};
 use pintle_apimachinery::object::metadata;
@@ -10,7 +10,7 @@ use pintle_kinds::check::Check;
 use pintle_kinds::without_effect::{IMPERSONATION, without_effect};
 use pintle_kinds::{Kinds, Strategy};
 
-/// The strategy of Role and ClusterRole.
+/// The strategy of Roles and ClusterRoles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
     pub(crate) namespaced: bool,
@@ -66,7 +66,7 @@ impl Strategy for Role {
     fn without_effect(&self, object: &Json, _: &Kinds, _: &dyn Cluster) -> Vec<String> {
         let is_narrower = |verb: &&str| verb.starts_with("impersonate:") || verb.starts_with("impersonate-on:");
         let (kind, name) = (object.text("/kind"), metadata::name(object));
-        // A role can contain any number of these verbs, so only the first verb causes a warning.
+        // A role can contain any number of these verbs, so warn only about the first one.
         let narrower = object.list("/rules").flat_map(|rule| rule.texts("/verbs")).find(is_narrower);
         narrower
             .map(|verb| without_effect(&format!("the verb {verb:?} of {kind} {name:?}"), IMPERSONATION))

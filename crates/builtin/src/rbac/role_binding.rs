@@ -1,4 +1,4 @@
-//! The kinds RoleBinding and ClusterRoleBinding of `rbac.authorization.k8s.io/v1`.
+//! The `RoleBinding` and `ClusterRoleBinding` kinds in `rbac.authorization.k8s.io/v1`.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
@@ -7,7 +7,7 @@ use pintle_kinds::check::Check;
 use pintle_kinds::table::{Cell, Table};
 use pintle_kinds::{RBAC_GROUP, Strategy};
 
-/// The strategy of RoleBinding and ClusterRoleBinding.
+/// The strategy of RoleBindings and ClusterRoleBindings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoleBinding {
     pub(crate) namespaced: bool,
@@ -44,7 +44,7 @@ impl Strategy for RoleBinding {
         let mut errors = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| new.text(&format!("/roleRef/{name}"));
-            // As in kube-apiserver, the invalid value in the error is shown with the names of the Go fields.
+            // As in kube-apiserver, the error shows the value with Go's field names.
             let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             errors.push(FieldError::invalid("roleRef", &value, "cannot change roleRef"));
         }
@@ -68,7 +68,7 @@ impl Strategy for RoleBinding {
     }
 }
 
-/// Returns the names of the subjects that have this kind.
+/// Returns the names of the subjects with this kind.
 fn subjects(binding: &Json, kind: &str) -> Json {
     let subjects = binding.list("/subjects").filter(|subject| subject.text("/kind") == kind);
     let names = subjects.map(|subject| match kind {

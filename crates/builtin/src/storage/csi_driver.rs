@@ -1,4 +1,4 @@
-//! The kind CSIDriver of `storage.k8s.io/v1`.
+//! The `CSIDriver` kind in `storage.k8s.io/v1`.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;

@@ -1,4 +1,4 @@
-//! The kind CSINode of `storage.k8s.io/v1`.
+//! The `CSINode` kind in `storage.k8s.io/v1`.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::request::Subresource;
@@ -45,8 +45,7 @@ impl Strategy for CsiNode {
     }
 }
 
-/// Validates the topology keys of a driver. As in kube-apiserver, the errors contain the path of the driver instead of
-/// the key.
+/// Validates a driver's topology keys. As in kube-apiserver, errors have the driver's path instead of the key's.
 fn topology_errors(node: &Json, at: usize) -> FieldErrors {
     let path = format!("spec.drivers[{at}]");
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! The kind CSIStorageCapacity of `storage.k8s.io/v1`.
+//! The `CSIStorageCapacity` kind in `storage.k8s.io/v1`.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldErrors, NameRule};

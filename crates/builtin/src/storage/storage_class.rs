@@ -1,4 +1,4 @@
-//! The kind StorageClass of `storage.k8s.io/v1`.
+//! The `StorageClass` kind in `storage.k8s.io/v1`.
 
 use pintle_apimachinery::request::Subresource;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults, qualified_name_faults};
@@ -60,14 +60,14 @@ impl Strategy for StorageClass {
     }
 }
 
-/// Validates the name of a provisioner or driver.
+/// Validates a provisioner's or driver's name.
 pub(super) fn driver_errors(object: &Json, field: &str) -> FieldErrors {
     let name = object.text(&format!("/{field}")).to_lowercase();
     let why = if name.is_empty() { Vec::new() } else { qualified_name_faults(&name) };
     why.iter().map(|why| FieldError::invalid_text(field, &name, why)).collect()
 }
 
-/// Validates the parameters of a class.
+/// Validates a class's parameters.
 pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     const FIELD: &str = "parameters";
     const MOST: usize = 256 << 10;
@@ -85,12 +85,11 @@ pub(super) fn parameter_errors(object: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates the topology terms. The keys in one topology term must be unique. The topology terms must also be unique.
+/// Validates the topology terms. The terms must be unique, and so must the keys in each term.
 fn topology_errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    // kube-apiserver first creates a list with as many empty terms as the class has terms. Then, kube-apiserver
-    // compares each term with all elements of this list. Therefore, kube-apiserver reports an empty term as a
-    // duplicate.
+    // kube-apiserver compares each term with a list that first contains only empty terms,
+    // one for each term of the class. Therefore, it reports an empty term as a duplicate.
     let count = object.list("/allowedTopologies").count();
     let mut terms: HashMap<Vec<(String, Vec<String>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in object.list("/allowedTopologies").enumerate() {

@@ -1,4 +1,4 @@
-//! The kind VolumeAttachment of `storage.k8s.io/v1`.
+//! The `VolumeAttachment` kind in `storage.k8s.io/v1`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};

@@ -1,4 +1,4 @@
-//! The kind VolumeAttributesClass of the group `storage.k8s.io`.
+//! The `VolumeAttributesClass` kind in `storage.k8s.io`.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;

@@ -1,4 +1,4 @@
-//! Creates warnings about IP addresses and CIDR blocks that are not in canonical form.
+//! Warnings about IP addresses and CIDR blocks that are not in canonical form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(crate) fn ip(text: &str, path: &str) -> Option<String> {
     }
 }
 
-/// Warns about a CIDR block that is not in canonical form, or that has nonzero bits after the prefix.
+/// Warns about a CIDR block that is not in canonical form or has nonzero bits after the prefix.
 pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
     let Some((address, length)) = text.split_once('/') else { return Vec::new() };
     let Some((address, strict)) = lenient(address) else { return Vec::new() };
@@ -31,7 +31,7 @@ pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
         return Vec::new();
     }
     let first = masked(address, bits);
-    // For a block of IPv4 addresses that are mapped to IPv6, the warning contains the IPv4 form.
+    // Show the IPv4 form of IPv4 addresses that are mapped to IPv6.
     let shown = format!("{}/{}", first.to_canonical(), if is_mapped(first) { bits.saturating_sub(96) } else { bits });
     let mut found = Vec::new();
     if first != address {
@@ -49,14 +49,13 @@ pub(crate) fn block(text: &str, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about the ingress addresses in a load balancer status.
+/// Warns about a load balancer status's ingress addresses.
 pub(crate) fn load_balancer(object: &Json) -> Vec<String> {
     let entries = object.list("/status/loadBalancer/ingress").enumerate();
     entries.filter_map(|(at, entry)| ip(entry.text("/ip"), &format!("status.loadBalancer.ingress[{at}]"))).collect()
 }
 
-/// Parses an address. Also returns whether the text is an IP address in the strict form. In the strict form, numbers have no leading zeros.
-/// Older versions of Kubernetes accepted leading zeros.
+/// Parses an address, and returns whether it is in the strict form without leading zeros. Older Kubernetes versions accepted leading zeros.
 fn lenient(text: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = text.parse() {
         return Some((address, true));

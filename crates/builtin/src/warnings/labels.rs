@@ -1,9 +1,9 @@
-//! Creates warnings about deprecated node labels in selectors.
+//! Warnings about deprecated node labels in selectors.
 
 use pintle_apimachinery::validate::label_value_faults;
 use pintle_json::Json;
 
-/// Deprecated node labels and their replacements.
+/// Deprecated node labels with their replacements.
 const DEPRECATED: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -18,13 +18,13 @@ const DEPRECATED: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
-/// Returns the warning about a node label. Returns `None` if the label is not deprecated.
+/// Returns the warning about a node label, or `None` if it is not deprecated.
 pub(crate) fn node_label(key: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
 }
 
-/// Warns about the keys of a node selector term. If `values` is true, the function also warns about deprecated values in the term. Callers
-/// set `values` to true if the values of the term are not validated elsewhere.
+/// Warns about the keys of a node selector term. With `values`, also warns about
+/// deprecated values. Set `values` if the values are not validated elsewhere.
 pub(crate) fn selector_term(term: &Json, path: &str, values: bool) -> Vec<String> {
     let mut found = Vec::new();
     for (at, expression) in term.list("/matchExpressions").enumerate() {

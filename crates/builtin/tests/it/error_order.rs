@@ -1,4 +1,4 @@
-//! Tests of validation errors and of their order. The expected errors were recorded from kube-apiserver.
+//! Tests of validation errors and their order. The expected errors come from kube-apiserver.
 
 use jiff::Timestamp;
 use pintle_apimachinery::request::Subresource;
@@ -10,8 +10,7 @@ const STATEFUL_SETS: (&str, &str, &str) = ("apps", "v1", "statefulsets");
 const VALIDATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
 const MUTATING: (&str, &str, &str) = ("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations");
 
-/// Validates an update from one object to another, after adding the defaults to both objects. The expected errors have the form `reason
-/// field`.
+/// Validates an update after adding the defaults to both objects. Expected errors have the form `reason field`.
 #[track_caller]
 fn check_update(resource: (&str, &str, &str), mut new: Json, mut old: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);

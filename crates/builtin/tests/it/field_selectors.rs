@@ -1,4 +1,4 @@
-//! Tests of field selectors and of the fields that the store indexes.
+//! Tests of field selectors and of indexed fields.
 
 use pintle_json::json;
 
@@ -6,7 +6,7 @@ use pintle_builtin::selectable;
 use pintle_kinds::{Form, indexed_field, sample, selects_fields, unknown_field};
 use pintle_meta::FieldSelector;
 
-/// Checks the result or the error of a field selector. The test uses an object that has the fields of a pod.
+/// Checks a field selector's result or error for an object with a pod's fields.
 #[track_caller]
 fn check_field(plural: &str, selector: &str, expected: Result<bool, &str>) {
     let kinds = pintle_builtin::kinds();
@@ -40,8 +40,8 @@ fn field_selectors_match_the_fields_of_a_kind() {
     }
 }
 
-/// For each field, `field_paths` must return all paths that the field reads. An object that contains only the values at these paths
-/// must have the same field values as the whole object.
+/// `field_paths` must return all paths that a field reads. An object with
+/// only the values at these paths must have the whole object's field values.
 #[test]
 fn field_paths_cover_the_fields_of_each_kind() {
     let kinds = pintle_builtin::kinds();

@@ -1,4 +1,4 @@
-//! Tests of the built-in kinds and of the registry of kinds.
+//! Tests of the built-in kinds and their registry.
 
 mod error_order;
 mod field_selectors;

@@ -1,4 +1,4 @@
-//! Tests of defaults, validation and update rules of the built-in kinds.
+//! Tests of the built-in kinds' defaults, validation and update rules.
 
 use std::sync::{Arc, LazyLock};
 
@@ -38,7 +38,7 @@ pub(super) fn context(cluster: &dyn Cluster) -> Context<'_> {
     Context { now: Timestamp::UNIX_EPOCH, cluster, user: &ANONYMOUS, labelled: true }
 }
 
-/// Returns a pod spec that has one container, and that also contains the members of `more`.
+/// Returns a pod spec with one container and the members of `more`.
 pub(super) fn pod_spec(more: Json) -> Json {
     let mut spec = json!({"containers": [{"name": "c", "image": "nginx"}]});
     more.members("").for_each(|(key, value)| spec[key] = value.clone());
@@ -49,8 +49,7 @@ pub(super) fn template(more: Json) -> Json {
     json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec(more)})
 }
 
-/// Applies the defaults, and checks the value at a JSON pointer. Also checks that applying the defaults a second time
-/// changes nothing.
+/// Applies the defaults and checks the value at a JSON pointer. Applying the defaults again must change nothing.
 #[track_caller]
 fn check_default(resource: (&str, &str, &str), object: Json, pointer: &str, expected: Json) {
     let mut made = object.clone();
@@ -140,7 +139,7 @@ fn missing_fields_get_their_defaults() {
     }
 }
 
-/// Validates a defaulted object. `expected` lists the errors in the form `reason field`.
+/// Checks the validation errors of a defaulted object. Each has the form `reason field`.
 #[track_caller]
 pub(super) fn check_errors(resource: (&str, &str, &str), mut object: Json, expected: &[&str]) {
     let kind = kind(resource.0, resource.1, resource.2);
@@ -235,7 +234,7 @@ fn invalid_fields_are_reported_with_reason_and_path() {
     }
 }
 
-/// A cluster that contains some Services and priority classes.
+/// A cluster with some Services and priority classes.
 struct TestCluster(Vec<(&'static str, Json)>);
 
 impl Cluster for TestCluster {

@@ -1,6 +1,7 @@
-//! Tests that compare validation errors with the recorded errors of kube-apiserver 1.36.1. For each kind, the file `validation_rows.txt`
-//! contains a complete object and several rows after it. Each row sets a field of the object. The line below each row lists the reason and
-//! the field of each expected error. A dash means that no errors are expected.
+//! Compares validation errors with those recorded from kube-apiserver 1.36.1.
+//!
+//! For each kind, `validation_rows.txt` contains a complete object and several rows. Each row sets a field of the
+//! object. The line below it lists the reason and the field of each expected error, or a dash if there are none.
 
 use pintle_json::Json;
 

@@ -1,4 +1,4 @@
-//! The cells in the tables of built-in kinds.
+//! The table cells of built-in kinds.
 
 use jiff::Timestamp;
 use pintle_apimachinery::object::text;
@@ -7,31 +7,31 @@ use pintle_json::Json;
 
 use super::durations;
 
-/// The maximum number of list items that one cell shows.
+/// The maximum number of list items in a cell.
 const SHOWN: usize = 3;
 
-/// The columns of a table, each with the source of its cells. The text of a column has the form `Name[:type][*]`. The default type is
-/// `string`. A `*` marks a column that is shown only in the wide output.
+/// A table's columns, each with the source of its cells. A column's text has the form
+/// `Name[:type][*]`, with the default type `string`. A `*` marks a column of the wide output.
 pub type Table = &'static [(&'static str, Cell)];
 
-/// The source of the cells in one column. The first text of a variant is a JSON pointer.
+/// The source of a column's cells. The first text of a variant is a JSON pointer.
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
     Name,
-    /// The time since the object was created.
+    /// The time since the object's creation.
     Age,
-    /// A string, or an empty text if the string is absent.
+    /// A string, or an empty text if it is absent.
     Text(&'static str),
-    /// A string, or the second text if the string is empty.
+    /// A string, or the second text if it is empty.
     TextOr(&'static str, &'static str),
-    /// A scalar, or the second text if the value is absent.
+    /// A scalar, or the second text if it is absent.
     ScalarOr(&'static str, &'static str),
-    /// An integer, or 0 if the integer is absent.
+    /// An integer, or 0 if it is absent.
     Number(&'static str),
     Boolean(&'static str),
-    /// The number of members in an object, or the number of items in a list.
+    /// The number of object members or list items.
     Size(&'static str),
-    /// The strings in a list, separated by commas.
+    /// A list of strings, separated by commas.
     Joined(&'static str),
     /// The abbreviated access modes in a list.
     AccessModes(&'static str),
@@ -49,14 +49,14 @@ pub enum Cell {
     Containers(&'static str),
     /// The images of the containers in the pod spec.
     Images(&'static str),
-    /// The result of a function.
+    /// A function's result.
     Computed(fn(&Json) -> Json),
-    /// The result of a function that knows the current time.
+    /// The result of a function that receives the current time.
     Timed(fn(&Json, Timestamp) -> Json),
 }
 
 impl Cell {
-    /// Returns the cell of an object.
+    /// Returns an object's cell.
     pub fn of(self, object: &Json, now: Timestamp) -> Json {
         let number = |pointer| object.integer(pointer).unwrap_or(0);
         match self {
@@ -87,12 +87,12 @@ impl Cell {
     }
 }
 
-/// Formats the time since a timestamp. Returns `None` if there is no timestamp.
+/// Formats the time since a timestamp, if there is one.
 fn since(object: &Json, pointer: &str, now: Timestamp) -> Option<String> {
     object.text(pointer).parse().ok().map(|time| durations::age(time, now))
 }
 
-/// Returns the number of members in an object, or the number of items in a list.
+/// Returns the number of object members or list items.
 pub fn size(value: &Json) -> usize {
     match value {
         Json::Array(items) => items.len(),
@@ -101,7 +101,7 @@ pub fn size(value: &Json) -> usize {
     }
 }
 
-/// Joins the first items of a list, and appends the number of omitted items.
+/// Joins a list's first items and appends the number of omitted items.
 pub fn first_few(mut items: Vec<String>) -> String {
     let more = items.len().saturating_sub(SHOWN);
     items.truncate(SHOWN);
@@ -125,13 +125,13 @@ fn selector(selector: Option<&Json>) -> String {
     if text.is_empty() { "<none>".into() } else { text }
 }
 
-/// Returns a field of each container in a pod spec.
+/// Returns a field of each container in a pod spec, separated by commas.
 fn of_containers(spec: Option<&Json>, pointer: &str) -> String {
     let containers = spec.into_iter().flat_map(|spec| spec.list("/containers"));
     containers.map(|container| container.text(pointer)).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the ingress addresses in a load balancer status.
+/// Returns a load balancer status's ingress addresses.
 pub fn ingress_addresses(object: &Json) -> String {
     let addresses = object.list("/status/loadBalancer/ingress").map(|ingress| match ingress.text("/ip") {
         "" => ingress.text("/hostname"),
@@ -140,7 +140,7 @@ pub fn ingress_addresses(object: &Json) -> String {
     addresses.collect::<Vec<_>>().join(",")
 }
 
-/// Abbreviates access modes, in a fixed order.
+/// Abbreviates access modes in a fixed order.
 fn access_modes(object: &Json, pointer: &str) -> String {
     let known =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

@@ -1,4 +1,4 @@
-//! Formats durations for tables, for example as `2m1s`.
+//! Formats durations for tables, such as `2m1s`.
 
 use jiff::Timestamp;
 
@@ -7,8 +7,7 @@ pub fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 
-/// Formats a number of seconds with one or two units. Returns `<invalid>` if the number is less than -1. If the number is -1, the result is
-/// `0s`, because a small clock skew can lead to -1.
+/// Formats seconds with one or two units. -1 becomes `0s`, because a small clock skew can cause it. Smaller numbers become `<invalid>`.
 pub fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();

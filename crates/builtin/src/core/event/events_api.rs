@@ -1,5 +1,5 @@
-//! The kind Event of `events.k8s.io`. In this API group, the names of some fields differ from the names in the stored form. The validation
-//! rules are stricter than in the core group.
+//! The `Event` kind in `events.k8s.io`. Some fields have different names than
+//! in the stored form, and validation is stricter than in the core group.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use jiff::Timestamp;
 
 pub(crate) struct Event;
 
-/// The fields that have different names in the core group and in `events.k8s.io`. In each pair, the first name is the field name in the
-/// core group.
+/// The fields with different names in the core group and in `events.k8s.io`, in this order.
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -105,7 +104,7 @@ impl Strategy for Event {
     }
 }
 
-/// Converts an event of `events.k8s.io` to the stored form.
+/// Converts an event to its stored form.
 fn stored_event(event: &Json) -> Json {
     Event.to_stored(event.clone())
 }
@@ -119,7 +118,7 @@ fn rename(event: Json, pair: impl Fn((&'static str, &'static str)) -> (&'static 
     Json::Object(renamed.collect())
 }
 
-/// Validates a new event of `events.k8s.io`. Errors use the field names of the core group.
+/// Validates a new event. Errors use the core group's field names.
 fn new_errors(event: &Json) -> FieldErrors {
     let mut found = errors(&stored_event(event), "reportingController");
     found.extend(series_errors(event));
@@ -151,8 +150,7 @@ fn series_errors(event: &Json) -> FieldErrors {
         .done()
 }
 
-/// The immutable fields of an event, with their names in the core group. kube-apiserver reports `reason` twice, so the list contains
-/// `reason` twice.
+/// An event's immutable fields, with their core group names. kube-apiserver reports `reason` twice, so the list contains it twice.
 const FIXED_FIELDS: &[&str] = &[
     "involvedObject",
     "reason",

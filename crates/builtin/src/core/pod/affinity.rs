@@ -1,4 +1,4 @@
-//! Validates the affinity and the topology spread constraints of pods.
+//! Validates a pod's affinity and topology spread constraints.
 
 use std::collections::{HashMap, HashSet};
 
@@ -136,7 +136,7 @@ fn label_keys(object: &Json, list: &str, path: &str) -> FieldErrors {
     }
 }
 
-/// Reports the keys in `matchLabelKeys` that occur more than once in the label selector.
+/// Reports keys in `matchLabelKeys` that occur more than once in the label selector.
 fn double_keys(object: &Json, path: &str) -> FieldErrors {
     let keys: HashMap<&str, usize> = object.texts("/matchLabelKeys").enumerate().map(|(at, key)| (key, at)).collect();
     let mut selected: HashSet<&str> =

@@ -1,4 +1,4 @@
-//! Validates one container of a pod.
+//! Validates a pod's container.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_apimachinery::validate::{FieldError, FieldErrors, NameRule};
@@ -12,7 +12,7 @@ use super::{environment, handlers, mounts, resource_amounts, security};
 use crate::network_rules::PROTOCOLS;
 
 const RESTART_POLICIES: &[&str] = &["Always", "Never", "OnFailure"];
-/// The fields that ephemeral containers must not have. The fields are in the order in which the errors are reported.
+/// The fields that ephemeral containers must not have, in reporting order.
 const NOT_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -25,7 +25,7 @@ const NOT_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// Validates one container of a pod spec. `double` must be true if an earlier container has the same name.
+/// Validates a container in a pod spec. `double` must be true if an earlier container has the same name.
 pub(super) fn errors(
     spec: &Json,
     list: &str,
@@ -81,7 +81,7 @@ pub(super) fn errors(
     }
 }
 
-/// Reports whitespace before or after the name of an image in a pod. As in kube-apiserver, whitespace is ignored in a pod template.
+/// Reports whitespace around an image name in a pod. As in kube-apiserver, it is ignored in a pod template.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";
@@ -107,8 +107,7 @@ fn ports(container: &Json, path: &str) -> FieldErrors {
     of_container.done()
 }
 
-/// Validates the restart policy and the restart rules of a container. For an init container, the restart rules are validated only if the
-/// container has a restart policy.
+/// Validates a container's restart policy and restart rules. An init container's rules are validated only if it has a restart policy.
 fn restart_rules(container: &Json, path: &str, sidecar: bool) -> FieldErrors {
     let count = container.list("/restartPolicyRules").count();
     let open = count > 0 && !container.has("/restartPolicy");

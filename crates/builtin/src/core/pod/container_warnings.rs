@@ -1,4 +1,4 @@
-//! Creates warnings about the resources, variables and ports of a pod's containers.
+//! Warnings about containers' resources, variables and ports.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,10 +6,10 @@ use pintle_json::Json;
 
 use crate::warnings::fractional_bytes;
 
-/// A container and its path in the warnings.
+/// A container and its path in warnings.
 pub(super) type ContainerAt<'a> = (&'a Json, String);
 
-/// Returns all containers of a pod in the order in which kube-apiserver warns about them. `path` must be empty or end with a dot.
+/// Returns a pod's containers in the order of kube-apiserver's warnings. `path` must be empty or end with a dot.
 pub(super) fn all<'a>(pod: &'a Json, path: &str) -> Vec<ContainerAt<'a>> {
     let of = |key: &'static str| {
         let containers = pod.list(&format!("/spec/{key}")).enumerate();
@@ -30,7 +30,7 @@ pub(super) fn amounts((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// Warns about environment variables that are set twice, unless the later value refers to the earlier variable.
+/// Warns about environment variables that are set twice, unless the later value refers to the earlier one.
 pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     for (at, variable) in container.list("/env").enumerate() {
@@ -45,10 +45,10 @@ pub(super) fn variables((container, path): &ContainerAt<'_>) -> Vec<String> {
     found
 }
 
-/// The maximum number of warnings about ports. More warnings would not fit into the headers of a response.
+/// The maximum number of warnings about ports. More warnings would not fit into the response headers.
 const MAX_WARNINGS: usize = 1000;
 
-/// Warns about ports that overlap, in the same or in different containers.
+/// Warns about overlapping ports, in the same or in different containers.
 pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: HashMap<(i64, &str), SeenPorts<'_>> = HashMap::new();
     let mut found = Vec::new();
@@ -69,8 +69,8 @@ pub(super) fn ports(containers: &[ContainerAt<'_>]) -> Vec<String> {
     found
 }
 
-/// Earlier ports that have the same number and protocol. These ports can belong to the same container or to earlier containers. With the
-/// index by host port, overlapping ports are found without comparing all pairs of ports.
+/// The earlier ports with the same number and protocol, in this or in earlier
+/// containers. The index by host port finds overlaps without comparing all pairs.
 #[derive(Default)]
 struct SeenPorts<'a> {
     all: Vec<(Port<'a>, String)>,
@@ -83,8 +83,8 @@ impl<'a> SeenPorts<'a> {
         self.all.push((port, path));
     }
 
-    /// Returns the indexes of the ports that may overlap with `port`, in order. The result is incomplete if there are
-    /// more than [`MAX_WARNINGS`] such ports.
+    /// Returns the indices of the ports that may overlap with `port`, in order.
+    /// The result is incomplete if there are more than [`MAX_WARNINGS`].
     fn overlapping(&self, port: &Port<'a>) -> Vec<usize> {
         if port.host == 0 {
             return (0..self.all.len().min(MAX_WARNINGS)).collect();
@@ -109,7 +109,7 @@ impl<'a> SeenPorts<'a> {
     }
 }
 
-/// Warns about ports that have the same name, because a lookup by name finds only the first port.
+/// Warns about ports with the same name, because a lookup by name finds only the first one.
 pub(super) fn port_names(containers: &[ContainerAt<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     let mut found = Vec::new();
@@ -150,8 +150,7 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// Classifies how a port overlaps with another port that has the same number and protocol. Returns `None` if the overlap does not cause
-    /// a warning.
+    /// Classifies how a port overlaps with another port of the same number and protocol. Returns `None` if the overlap causes no warning.
     fn overlap(&self, other: &Self) -> Option<&'static str> {
         match () {
             () if (self.host_ip, self.host) == (other.host_ip, other.host) => Some("duplicate"),

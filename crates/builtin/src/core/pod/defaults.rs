@@ -1,4 +1,4 @@
-//! Defaults of pods, pod templates and volume claims.
+//! The defaults of pods, pod templates and volume claims.
 
 use std::sync::LazyLock;
 
@@ -34,8 +34,8 @@ pub(super) fn pod(pod: &mut Json) {
     }
 }
 
-/// For pods with host networking, copies container ports to host ports. Templates are not changed, because the pods that are created from
-/// the template get this default later.
+/// Copies container ports to host ports for pods with host networking.
+/// Templates do not change, because their pods get this default later.
 fn fill_host_ports(container: &mut Json) {
     for port in container.items_mut("ports").filter(|port| port.integer("/hostPort").unwrap_or(0) == 0) {
         let number = port["containerPort"].clone();
@@ -43,7 +43,7 @@ fn fill_host_ports(container: &mut Json) {
     }
 }
 
-/// Sets the defaults of a pod template. Adds the metadata if it is absent.
+/// Sets a pod template's defaults. Adds missing metadata.
 pub(crate) fn pod_template(template: &mut Json) {
     template.member("metadata");
     if let Some(spec) = template.member("spec") {
@@ -52,7 +52,7 @@ pub(crate) fn pod_template(template: &mut Json) {
     }
 }
 
-/// Sets the defaults of the spec of a pod or a template.
+/// Sets the defaults in the spec of a pod or a template.
 pub(crate) fn pod_spec(spec: &mut Json) {
     spec.set_default("containers", Json::Null);
     for (key, value) in
@@ -147,8 +147,7 @@ static IMAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r"^(?:{host}/)?{PART}(?:/{PART})*(?::(\w[\w.-]{{0,127}}))?$")).ok()
 });
 
-/// Returns whether the image of a container has the tag `latest`. The result is also true if the image has no tag and no digest. Returns
-/// false if the image reference is invalid.
+/// Returns `true` if the image has the tag `latest`, or neither a tag nor a digest. Returns `false` for an invalid image reference.
 fn is_latest(image: &str) -> bool {
     let parts = IMAGE.as_ref().and_then(|form| form.captures(image));
     parts.is_some_and(|parts| parts.get(1).is_none_or(|tag| tag.as_str() == "latest"))
@@ -190,7 +189,7 @@ fn fill_volume(volume: &mut Json) {
     }
 }
 
-/// Sets the defaults of volume plugins in a pod volume or in the spec of a PersistentVolume.
+/// Sets volume plugin defaults in a pod volume or a PersistentVolume's spec.
 pub(crate) fn fill_plugins(volume: &mut Json) {
     if let Some(path) = volume.get_mut("hostPath") {
         path.set_default("type", "");

@@ -1,4 +1,4 @@
-//! Validates the environment variables of a container.
+//! Validates a container's environment variables.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::file_path;
 
 const VARIABLE_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
-/// An environment variable can refer to these pod fields with a `fieldRef`.
+/// The pod fields to which an environment variable can refer with a `fieldRef`.
 const VARIABLE_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -60,7 +60,7 @@ pub(super) fn errors(container: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Reports variables whose `fileKeyRef` refers to a volume that is missing or is not an emptyDir.
+/// Reports variables whose `fileKeyRef` refers to a volume that is missing or not an emptyDir.
 pub(super) fn file_errors(volumes: &HashMap<&str, &Json>, container: &Json, path: &str) -> FieldErrors {
     let all = Check::at(container, path).each("env", |variable, _| {
         let name = variable.object().text("/valueFrom/fileKeyRef/volumeName");

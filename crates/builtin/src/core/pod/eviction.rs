@@ -1,4 +1,4 @@
-//! The subresource `/eviction`. An eviction deletes a pod if the pod's disruption budget allows the deletion.
+//! The subresource `/eviction`. An eviction deletes a pod if its disruption budget allows this.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ impl PostHandler for Eviction {
         let pod = context.cluster.object(&resource, &target.namespace, &target.name);
         let pod = pod.ok_or_else(|| Failure::not_found(&resource, &target.name))?;
         let mut steps = Vec::new();
-        // Whether the eviction skips the pod's disruption budget for now. The pod can lose this exemption before it is deleted. Finished
-        // and terminating pods cannot lose this exemption.
+        // Whether the eviction skips the disruption budget for now. A pod can lose
+        // this exemption before it is deleted, unless it is finished or terminating.
         let mut is_exempt = pod.text("/status/phase") == "Pending";
         if !is_exempt && !is_finished(&pod) {
             match budget::disruption(context, target, &pod, holds(&pod, "Ready"))? {
@@ -77,7 +77,7 @@ fn condition() -> Json {
     })
 }
 
-/// Returns whether the pod is finished or terminating. A finished or terminating pod never leaves this state.
+/// Returns `true` if the pod is finished or terminating, which it stays forever.
 fn is_finished(pod: &Json) -> bool {
     matches!(pod.text("/status/phase"), "Succeeded" | "Failed") || metadata::is_deleting(pod)
 }

@@ -1,11 +1,11 @@
-//! Validates references to fields and resources of the pod. The downward API, for example, uses such references.
+//! Validates references to a pod's fields and resources, for example in the downward API.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, annotation_key_errors, label_key_faults};
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 use pintle_schema::quantity;
 
-/// Variables and files can refer to these container resources.
+/// The container resources to which variables and files can refer.
 const RESOURCES: &[&str] = &[
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -15,8 +15,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 const DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
-/// In the downward API, variables and files can refer only to these pod fields. If a reference contains another path, the error states that
-/// the field label is unknown.
+/// The pod fields to which the downward API can refer. For any other path, the error states that the field label is unknown.
 const LABELS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -34,7 +33,7 @@ const LABELS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Validates a `fieldRef`. The path of the `fieldRef` must be one of `fields`.
+/// Validates a `fieldRef`, whose path must be one of `fields`.
 pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
     let check = Check::at(source, path).required("apiVersion");
     if source.text("/apiVersion").is_empty() {
@@ -78,7 +77,7 @@ pub(super) fn field(source: &Json, path: &str, fields: &[&str]) -> FieldErrors {
         .done()
 }
 
-/// Validates a `resourceFieldRef`. In a volume, the reference must contain the name of the container.
+/// Validates a `resourceFieldRef`. In a volume, it must contain the container's name.
 pub(super) fn resource(source: &Json, path: &str, of_volume: bool) -> FieldErrors {
     let resource = source.text("/resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");

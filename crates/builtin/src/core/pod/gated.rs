@@ -1,5 +1,5 @@
-//! Validates the pod changes that are allowed only while the pod has scheduling gates. While the pod has scheduling
-//! gates, its node constraints may become stricter.
+//! Validates pod changes that are allowed only while the pod has
+//! scheduling gates. Its node constraints may then become stricter.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -11,7 +11,7 @@ pub(super) fn errors(new: &Json, old: &Json) -> FieldErrors {
     selector_error(new, old).into_iter().chain(affinity_errors(new, old)).collect()
 }
 
-/// Removes from the pod spec all fields that a client may change while the pod has scheduling gates.
+/// Removes the pod spec fields that clients may change while the pod has scheduling gates.
 pub(super) fn remove_narrowable(spec: &mut Json) {
     spec.set("nodeSelector", Json::Null);
     if let Some(affinity) = spec.get_mut("affinity") {
@@ -46,8 +46,8 @@ fn affinity_errors(new: &Json, old: &Json) -> FieldErrors {
     pairs.map(|(at, (is, _))| FieldError::invalid(format!("{field}[{at}]"), is, why)).collect()
 }
 
-/// Returns whether the new node selector term starts with all requirements of the old term. If the old term is
-/// empty, the new term must also be empty.
+/// Returns `true` if the new node selector term starts with all requirements
+/// of the old one. If the old term is empty, the new one must be, too.
 fn only_adds(new: &Json, old: &Json) -> bool {
     let parts = ["/matchExpressions", "/matchFields"];
     let had = parts.iter().any(|part| old.list(part).next().is_some());

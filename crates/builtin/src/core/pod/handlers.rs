@@ -1,4 +1,4 @@
-//! Validates the probes and lifecycle handlers of a container.
+//! Validates a container's probes and lifecycle handlers.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors};
 use pintle_json::Json;
@@ -10,7 +10,7 @@ const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 const HEADER_NAME: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for \
                       validation is '[-A-Za-z0-9]+')";
 const NOT_AT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
-/// The container fields that contain handlers, in the order in which they are validated.
+/// The container fields with handlers, in validation order.
 const WITH_HANDLERS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 
 /// Validates the probes and the lifecycle of a container.
@@ -48,7 +48,7 @@ pub(super) fn errors(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     check.done()
 }
 
-/// Reports the probes and lifecycle handlers of init containers that are not sidecars.
+/// Reports probes and lifecycle handlers of init containers that are not sidecars.
 pub(super) fn forbidden_at_init(container: &Json, path: &str) -> FieldErrors {
     let there = WITH_HANDLERS.iter().filter(|member| container.has(&format!("/{member}")));
     there.map(|member| FieldError::forbidden(format!("{path}.{member}"), NOT_AT_INIT)).collect()

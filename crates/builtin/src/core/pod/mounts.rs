@@ -1,4 +1,4 @@
-//! Validates the volume mounts and volume devices of a container.
+//! Validates a container's volume mounts and volume devices.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ pub(super) fn errors(container: &Json, path: &str, volumes: &Volumes<'_>) -> Fie
     mounts(container, path, volumes).and(devices(container, path, volumes))
 }
 
-/// Returns a map from the name of each list item to the path of the item.
+/// Maps the name of each list item to the item's path.
 fn paths_by_name<'a>(container: &'a Json, list: &str, place: &str) -> HashMap<&'a str, &'a str> {
     container.list(list).map(|item| (item.text("/name"), item.text(place))).collect()
 }
@@ -49,8 +49,7 @@ fn mounts(container: &Json, path: &str, volumes: &Volumes<'_>) -> FieldErrors {
     all.done()
 }
 
-/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, the errors contain the path of the list without
-/// an index.
+/// Validates mount propagation and recursive read-only mounts. As in kube-apiserver, error paths do not contain the list index.
 fn propagation(container: &Json, mount: &Json, list: &str) -> FieldErrors {
     let privileged = container.is_true("/securityContext/privileged");
     let both = mount.text("/mountPropagation") == "Bidirectional" && !privileged;

@@ -1,5 +1,4 @@
-//! Validates updates of pods and of pod subresources. This module determines which fields of a pod an update may
-//! change.
+//! Validates updates of pods and their subresources, and determines which fields an update may change.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +14,7 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Restores the pod's QoS class if the new status does not contain it.
+/// Restores the pod's QoS class if the new status lacks it.
 pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     let class = old.at("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
@@ -24,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first item of `podIPs`. If the two values differ, the value of `podIP` is kept.
+/// Synchronizes `podIP` with the first item of `podIPs`. If they differ, `podIP` is kept.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());
@@ -36,7 +35,7 @@ pub(super) fn complete_addresses(pod: &mut Json) {
     }
 }
 
-/// Restores all fields from the old object, except the ephemeral containers.
+/// Restores the old object except its ephemeral containers.
 pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     let containers = pod.at("/spec/ephemeralContainers").cloned();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -48,7 +47,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Restores all fields from the old object, except the container resources and resize policies.
+/// Restores the old object except its container resources and resize policies.
 pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     let new = pod.clone();
     restore_except(pod, old, &["apiVersion", "kind", "metadata"]);
@@ -64,7 +63,7 @@ pub(super) fn take_resources(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Validates an update of a pod or one of its subresources.
+/// Validates an update of a pod or of one of its subresources.
 pub(super) fn errors(new: &Json, old: &Json, subresource: Subresource) -> FieldErrors {
     match subresource {
         Subresource::None => spec_errors(new, old),
@@ -113,8 +112,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.{key}"), why));
             return errors;
         }
-        // kube-apiserver validates images twice. The first validation checks the mutable fields, and the second
-        // validation checks the whole container.
+        // kube-apiserver validates images twice: among the mutable fields, and with the whole container.
         for (at, image) in images_of.0.iter().enumerate() {
             let field = format!("spec.{key}[{at}].image");
             errors.required_if(image.is_empty(), &field, "");
@@ -140,7 +138,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
             errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
         }
     }
-    // If the pod has scheduling gates, its node constraints may become stricter.
+    // While the pod has scheduling gates, its node constraints may become stricter.
     let is_gated = !gates.is_empty();
     if is_gated {
         errors.extend(gated::errors(new, old));
@@ -164,8 +162,7 @@ fn spec_errors(new: &Json, old: &Json) -> FieldErrors {
     errors
 }
 
-/// Validates a change of `activeDeadlineSeconds`. Returns the error. The returned boolean is true if no further checks run after this
-/// error.
+/// Validates a change of `activeDeadlineSeconds`. The boolean is true if no further checks run after the error.
 fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     const RANGE: &str = "must be between 0 and 2147483647, inclusive";
@@ -179,7 +176,7 @@ fn deadline_error(new: &Json, old: &Json) -> (Option<FieldError>, bool) {
     (Some(FieldError::invalid(FIELD, &new["spec"]["activeDeadlineSeconds"], why)), is_over)
 }
 
-/// Returns a map from the name of each list item to the item. If several items have the same name, the map contains the first item.
+/// Maps the name of each list item to the item. If several items have the same name, the first one counts.
 fn by_name<'a>(pod: &'a Json, pointer: &str) -> HashMap<&'a str, &'a Json> {
     let mut found = HashMap::new();
     for item in pod.list(pointer) {

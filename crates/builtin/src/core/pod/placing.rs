@@ -1,4 +1,4 @@
-//! Validates the tolerations and node selectors of pods and of RuntimeClasses.
+//! Validates the tolerations and node selectors of pods and RuntimeClasses.
 
 use pintle_apimachinery::validate::{
     FieldError, FieldErrors, NameRule, label_key_faults, label_value_faults, name_errors,
@@ -6,11 +6,11 @@ use pintle_apimachinery::validate::{
 use pintle_json::Json;
 use pintle_kinds::check::Check;
 
-/// The field name for required node affinity terms. The next constant is the field name for preferred terms.
+/// The field names for required and preferred node affinity terms.
 pub(super) const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 pub(super) const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Validates the field `tolerations` of the object `part`. `path` is the path of this object.
+/// Validates the `tolerations` of `part`, which is at `path`.
 pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
     let all = Check::at(part, path).each("tolerations", |check, at| {
         let toleration = check.object();
@@ -35,7 +35,7 @@ pub(crate) fn tolerations(part: &Json, path: &str) -> FieldErrors {
                 FieldError::invalid_text("operator", value, "value must be empty when `operator` is 'Exists'")
             })
             .refuse(!matches!(operator, "" | "Equal" | "Exists"), || {
-                // The numeric operators are rejected, because their feature gate is off.
+                // The feature gate for numeric operators is off.
                 let known: &[&str] = match operator {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],
@@ -59,7 +59,7 @@ pub(crate) fn node_selector(part: &Json, path: &str) -> FieldErrors {
     errors
 }
 
-/// Validates the terms of a node selector. A node selector must have at least one term.
+/// Validates the terms of a node selector, which must have at least one.
 pub(crate) fn terms(selector: &Json, path: &str) -> FieldErrors {
     let field = format!("{path}.nodeSelectorTerms");
     if selector.list("/nodeSelectorTerms").next().is_none() {
@@ -72,7 +72,7 @@ pub(crate) fn terms(selector: &Json, path: &str) -> FieldErrors {
     all.done()
 }
 
-/// Validates one term. kube-apiserver does not check the label values of preferred terms.
+/// Validates a node selector term. kube-apiserver does not check the label values of preferred terms.
 pub(super) fn term(term: &Json, path: &str, values_are_checked: bool) -> FieldErrors {
     let all = Check::at(term, path)
         .each("matchExpressions", |check, _| label_requirement(check, values_are_checked))
@@ -102,7 +102,7 @@ fn label_requirement(check: Check<'_>, values_are_checked: bool) -> Check<'_> {
     })
 }
 
-/// Validates a requirement on a node field. The only supported node field is `metadata.name`.
+/// Validates a requirement on a node field. Only `metadata.name` is supported.
 fn field_requirement(check: Check<'_>) -> Check<'_> {
     let requirement = check.object();
     let key = requirement.text("/key");

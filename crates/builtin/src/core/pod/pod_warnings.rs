@@ -1,4 +1,4 @@
-//! Creates warnings about pods and pod templates.
+//! Warnings about pods and pod templates.
 
 use pintle_apimachinery::object::duplicates;
 use pintle_json::{Json, json};
@@ -26,8 +26,7 @@ const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// Returns the warnings for a pod or a template. The warnings have the same order as in kube-apiserver. For a template, `path` must end
-/// with a dot.
+/// Returns the warnings for a pod or a template, in kube-apiserver's order. For a template, `path` must end with a dot.
 pub(crate) fn pod(pod: &Json, path: &str) -> Vec<String> {
     let placed = container_warnings::all(pod, path);
     let mut found = nodes(pod, path);
@@ -95,11 +94,11 @@ fn nodes(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated volume plugin in a volume or in the spec of a PersistentVolume.
+/// Warns about a deprecated volume plugin in a volume or a PersistentVolume's spec.
 pub(crate) fn plugin(source: &Json, plugin: &str, path: &str) -> Option<String> {
     let (_, why) =
         DEPRECATED_VOLUMES.iter().find(|(known, _)| *known == plugin && source.has(&format!("/{plugin}")))?;
-    // The message contains the spelling of the field in Go.
+    // The message spells the field as in Go.
     let shown = if plugin == "storageos" { "storageOS" } else { plugin };
     Some(format!("{path}.{shown}: {why}"))
 }
@@ -137,15 +136,14 @@ fn repeated(pod: &Json, path: &str) -> Vec<String> {
     found
 }
 
-/// Warns about a deprecated annotation that a field has replaced. `holder` is the pod or the container that contains the replacement field.
+/// Warns about a deprecated annotation that a field has replaced. `holder` is the pod or container with the new field.
 fn seccomp(pod: &Json, holder: &Json, key: &str, path: &str) -> Option<String> {
     let has_field = holder.has("/securityContext/seccompProfile") || holder.has("/spec/securityContext/seccompProfile");
     let why = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
     (!has_field && is_annotated(pod, key)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about a deprecated annotation that a field of the container has replaced. There is no warning if the pod itself has the same
-/// profile.
+/// Warns about a deprecated annotation that a container field has replaced, unless the pod itself has the same profile.
 fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option<String> {
     const FIELD: &str = "/securityContext/appArmorProfile";
     let key = format!("container.apparmor.security.beta.kubernetes.io/{}", container.text("/name"));
@@ -161,7 +159,7 @@ fn app_armor(pod: &Json, (container, _): &ContainerAt<'_>, path: &str) -> Option
     (!same && !container.has(FIELD)).then(|| format!("{path}metadata.annotations[{key}]: {why}"))
 }
 
-/// Warns about affinity terms that do not match any pod.
+/// Warns about affinity terms that match no pod.
 fn affinity(pod: &Json, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for kind in ["podAffinity", "podAntiAffinity"] {

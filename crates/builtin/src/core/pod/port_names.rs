@@ -1,10 +1,9 @@
 //! Rules for port numbers and port names.
 
-/// This error message is used if a port number is out of range.
+/// The error for a port number that is out of range.
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
-/// Returns the reasons why a text is not a valid port name. The same rules apply to the target ports of
-/// Services.
+/// Returns why a text is not a valid port name. The same rules apply to the target ports of Services.
 pub(crate) fn port_name_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -1,5 +1,4 @@
-//! The admission plugins that handle the priority, the default tolerations and the RuntimeClass of
-//! pods.
+//! The admission plugins for a pod's priority, default tolerations and RuntimeClass.
 
 use pintle_apimachinery::cluster::Context;
 use pintle_apimachinery::failure::Outcome;
@@ -9,12 +8,11 @@ use pintle_meta::GroupResource;
 
 use super::{forbidden, runtime};
 
-/// The built-in priority classes and their values.
+/// The built-in priority classes with their values.
 pub(crate) const SYSTEM_CLASSES: &[(&str, i64)] =
     &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Applies the admission plugins Priority and DefaultTolerationSeconds. For new pods, also applies
-/// RuntimeClass.
+/// Applies the admission plugins Priority and DefaultTolerationSeconds, and RuntimeClass for new pods.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json, old: Option<&Json>) -> Outcome<()> {
     match old {
         None => set_priority(context, pod)?,

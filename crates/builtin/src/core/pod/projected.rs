@@ -8,12 +8,12 @@ use pintle_kinds::check::Check;
 
 use super::{field_source, file_path};
 
-/// A file can refer to these pod fields.
+/// The pod fields to which a file can refer.
 const PROJECTED_FIELDS: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 const DOUBLE: &str = "conflicting duplicate paths";
 
-/// Validates the items of a volume source. The items select keys of a Secret or ConfigMap and contain file paths.
+/// Validates a volume source's items, which map keys of a Secret or ConfigMap to file paths.
 pub(super) fn items(object: &Json, path: &str) -> FieldErrors {
     let all = Check::at(object, path).each("items", |item, at| {
         let file = item.object().text("/path");

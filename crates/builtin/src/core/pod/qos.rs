@@ -1,8 +1,8 @@
-//! The quality-of-service class of a pod.
+//! A pod's quality-of-service class.
 
 use pintle_json::Json;
 
-/// Returns the QoS class of a pod. The class depends on the requests and limits for CPU and memory.
+/// Returns a pod's QoS class, which depends on its requests and limits for CPU and memory.
 pub(super) fn class(pod: &Json) -> &'static str {
     let containers: Vec<_> = if pod.has("/spec/resources") {
         vec![&pod["spec"]]

@@ -11,7 +11,7 @@ use pintle_schema::quantity;
 use crate::resource_quantities::{is_extended, is_native, page_error, quantity_errors};
 
 const CONTAINER_AMOUNTS: &[&str] = &["cpu", "memory", "ephemeral-storage"];
-/// The standard resources that may occur only in quotas and limit ranges.
+/// The standard resources that occur only in quotas and limit ranges.
 const QUOTA_RESOURCES: &[&str] = &[
     "requests.cpu",
     "requests.memory",
@@ -32,10 +32,10 @@ const QUOTA_RESOURCES: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// The resource claims that the spec of a pod declares.
+/// The resource claims in a pod spec.
 pub(super) struct PodClaims<'a> {
     names: HashSet<&'a str>,
-    /// The names of the claims as one text, for errors about unknown claims. The text is computed when it is first used.
+    /// The claims' names as one text, for errors about unknown claims. Computed on first use.
     listed: OnceCell<String>,
 }
 
@@ -137,7 +137,7 @@ pub(super) fn overhead(spec: &Json, path: &str) -> FieldErrors {
         .collect()
 }
 
-/// Validates resource limits of objects other than containers. `path` is the path of the parent field.
+/// Validates resource limits of other objects than containers. `path` is the parent field's path.
 pub(crate) fn limit_errors(limits: Option<&Json>, path: &str) -> FieldErrors {
     let limits = limits.and_then(Json::as_object).into_iter().flatten();
     limits
@@ -215,8 +215,7 @@ fn limit_error(name: &str, amount: &Json, limits: &Json, path: &str) -> Option<F
     Some(FieldError::invalid_text(format!("{path}.requests"), amount, format!("must be {how} {name} limit of {limit}")))
 }
 
-/// Validates the resize policies. As in kube-apiserver, most of these errors contain the path of the list without an index. Only the errors
-/// about duplicate items contain an index.
+/// Validates the resize policies. As in kube-apiserver, only errors about duplicates contain the list index.
 fn resize_policies(spec: &Json, container: &Json, path: &str) -> FieldErrors {
     let list = format!("{path}.resizePolicy");
     let never = spec.text("/restartPolicy") == "Never";
@@ -264,8 +263,7 @@ mod tests {
                 }
                 assert_eq!(errors.is_empty(), !missing);
             };
-            // Each error contains the names of all resource claims. Therefore, if there are many errors, they reach the size limit for
-            // errors early, and validation stops.
+            // Each error contains the names of all resource claims, so many errors soon reach the size limit, and validation stops.
             if missing { errors(8_000) } else { assert!(is_linear(1_000, errors)) }
         }
     }

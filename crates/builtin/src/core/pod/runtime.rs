@@ -1,4 +1,4 @@
-//! The admission plugin RuntimeClass. The plugin sets the overhead and the node constraints of new pods, as the RuntimeClass specifies.
+//! The admission plugin RuntimeClass, which sets the overhead and node constraints of new pods.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +11,7 @@ use pintle_schema::quantity;
 
 use super::forbidden;
 
-/// Applies the RuntimeClass of the pod. Returns an error if the class does not exist or conflicts with the pod.
+/// Applies the pod's RuntimeClass. Fails if the class does not exist or conflicts with the pod.
 pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     let class = match pod["spec"]["runtimeClassName"].as_str() {
         None => None,
@@ -32,12 +32,12 @@ pub(super) fn admit(context: &Context<'_>, pod: &mut Json) -> Outcome<()> {
     }
 }
 
-/// kube-apiserver returns this error when it looks up an object with an empty name.
+/// Returns kube-apiserver's error for looking up an object with an empty name.
 fn empty_name_error() -> Failure {
     Failure::plain(500, "resource name may not be empty")
 }
 
-/// kube-apiserver returns this error when it looks up an object with an invalid name.
+/// Returns kube-apiserver's error for looking up an object with an invalid name.
 fn invalid_name_error(name: &str) -> Failure {
     let why = name_errors(NameRule::PathSegment, name, false).join(" ");
     Failure::plain(500, format!("invalid resource name {name:?}: [{why}]"))
@@ -66,7 +66,7 @@ fn set_overhead(pod: &mut Json, class: Option<&Json>) -> Outcome<()> {
     }
 }
 
-/// Parses the quantities before the comparison, because the same quantity can be written in several ways.
+/// Parses quantities for a comparison, because the same quantity can be written in several ways.
 fn amounts(amounts: &Map) -> BTreeMap<&str, Option<i128>> {
     amounts.iter().map(|(name, amount)| (name.as_str(), amount.as_str().and_then(quantity::nanos))).collect()
 }

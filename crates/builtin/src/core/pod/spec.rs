@@ -11,10 +11,10 @@ use pintle_kinds::check::Check;
 use super::resource_amounts::PodClaims;
 use super::{SpecOwner, affinity, container, environment, network, placing, resource_amounts, security, volumes};
 
-/// The names of the container lists, in the order in which they are validated.
+/// The container lists, in validation order.
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Validates a pod. Most of the pod's metadata is not validated here.
+/// Validates a pod without most of its metadata.
 pub(super) fn pod(pod: &Json) -> FieldErrors {
     let mut errors: FieldErrors = annotation_errors(pod, "metadata.annotations").into_iter().collect();
     errors.extend(spec(&pod["spec"], "spec", SpecOwner::Pod(pod.text("/metadata/name"))));

@@ -1,5 +1,5 @@
-//! The pod subresources `log`, `exec`, `attach` and `portforward`. In a real cluster, the kubelet serves these subresources. This server
-//! responds as if all kubelets were unreachable.
+//! The pod subresources `log`, `exec`, `attach` and `portforward`. A kubelet
+//! would serve them. This server responds as if all kubelets were unreachable.
 
 use pintle_apimachinery::cluster::Cluster;
 use pintle_apimachinery::failure::{Failure, Outcome, quoted};
@@ -12,7 +12,7 @@ use pintle_meta::GroupResource;
 use crate::core::kubelet::kubelet;
 use crate::core::proxy;
 
-/// Returns the stream for a subresource. Returns `None` if the subresource is not a stream.
+/// Returns a subresource's stream, or `None` if the subresource is not a stream.
 pub(super) fn of(subresource: Subresource) -> Option<Stream> {
     let connect = |options| Stream { methods: &["GET", "POST"], options, connects: true, has_subpaths: false, answer };
     match subresource {
@@ -55,7 +55,7 @@ fn port_forward_options(query: &Query, _: &[String]) -> Outcome<Json> {
     Ok(options)
 }
 
-/// The query options that `exec` and `attach` have in common.
+/// The query options that `exec` and `attach` share.
 fn streams(kind: &str, query: &Query) -> Json {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     for name in ["stdin", "stdout", "stderr", "tty"] {
@@ -69,8 +69,8 @@ fn streams(kind: &str, query: &Query) -> Json {
     options
 }
 
-/// Returns the first error that applies: the pod or the container does not exist, the pod is not scheduled, the node does not exist, or
-/// the kubelet is unreachable. If the pod is not scheduled, a log request returns an empty log instead of an error.
+/// Returns the first error that applies: the pod or container does not exist, the pod is not scheduled,
+/// the node does not exist, or the kubelet is unreachable. The log of an unscheduled pod is empty instead.
 fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outcome<StreamAnswer> {
     let (name, pods) = (&target.name, GroupResource::new("", "pods"));
     let pod = cluster.object(&pods, &target.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
@@ -89,8 +89,8 @@ fn answer(cluster: &dyn Cluster, target: &RequestTarget, options: &Json) -> Outc
     Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{port}: connect: connection refused")))
 }
 
-/// Returns an error if the pod has no container with the given name. If `container` is empty, returns an error unless the pod has exactly
-/// one ordinary container.
+/// Fails if the pod has no container with the name `container`. If
+/// `container` is empty, the pod must have exactly one ordinary container.
 fn check_container(pod: &Json, name: &str, container: &str) -> Outcome<()> {
     let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let mut names = containers.iter().flat_map(|kind| pod.list(kind)).map(|container| container.text("/name"));

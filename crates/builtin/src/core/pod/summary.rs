@@ -25,7 +25,7 @@ pub(super) fn restarts(pod: &Json, now: Timestamp) -> Json {
     }
 }
 
-/// Returns the number of readiness gates that hold, and the number of all readiness gates.
+/// Returns the number of readiness gates that hold, and of all readiness gates.
 pub(super) fn readiness_gates(pod: &Json) -> Json {
     let gates: Vec<_> = pod.list("/spec/readinessGates").map(|gate| gate.text("/conditionType")).collect();
     let holding = pod.list("/status/conditions").filter(|condition| condition.text("/status") == "True");
@@ -79,7 +79,7 @@ impl Summary {
         summary
     }
 
-    /// Counts the init containers. Returns whether the pod is still being initialized.
+    /// Counts the init containers. Returns `true` if the pod is still being initialized.
     fn initialize(&mut self, pod: &Json, sidecars: &HashSet<&str>) -> bool {
         let count = pod.list("/spec/initContainers").count();
         for (at, container) in pod.list("/status/initContainerStatuses").enumerate() {
@@ -106,7 +106,7 @@ impl Summary {
     }
 
     fn run(&mut self, pod: &Json, sidecars: &HashSet<&str>) {
-        // Count the restarts of ordinary init containers only during initialization. Always count sidecars.
+        // Restarts of ordinary init containers count only during initialization. Restarts of sidecars always count.
         self.restarts = 0;
         self.last_restart = None;
         let of_sidecars = pod.list("/status/initContainerStatuses").filter(|it| sidecars.contains(it.text("/name")));
@@ -138,7 +138,7 @@ impl Summary {
     }
 }
 
-/// Returns the reason why a container terminated.
+/// Returns why a container terminated.
 fn termination_reason(container: &Json) -> String {
     let part = |key: &str| container.integer(&format!("/state/terminated/{key}")).unwrap_or(0);
     match (container.text("/state/terminated/reason"), part("signal")) {

@@ -1,4 +1,4 @@
-//! Creates warnings about the names and pod templates of workloads.
+//! Warnings about workloads' names and pod templates.
 
 use pintle_apimachinery::object::metadata;
 use pintle_apimachinery::validate::{NameRule, name_errors};
@@ -7,8 +7,7 @@ use pintle_json::Json;
 use super::pod_warnings::pod;
 use crate::warnings::is_new;
 
-/// Warns if the name is not a DNS label. The names of pods and workloads become parts of host names, so they should be
-/// DNS labels.
+/// Warns if the name is not a DNS label. Names of pods and workloads become parts of host names.
 pub(crate) fn name(object: &Json, used: &str) -> Vec<String> {
     let name = metadata::name(object);
     let why = name_errors(NameRule::Label, name, false);
@@ -21,7 +20,7 @@ pub(crate) fn name(object: &Json, used: &str) -> Vec<String> {
     )]
 }
 
-/// Returns the warnings for the create or update of a workload. The pod template is at the JSON pointer `pointer`.
+/// Returns the warnings for creating or updating a workload with the pod template at `pointer`.
 pub(crate) fn on_write(object: &Json, old: Option<&Json>, pointer: &str) -> Vec<String> {
     match old {
         None => on_create(object, pointer),
@@ -36,12 +35,12 @@ pub(crate) fn on_create(object: &Json, pointer: &str) -> Vec<String> {
     found
 }
 
-/// Returns the warnings for an updated workload. If the update does not change the desired state, there are no warnings about the workload.
+/// Returns the warnings for an updated workload. There are none if the desired state does not change.
 pub(crate) fn on_update(object: &Json, old: &Json, pointer: &str) -> Vec<String> {
     if is_new(object, old) { of(object, pointer) } else { Vec::new() }
 }
 
-/// Returns the warnings about the pod template at the JSON pointer `pointer`.
+/// Returns the warnings about the pod template at `pointer`.
 pub(crate) fn of(object: &Json, pointer: &str) -> Vec<String> {
     let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
     object.at(pointer).map(|template| pod(template, &path)).unwrap_or_default()

@@ -1,10 +1,10 @@
-//! Creates warnings about overlapping file paths in a volume.
+//! Warnings about overlapping file paths in a volume.
 
 use std::fmt;
 
 use pintle_json::Json;
 
-/// A file in a volume. If the volume is a projected volume, `source` names the source that contains the file. Otherwise, `source` is empty.
+/// A file in a volume. In a projected volume, `source` names the file's source. In other volumes, it is empty.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -49,13 +49,12 @@ fn warning(volume: &str, kind: &str, pair: &str) -> String {
     format!("volume {volume:?} ({kind}): overlapping paths: {pair}")
 }
 
-/// The approximate maximum total length in bytes of the messages about one volume. Longer messages would not fit into the response headers.
+/// The approximate maximum total length of the messages about a volume, in bytes. Longer messages would not fit into the response headers.
 const MAX_BYTES: usize = 64 << 10;
-/// The search for overlaps stops after approximately this number of pairs of files.
+/// The approximate maximum number of compared pairs of files.
 const MAX_PAIRS: usize = 10_000;
 
-/// Returns a message for each pair of files whose paths are equal or nested. The pairs are sorted by the second file in
-/// the pair.
+/// Returns a message for each pair of files with equal or nested paths, sorted by the second file.
 fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
     let mut places = Vec::new();
     for (at, file) in files.iter_mut().enumerate() {
@@ -64,8 +63,7 @@ fn collisions(mut files: Vec<File>) -> impl Iterator<Item = String> {
             places.push((format!("{}/", file.path), at));
         }
     }
-    // The paths are sorted, so that each path comes after its ancestors. All paths between an ancestor and one of its descendants are
-    // descendants of this ancestor, too.
+    // After sorting, each path follows its ancestors, and everything between an ancestor and its descendant is also a descendant.
     places.sort_unstable();
     let (mut above, mut pairs): (Vec<&(String, usize)>, _) = (Vec::new(), Vec::new());
     for place in &places {
@@ -90,7 +88,7 @@ fn items(object: &Json, pointer: &str, source: &str) -> Vec<File> {
     object.list(pointer).map(|item| File { path: item.text("/path").into(), source: source.into() }).collect()
 }
 
-/// Returns the files that one source of a projected volume contains.
+/// Returns the files in a source of a projected volume.
 fn projected(source: &Json) -> Vec<File> {
     let named = |kind: &str, pointer: &str| format!("{kind} {:?}", source.text(pointer));
     let file = |pointer: &str, of: String| File { path: source.text(pointer).into(), source: of };

@@ -12,7 +12,7 @@ static QUALIFIED: LazyLock<Option<Regex>> =
 const PARTITION: &str = "must be between 1 and 255, inclusive";
 const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
 
-/// Returns the fields that a plugin requires.
+/// Returns a plugin's required fields.
 fn required_fields(plugin: &str) -> &'static [&'static str] {
     match plugin {
         "nfs" => &["server", "path"],
@@ -47,10 +47,10 @@ pub(super) fn of_volume(volume: &Json, plugin: &str, path: &str) -> FieldErrors 
     errors
 }
 
-/// Validates the source that belongs to a volume plugin. `path` is the path of the parent field. `persists` is true for
-/// the source of a PersistentVolume.
+/// Validates a volume plugin's source. `path` is the parent field's
+/// path. `persists` is true for a PersistentVolume's source.
 pub(crate) fn errors(object: &Json, plugin: &str, path: &str, persists: bool) -> FieldErrors {
-    // In errors about GCE disks, kube-apiserver uses a different field name.
+    // kube-apiserver uses another field name in errors about GCE disks.
     let field = format!("{path}.{}", if plugin == "gcePersistentDisk" { "persistentDisk" } else { plugin });
     let check = required_fields(plugin).iter().fold(Check::at(object, &field), |check, member| check.required(member));
     let text = |member: &str| object.text(&format!("/{member}"));
@@ -142,10 +142,10 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
     }
 }
 
-/// Returns the reason why a text is not the name of an iSCSI node.
+/// Returns why a text is not an iSCSI node name.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. As in kube-apiserver, any single character can be the separator in the name.
+        // Skip the separator. As in kube-apiserver, it can be any character.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

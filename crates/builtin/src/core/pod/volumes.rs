@@ -1,4 +1,4 @@
-//! Validates the volumes of a pod.
+//! Validates a pod's volumes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,10 +12,10 @@ use pintle_schema::quantity;
 use super::{SpecOwner, file_path, projected, volume_plugins};
 use crate::core::persistent_volume_claim;
 
-/// The valid volumes of a pod, keyed by name.
+/// A pod's valid volumes, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Json>;
 
-/// The volume sources, in the order of validation.
+/// The volume sources in validation order.
 const VOLUME_SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -51,7 +51,7 @@ const VOLUME_SOURCES: &[&str] = &[
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Returns the errors of all volumes, together with the valid volumes.
+/// Returns the errors of all volumes, and the valid volumes.
 pub(super) fn errors<'a>(spec: &'a Json, path: &str, owner: SpecOwner<'_>) -> (FieldErrors, Volumes<'a>) {
     let (mut errors, mut good) = (FieldErrors::default(), Volumes::new());
     let made: HashSet<String> = match owner {
@@ -92,7 +92,7 @@ fn source(volume: &Json, path: &str, owner: SpecOwner<'_>) -> FieldErrors {
     };
     let mut errors = of_source(volume, first, path, owner);
     for more in sources {
-        // In errors, kube-apiserver spells the names of some fields differently.
+        // kube-apiserver spells some fields differently in errors.
         let field = match *more {
             "cephfs" => "cephFS",
             "downwardAPI" => "downwarAPI",
@@ -127,8 +127,7 @@ fn of_source(volume: &Json, source: &str, path: &str, owner: SpecOwner<'_>) -> F
         }
         "persistentVolumeClaim" => check.required("claimName").done(),
         "downwardAPI" => {
-            // As in kube-apiserver, errors about items contain the path of the source without an
-            // index.
+            // As in kube-apiserver, errors about items have the source's path without an index.
             let items = object.list("/items").flat_map(|item| projected::downward_file(item, &field));
             file_path::mode(check, "defaultMode").also(items).done()
         }

@@ -1,4 +1,4 @@
-//! Creates warnings about the certificate and the key of a TLS Secret.
+//! Warnings about a TLS Secret's certificate and key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,8 +6,8 @@ use pintle_json::Json;
 
 use crate::pem;
 
-/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error text of Go's TLS library. Does not parse the certificate. The
-/// function does not check whether the key belongs to the certificate.
+/// Checks the PEM data of a `kubernetes.io/tls` Secret. Returns the error of Go's TLS
+/// library. Does not parse the certificate, and does not check whether the key belongs to it.
 pub(super) fn key_pair(secret: &Json) -> Option<String> {
     let kinds_at = |pointer: &str| -> Vec<String> {
         let text = STANDARD.decode(secret.text(pointer)).unwrap_or_default();

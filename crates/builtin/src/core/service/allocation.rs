@@ -14,7 +14,7 @@ const NODE_PORTS: RangeInclusive<i64> = 30000..=32767;
 const ALLOCATED: &str = "provided port is already allocated";
 const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
 
-/// Returns the cluster IPs of a Service. A headless Service has no cluster IP.
+/// Returns a Service's cluster IPs. A headless Service has none.
 fn addresses(service: &Json) -> impl Iterator<Item = IpAddr> {
     let first = service.at("/spec/clusterIP").into_iter();
     first.chain(service.list("/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
@@ -24,19 +24,18 @@ fn node_ports(service: &Json) -> impl Iterator<Item = i64> {
     service.list("/spec/ports").filter_map(|port| port.integer("/nodePort")).filter(|number| *number != 0)
 }
 
-/// Returns the node port for load balancer health checks if it is set.
+/// Returns the node port for load balancer health checks, if it is set.
 fn health_check_port(service: &Json) -> Option<i64> {
     service.integer("/spec/healthCheckNodePort").filter(|number| *number != 0)
 }
 
-/// Returns whether the Service needs a node port for load balancer health checks.
+/// Returns `true` if the Service needs a node port for load balancer health checks.
 pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that this Service reserves. The store does not accept a second Service with the same cluster IP
-/// or node port. Node ports that the Service's type does not use are omitted. Several ports of one Service can share a node port if their
-/// protocols differ.
+/// Returns the cluster IPs and node ports that the Service reserves. The store accepts no second Service with the same one.
+/// Node ports that the type does not use are omitted. A Service's ports can share a node port if their protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -56,8 +55,7 @@ fn node_port_claim(port: i64) -> String {
     format!("node port {port}")
 }
 
-/// Allocates missing addresses and ports. Checks the new cluster IPs and ports that the client requests. Returns an error for the first
-/// address or port that cannot be allocated.
+/// Allocates missing addresses and ports, and checks the ones that the client requests. Fails for the first one that cannot be allocated.
 pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Json>) -> Outcome<()> {
     if object.text("/spec/type") == "ExternalName" {
         return Ok(());
@@ -78,7 +76,7 @@ pub(super) fn allocate(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
 fn allocate_health_check_port(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     let own_key = format!("{}/{}", metadata::namespace(object), metadata::name(object));
     let is_free = |port: i64| cluster.holder(&node_port_claim(port)).is_none_or(|holder| *holder == *own_key);
-    // The health check port must differ from the node ports of this Service, because kube-apiserver allocates these node ports first.
+    // The health check port must differ from the Service's node ports, which kube-apiserver allocates first.
     let own: BTreeSet<i64> = node_ports(object).collect();
     if let Some(port) = health_check_port(object) {
         let why = match NODE_PORTS.contains(&port) {
@@ -107,8 +105,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     match object.text("/spec/clusterIP") {
         "None" => Ok(()),
         "" => {
-            // The address 10.0.0.1 is never allocated, because it is reserved for the Service `kubernetes`. If a client deletes the Service
-            // `kubernetes`, the server creates it again.
+            // 10.0.0.1 is reserved for the Service `kubernetes`, even if a client deletes it, because the server then creates it again.
             let mut all = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last));
             let free = all.find(|ip| is_free(address_claim((*ip).into())));
             let free =
@@ -127,8 +124,8 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                         "the provided IP ({address}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
                     )
                 }
-                // The error about this address occurs even if the Service itself already has the address. kube-apiserver allocates
-                // addresses before it checks the name. Therefore, creating the same Service a second time causes this error.
+                // This error occurs even if the Service itself has the address, because kube-apiserver allocates
+                // addresses before it checks the name. Therefore, creating the same Service a second time causes it.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
@@ -138,7 +135,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
     }
 }
 
-/// Returns whether the address is in the address range for Services. The first and the last address of 10.0.0.0/24 are reserved.
+/// Returns `true` if the address is in the Service range. The first and last addresses of 10.0.0.0/24 are reserved.
 fn is_in_range(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [10, 0, 0, 1..=254])
 }
@@ -159,7 +156,7 @@ fn allocate_node_ports(cluster: &dyn Cluster, object: &mut Json, old: Option<&Js
         let why = match () {
             () if !NODE_PORTS.contains(&number) => OUT_OF_RANGE,
             () if cluster.holder(&node_port_claim(number)).is_some() => ALLOCATED,
-            // Two ports of a Service can share a node port if they have the same port number and different protocols.
+            // Two ports of a Service can share a node port if they have the same number and different protocols.
             () if old.is_none() && *taken.entry(number).or_insert(port.integer("/port")) != port.integer("/port") => {
                 ALLOCATED
             }

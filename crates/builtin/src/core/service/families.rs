@@ -1,4 +1,4 @@
-//! The IP families of a Service. Like a kube-apiserver with a single IPv4 range, the cluster supports only IPv4.
+//! A Service's IP families. Like a kube-apiserver with a single IPv4 range, the cluster supports only IPv4.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -14,8 +14,8 @@ const FAMILY_POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "Singl
 const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
-/// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictory fields and about families that the cluster
-/// does not support. If there are such errors, the Service is rejected without validation, so the response contains no validation errors.
+/// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictory fields and unsupported
+/// families. With such an error, the Service is rejected before validation, so the response contains no validation errors.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
@@ -59,15 +59,15 @@ pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     errors
 }
 
-/// Returns whether an update keeps the policy PreferDualStack and does not change the type, the addresses and the families.
+/// Returns `true` if an update keeps the policy PreferDualStack, the type, the addresses and the families.
 fn is_unchanged_preference(object: &Json, old: &Json) -> bool {
     let same = |key: &str| object["spec"][key] == old["spec"][key];
     let prefers = |service: &Json| service.text("/spec/ipFamilyPolicy") == "PreferDualStack";
     same("type") && prefers(object) && prefers(old) && same("clusterIP") && same("clusterIPs") && same("ipFamilies")
 }
 
-/// If the policy changes to SingleStack, removes the secondary address and the secondary family of the Service. Otherwise, returns an error
-/// if the update removes the secondary address or the secondary family.
+/// Removes the secondary address and family if the policy changes to
+/// SingleStack. Otherwise, returns an error if the update removes one of them.
 fn release_secondary(object: &mut Json, old: &Json) -> FieldErrors {
     let policy = object.text("/spec/ipFamilyPolicy").to_owned();
     let mut errors = FieldErrors::default();
@@ -100,7 +100,7 @@ fn too_many_for_one(object: &Json) -> FieldErrors {
     .collect()
 }
 
-/// Adds missing families that can be derived from the addresses. Returns errors for addresses whose family the cluster does not support.
+/// Derives missing families from the addresses. Returns errors for addresses of unsupported families.
 fn infer(object: &mut Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let all = object["spec"]["clusterIPs"].clone();
@@ -142,7 +142,7 @@ fn family_of(address: &str) -> Option<&'static str> {
     Some(if address.is_ipv4() { "IPv4" } else { "IPv6" })
 }
 
-/// Validates the addresses, families and policy of a Service. The Service must have a type other than ExternalName.
+/// Validates a Service's addresses, families and policy. The type must not be ExternalName.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let mut errors = FieldErrors::default();
     let first = object.text("/spec/clusterIP");
@@ -222,7 +222,7 @@ pub(super) fn changes(new: &Json, old: &Json) -> FieldErrors {
             |at: usize| FieldError::invalid(format!("spec.{key}[{at}]"), &new["spec"][key], "may not change once set");
         if was.len() == is.len() {
             let other = was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is);
-            // As in kube-apiserver, the error about changed families contains the index 0.
+            // As in kube-apiserver, the error about changed families has the index 0.
             errors.extend(other.map(|(at, _)| fixed(if key == "ipFamilies" { 0 } else { at })));
             continue;
         }

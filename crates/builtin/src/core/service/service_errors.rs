@@ -1,4 +1,4 @@
-//! Validates the spec of a Service.
+//! Validates a Service's spec.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::{families, port_key, traffic};
 use crate::core::pod::port_name_errors;
 use crate::network_rules::{ip_errors, special_address};
 
-/// Validates a Service. This function does not check the rules that apply only to updates.
+/// Validates a Service, except for rules about updates.
 pub(super) fn errors(object: &Json) -> FieldErrors {
     let kind = object.text("/spec/type");
     let address = object.text("/spec/clusterIP");

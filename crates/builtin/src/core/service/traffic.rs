@@ -1,4 +1,4 @@
-//! Validates the traffic policies and the load balancer settings of a Service.
+//! Validates a Service's traffic policies and load balancer settings.
 
 use pintle_apimachinery::validate::{FieldError, FieldErrors, label_key_faults};
 use pintle_json::Json;

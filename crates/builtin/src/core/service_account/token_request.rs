@@ -1,4 +1,4 @@
-//! The subresource `/token`, which issues a token for the service account.
+//! The subresource `/token`, which issues a service account token.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_TOKEN_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
-/// The strategy of TokenRequest in `authentication.k8s.io/v1`. A TokenRequest is not stored. As in kube-apiserver, a
-/// dry run also issues a token.
+/// The strategy of TokenRequests in `authentication.k8s.io/v1`, which
+/// are not stored. As in kube-apiserver, a dry run also issues a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenRequest;
 
@@ -91,7 +91,7 @@ fn seconds(request: &Json) -> Outcome<i64> {
     Err(invalid("", FieldError::invalid("spec.expirationSeconds", &seconds.into(), why)))
 }
 
-/// Binds the token to the object that the request names. The token becomes invalid when the object is deleted.
+/// Binds the token to the object in the request. Deleting the object invalidates the token.
 fn bind(context: &Context<'_>, target: &RequestTarget, wanted: &Json, bound: &mut Bound) -> Outcome<()> {
     let (api_version, kind, name) = (wanted.text("/apiVersion"), wanted.text("/kind"), wanted.text("/name"));
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
