@@ -1,46 +1,45 @@
-//! `cargo xtask bench AREA` measures our crates and their peers in the same run, and compares the figures.
+//! `cargo xtask bench AREA` measures our crates and their peers in the same run and compares the figures.
 //!
-//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]). Each area is declared in a file of its own, such as [`queue`]. Our crates
-//! and each peer perform a workload. For each of these *sides*, the workload names one program:
+//! An *area* ([`Area`]) is a list of *workloads* ([`Workload`]) in its own file, such as [`queue`]. Our
+//! crates and each peer perform a workload. For each of these *sides*, the workload specifies a program:
 //!
-//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]), or examples of other crates ([`Program::Example`]).
-//!   All of these programs are built with `--release`.
-//! * The programs for kube-rs are binaries of `crates/bench/kube` ([`Program::Kube`]). This folder is a separate workspace with its
-//!   own `Cargo.lock`. The workspace is built into `target/bench/kube/`.
-//! * The programs in Go are `main` packages in the folders `crates/bench/go/AREA` ([`Program::Go`]). The `go.sum` of these programs
-//!   pins the versions. The Go programs are built into `target/bench/AREA/`.
+//! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
+//!   examples of other crates ([`Program::Example`]), built with `--release`.
+//! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]). This folder
+//!   is a separate workspace with its own `Cargo.lock`, and is built into `target/bench/kube/`.
+//! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]).
+//!   Their `go.sum` pins the versions, and they are built into `target/bench/AREA/`.
 //!
-//! The arguments of a program name a workload, and the program runs this workload **once**. The last line of the program's output is JSON:
+//! A program runs the workload in its arguments **once**. The last line of its output is JSON:
 //!
 //! ```json
 //! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
 //!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
-//! All figures describe only the part of the program that is measured:
+//! All figures describe only the measured part of the program:
 //!
 //! * `wall_ns` is the wall time.
 //! * `cpu_ns` is the CPU time of all threads.
 //! * `allocations` is the number of heap allocations.
-//! * `peak_bytes` is the peak of the resident memory minus the resident memory at the start.
+//! * `peak_bytes` is the peak resident memory minus the resident memory at the start.
 //! * `operations` is the number of operations.
-//! * `adds` is the number of keys that were added to a queue, and `gets` is the number of keys that were received from it.
-//! * `figures` contains other values by unit ([`Measure::Figure`]).
+//! * `adds` and `gets` are the numbers of keys that were added to a queue and received from it.
+//! * `figures` contains other values, by unit ([`Measure::Figure`]).
 //!
-//! A program omits a figure that it cannot measure. The rows that need this figure then have an empty cell.
+//! A program omits a figure that it cannot measure. Rows that need this figure then have an empty cell.
 //!
-//! A program that needs a server receives the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG` ([`Around::Cluster`],
-//! [`Around::Maps`], [`Around::Rest`]). All sides use the same server. If the workload compares servers ([`Around::Servers`]), each side
-//! has a separate server. The argument `--processes ID,ID` contains the process ids of this server.
+//! A program that needs a server receives the argument `--server URL` ([`Around::Pods`]) or `--server KUBECONFIG`
+//! ([`Around::Cluster`], [`Around::Maps`], [`Around::Rest`]). All sides use the same server. If the workload compares servers
+//! ([`Around::Servers`]), each side has its own server, and the argument `--processes ID,ID` contains its process ids.
 //!
-//! The programs of a workload run alternately (ours, peer, ours, peer, …), so that other programs on the machine affect all sides. For
-//! figures that are published, each side runs at least [`Workload::runs`] times. For each [`Measure`], the table has one row with the
-//! median of each side. The *ratio* compares our side with the best peer. For example, 2.0 means half the cost, and 0.5 means double the
-//! cost. If a tool such as `go` is missing, or if a peer cannot be built, the column of this peer is empty and the output contains the
-//! reason.
+//! The programs of a workload run alternately (ours, peer, ours, peer, …), so that other programs on the machine affect all sides.
+//! For published figures, each side runs at least [`Workload::runs`] times. The table has a row with the median of each side for
+//! each [`Measure`]. The *ratio* compares our side with the best peer: 2.0 means half the cost, and 0.5 means double the cost. If
+//! a tool such as `go` is missing or a peer cannot be built, the peer's column is empty and the output contains the reason.
 //!
-//! All published figures on a page belong to the same commit. Therefore, `--docs` requires a clean working tree that does
-//! not change during the measurement. `--docs` also requires an idle machine.
+//! All published figures on a page belong to the same commit. Therefore, `--docs` requires
+//! an idle machine, and a clean working tree that does not change during the measurement.
 
 mod apiserver;
 mod build;
@@ -65,58 +64,57 @@ use xshell::Shell;
 
 use crate::flags::Bench;
 
-/// All areas. Each area has its own file.
+/// All areas.
 const AREAS: &[&Area] =
     &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &controller::AREA, &apiserver::AREA, &cel::AREA];
 
-/// A list of workloads that are measured together. One table shows all of them.
+/// Workloads that are measured together and shown in one table.
 pub(crate) struct Area {
-    /// The name of the area. The command line, the folder of the Go programs and the file names of the pages contain this name.
+    /// The name on the command line, of the Go programs' folder, and in the pages' file names.
     pub(crate) name: &'static str,
-    /// A sentence that the page shows above the table.
+    /// A sentence for the page, above the table.
     pub(crate) about: &'static str,
-    /// The workloads in the order of the table's rows.
+    /// The workloads in table order.
     pub(crate) workloads: &'static [Workload],
 }
 
-/// A task that our program and the programs of the peers perform.
+/// A task that our program and the peers' programs perform.
 pub(crate) struct Workload {
-    /// The text in the first column of the table. No other workload of the area has the same text.
+    /// The text in the table's first column. It must be unique in the area.
     pub(crate) name: &'static str,
-    /// The variants of our side. If there are several variants, the name of the workload describes the first one.
+    /// The variants of our side. The workload's name describes the first one.
     pub(crate) ours: &'static [Variant],
-    /// The peers. The list may be empty.
+    /// The peers, if any.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
-    /// The number of runs that each side needs for published figures. The number is [`RUNS`], or less for long workloads.
+    /// The number of runs per side for published figures: [`RUNS`], or less for long workloads.
     pub(crate) runs: usize,
 }
 
-/// The servers that the programs of a workload use, and the limits of these programs.
+/// The server and the limits of a workload's programs.
 #[derive(Clone, Copy)]
 pub(crate) enum Around {
     Nothing,
-    /// A control group. The limit is a number of CPUs.
+    /// A control group with this limit, in CPUs.
     Quota(f64),
-    /// A load server that serves this number of pods. All sides share it.
+    /// A load server with this number of pods, which all sides share.
     Pods(usize),
-    /// A new embedded API server for the workload.
+    /// A new embedded API server.
     Cluster,
-    /// A new embedded API server for the workload, which contains this number of ConfigMaps.
+    /// A new embedded API server with this number of ConfigMaps.
     Maps(usize),
-    /// A new API server for each side and each run. The peer [`REAL`] uses a real server, and our side uses an embedded
-    /// server.
+    /// A new API server for each side and each run: a real server for the peer [`REAL`], and an embedded server for our side.
     Servers,
     /// A server that always sends the same small responses.
     Rest,
 }
 
-/// The name of the peer in which our client programs use a real kube-apiserver with etcd.
+/// The peer that runs our client programs on a real kube-apiserver with etcd.
 pub(crate) const REAL: &str = "kube-apiserver";
 
-/// One of the ways in which our side runs a workload.
+/// A way in which our side runs a workload.
 pub(crate) struct Variant {
-    /// The text that describes how the variant differs from the first one. The text is empty for the first variant.
+    /// How the variant differs from the first one. Empty for the first variant.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
     pub(crate) rows: Rows,
@@ -124,7 +122,7 @@ pub(crate) struct Variant {
 
 pub(crate) type Rows = &'static [Row];
 
-/// The measure that a row of the table shows, and the goals for this measure. A row without goals is only for information.
+/// A table row's measure and its goals. A row without goals is only informative.
 pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that runs a workload once and prints its [`Sample`](sample::Sample).
@@ -134,20 +132,20 @@ pub(crate) struct Run {
     pub(crate) args: &'static [&'static str],
 }
 
-/// Where the source of a program is.
+/// The source of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// The binary with this name in `crates/bench`.
+    /// A binary in `crates/bench`.
     Rust(&'static str),
-    /// The example with this name of a package in the workspace.
+    /// An example of a workspace package.
     Example { package: &'static str, name: &'static str },
-    /// The binary with this name in `crates/bench/kube`.
+    /// A binary in `crates/bench/kube`.
     Kube(&'static str),
-    /// The `main` package with this name in `crates/bench/go/AREA`.
+    /// A `main` package in `crates/bench/go/AREA`.
     Go(&'static str),
 }
 
-/// A value that is computed from the figures of our side or of a peer.
+/// A value that is computed from a side's figures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "an area does not use every measure")]
 pub(crate) enum Measure {
@@ -155,36 +153,35 @@ pub(crate) enum Measure {
     WallPerOp,
     /// CPU time of all threads.
     Cpu,
-    /// The CPU time of all threads, divided by the number of operations.
+    /// CPU time of all threads per operation.
     CpuPerOp,
     /// Heap allocations per operation.
     AllocationsPerOp,
-    /// The peak of the resident memory, divided by the number of operations.
+    /// Peak resident memory per operation.
     BytesPerOp,
-    /// Peak of the resident memory.
+    /// Peak resident memory.
     PeakBytes,
-    /// The number of operations per second of wall time.
+    /// Operations per second of wall time.
     OpsPerSecond,
-    /// A figure with this unit. A larger figure is better if the unit ends with `/s`. For all other units, a smaller figure is better.
+    /// A figure with this unit. Larger figures are better for units that end with `/s`, and smaller figures for all other units.
     Figure(&'static str),
 }
 
-/// A goal for a row: a limit for our value, or for the ratio to a peer.
+/// A row's goal: a limit for our value, or for the ratio to a peer.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area does not use every kind of goal")]
 pub(crate) enum Goal {
-    /// The ratio to the best peer must be at least this number. The value 1 means "no worse", and 0.5 means "at most twice the cost".
+    /// The minimum ratio to the best peer. 1 means "no worse", and 0.5 means "at most twice the cost".
     Times(f64),
-    /// The ratio to the peer with this name must be at least this number.
+    /// The minimum ratio to this peer.
     TimesOf(&'static str, f64),
-    /// Our value must be at most this number.
+    /// The maximum of our value.
     AtMost(f64),
-    /// Our value must be at least this number.
+    /// The minimum of our value.
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. This number is large, because the figures of short workloads vary more between runs than other
-/// figures.
+/// The number of runs for short workloads. It is large, because the figures of short workloads vary more between runs.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! `cargo xtask ci` runs all checks of the project and prints one line for each step.
 //!
-//! All steps run, even if an earlier step fails, so one run reports all problems. A failing step prints the output of its command.
-//! The output also contains a command line that runs only this step. The file `target/ci/STEP.log` contains the output of each step.
+//! All steps run even if an earlier one fails, so one run reports all problems. A failing step prints its command's
+//! output and a command line that runs only this step. `target/ci/STEP.log` contains a step's whole output.
 
 mod checked;
 mod command;
@@ -25,13 +25,13 @@ use self::steps::STEPS;
 use self::tally::Tally;
 use crate::flags::Ci;
 
-/// One check.
+/// A check.
 struct Step {
     name: &'static str,
     about: &'static str,
-    /// Whether the step spends most of its time waiting. Such a step runs in parallel with the steps after it.
+    /// Whether the step mostly waits. Such a step runs in parallel with later steps.
     waits: bool,
-    /// Whether the step runs only with `--full` or if it is named.
+    /// Whether the step runs only with `--full` or by name.
     only_in_full: bool,
     run: fn(&Shell) -> anyhow::Result<Done>,
 }
@@ -65,19 +65,19 @@ impl Step {
     }
 }
 
-/// The result and the duration of a step that has ended.
+/// The result and duration of a finished step.
 struct Outcome {
     step: &'static str,
     took: Duration,
     result: anyhow::Result<Done>,
 }
 
-/// The result of a step that succeeded.
+/// The result of a successful step.
 #[derive(Default)]
 struct Done {
-    /// A note that is printed after the duration of the step.
+    /// A note to print after the duration.
     note: String,
-    /// How many tests of the step passed, and how many failed.
+    /// The numbers of passed and failed tests.
     tests: Tally,
 }
 
@@ -87,7 +87,7 @@ impl Done {
     }
 }
 
-/// The error of a step in which tests failed. The error contains the numbers of passed and failed tests.
+/// The error of a step with failed tests.
 #[derive(Debug)]
 struct TestsFailed {
     tests: Tally,
@@ -124,12 +124,12 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
         let mut waiting = Vec::new();
         for step in chosen {
             if step.waits {
-                // Each thread needs its own copy of the shell, because threads cannot share a shell.
+                // Each thread needs its own copy of the shell, because threads cannot share one.
                 let own = sh.clone();
                 waiting.push(scope.spawn(move || step.run(&own)));
             } else {
-                // Show which step runs. For a step that mostly waits, the line is printed at the end, so that it does not appear inside the
-                // line of another step.
+                // Show which step runs. The line of a mostly waiting step is printed
+                // at its end, so that it does not appear inside another line.
                 print!("{:12} ", step.name);
                 std::io::stdout().flush().ok();
                 report.add(step.run(sh));
@@ -144,7 +144,7 @@ pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
     Ok(report.close(started.elapsed()))
 }
 
-/// The numbers of tests in all steps, and the names of the failed steps.
+/// The numbers of tests in all steps, and the failed steps.
 #[derive(Default)]
 struct Report {
     tests: Tally,
@@ -164,7 +164,7 @@ impl Report {
                 println!("{step} failed; alone: cargo xtask ci --only {step}\n");
                 match error.downcast::<TestsFailed>() {
                     Ok(error) if error.tests.failed > 0 => self.tests.add(error.tests),
-                    // The step has failed, although no test has failed. Count one failure.
+                    // The step has failed without a failed test. Count one failure.
                     _ => self.tests.failed += 1,
                 }
                 self.failed.push(step);

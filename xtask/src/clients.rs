@@ -1,10 +1,12 @@
-//! `cargo xtask conformance --clients` runs the scenario of a controller with other client libraries on the embedded server.
+//! `cargo xtask conformance --clients` runs a controller's scenario with other client libraries on the embedded server.
 //!
-//! Each client is a program that performs the steps of the scenario. The program fails at the first step whose result differs from the
-//! result on a real cluster. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python, JavaScript and Java
-//! (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`). If the tool of a client is not installed, the client is
-//! skipped. The last line of the output contains the names of skipped clients. With `--all`, or if `--only` names the client, a skipped
-//! client counts as failed. Each tool downloads dependencies to its usual cache, and writes its build results to the target folder.
+//! Each client is a program that performs the scenario. It fails at the first step whose result differs
+//! from a real cluster's. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python,
+//! JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
+//!
+//! A client whose tool is not installed is skipped, and the last output line contains its name.
+//! With `--all`, or if `--only` names the client, a skipped client counts as failed. Each tool
+//! downloads dependencies to its usual cache and writes build results to the target folder.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -14,7 +16,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, bail, ensure};
 use xshell::{Shell, cmd};
 
-/// The name of a client, the tool that it needs, and the function that runs the scenario.
+/// A client's name, the tool that it needs, and the function that runs the scenario.
 type Client = (&'static str, &'static str, fn(&Shell, &Path) -> anyhow::Result<()>);
 
 const CLIENTS: [Client; 6] = [
@@ -26,8 +28,8 @@ const CLIENTS: [Client; 6] = [
     ("fabric8", "mvn", fabric8),
 ];
 
-/// Runs the scenario with all clients, or only with the clients in `only`. `only` contains names, separated by commas. If `all` is set, a
-/// skipped client counts as failed.
+/// Runs the scenario with all clients, or only with those in `only`, which contains
+/// names separated by commas. If `all` is set, a skipped client counts as failed.
 pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = only.into_iter().flat_map(|names| names.split(',')).collect();
     if let Some(unknown) = wanted.iter().find(|wanted| !CLIENTS.iter().any(|(name, ..)| name == *wanted)) {
@@ -56,12 +58,12 @@ pub(crate) fn run(sh: &Shell, only: Option<&str>, all: bool) -> anyhow::Result<E
     Ok(if days.iter().all(|(_, day)| day.is_well(has_to_run)) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The result of the scenario with one client.
+/// A client's result.
 #[derive(Debug, PartialEq)]
 enum Day {
     Ok,
     Failed(String),
-    /// The tool that this client needs is not installed.
+    /// The client's tool is not installed.
     NotRun {
         tool: &'static str,
     },
@@ -87,7 +89,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// Returns the last line of the output: the number of clients that passed, and the names of failed and skipped clients.
+/// Returns the last output line: the number of passed clients, and the names of failed and skipped ones.
 fn closing(days: &[(&str, Day)]) -> String {
     let names = |of: fn(&Day) -> bool| {
         days.iter().filter(|(_, day)| of(day)).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
@@ -103,7 +105,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server with TLS, which runs as a separate process. Dropping this value kills the process.
+/// The embedded server with TLS, as a separate process. Dropping it kills the process.
 struct Server(Child);
 
 impl Server {
@@ -134,8 +136,7 @@ const NOTHING: &str = "";
 
 fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let file = "crates/conformance/clients/kubectl/manifest.yaml";
-    // The commands. Each command is followed by a text that its output must contain. `kubectl diff` prints nothing if there are no
-    // differences.
+    // The commands, each with a text that its output must contain. `kubectl diff` prints nothing if there are no differences.
     for (arguments, says) in [
         (format!("apply -f {file}"), "deployment.apps/web created"),
         (format!("apply -f {file}"), "deployment.apps/web unchanged"),
@@ -155,7 +156,7 @@ fn kubectl(sh: &Shell, work: &Path) -> anyhow::Result<()> {
         ("patch configmap settings -n kubectl -p {\"data\":{\"colour\":\"red\"}}".into(), "patched"),
         ("wait configmap settings -n kubectl --for=jsonpath={.data.colour}=red --timeout=10s".into(), "condition met"),
         ("create serviceaccount default -n kubectl".into(), "created"),
-        // This text is `{"` in base64. The header of every JWT starts with this text.
+        // `{"` in base64, with which every JWT header starts.
         ("create token default -n kubectl".into(), "eyJ"),
         ("explain deployment.spec.replicas".into(), "<integer>"),
         ("delete configmap settings -n kubectl".into(), "deleted"),
@@ -176,7 +177,7 @@ fn client_go(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     Ok(cmd!(sh, "{program}").quiet().run()?)
 }
 
-/// Runs the scenario with kube. The example starts its server inside its own process.
+/// Runs the scenario with kube. The example starts the server in its own process.
 fn kube(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let (cargo, target) = (crate::cargo(), work.join("kube"));
     let _project = sh.push_dir("crates/apiserver/examples/kube");
@@ -206,7 +207,7 @@ fn javascript(sh: &Shell, work: &Path) -> anyhow::Result<()> {
 fn fabric8(sh: &Shell, work: &Path) -> anyhow::Result<()> {
     let folder = work.join("java");
     let _project = sh.push_dir("crates/conformance/clients/java");
-    // Maven writes the results of the build to the target folder.
+    // Maven writes build results to the target folder.
     let run = cmd!(sh, "mvn --quiet --batch-mode -DbuildDirectory={folder} compile exec:java");
     Ok(run.quiet().run()?)
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server. The job can also run the scenarios of the
-//! client's tests, or a fleet of electors, on a real server.
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server.
+//! It can also run the client's test scenarios or a fleet of electors on a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Sends the manifests in a folder to the embedded server and to a real kube-apiserver, and compares the responses.
+/// Sends a folder's manifests to the embedded server and to a real kube-apiserver, and compares the responses.
 fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, url) = (crate::cargo(), real.url());
@@ -62,8 +62,7 @@ fn compare(sh: &Shell, folder: &Path, flags: &Conformance) -> anyhow::Result<Exi
     Ok(if compared.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the scenarios of the client crate's tests on a real kube-apiserver. The tests themselves run these scenarios on the embedded
-/// server.
+/// Runs the client crate's test scenarios on a real kube-apiserver. Its tests run them on the embedded server.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
@@ -75,8 +74,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs several processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). Some of these processes use this project's elector,
-/// as in the tests of the fleet. The other processes use client-go's elector.
+/// Runs processes that contend for a lease (`crates/bench/tests/it/fleet.rs`). As in
+/// the fleet's tests, some use this project's elector, and the others use client-go's.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use xshell::{Shell, cmd};
 
-/// The arguments of cargo that build the site. The site does not contain the tools of the workspace.
+/// cargo's arguments to build the site, without the workspace's tools.
 pub(crate) const SITE: &str = "doc --workspace --exclude pintle-bench --exclude pintle-conformance --exclude xtask --no-deps --all-features --locked";
 
 pub(crate) fn run(sh: &Shell) -> anyhow::Result<ExitCode> {
     let cargo = crate::cargo();
-    // With this flag, the documentation of the facade crate includes the pages in `docs/`.
+    // With this flag, the facade crate's documentation includes the pages in `docs/`.
     let _flags = sh.push_env("RUSTDOCFLAGS", "-D warnings --cfg pintle_docs");
     let args = SITE.split(' ');
     cmd!(sh, "{cargo} {args...}").quiet().run()?;

@@ -1,8 +1,8 @@
-//! The jobs for the development of this project. `cargo xtask JOB` runs a job.
+//! This project's development jobs. `cargo xtask JOB` runs a job.
 //!
-//! Each job has one file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules, [`docs`] builds the
-//! documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`] compares the API server with a real one, and
-//! [`new_operator`] starts the project of an operator.
+//! Each job has a file or folder: [`ci`] runs all checks, [`tidy`] checks the repository's own rules,
+//! [`docs`] builds the documentation, [`mod@bench`] compares Pintle with its peers, [`conformance`]
+//! compares the API server with a real one, and [`new_operator`] creates an operator project.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod bench;
@@ -57,7 +57,7 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
-/// Returns the metadata that cargo prints for the workspace.
+/// Returns cargo's metadata about the workspace.
 fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
     let cargo = cargo();
     let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
@@ -76,7 +76,7 @@ fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the root folder of the workspace. The result does not depend on the current working folder.
+/// Returns the workspace's root folder. It does not depend on the current folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

@@ -1,5 +1,5 @@
-//! Starts a real etcd and a real kube-apiserver on the loopback interface. The folder `KUBEBUILDER_ASSETS` must contain
-//! both programs.
+//! Starts a real etcd and kube-apiserver on the loopback interface.
+//! The folder `KUBEBUILDER_ASSETS` must contain both programs.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, ensure};
 use xshell::{Shell, TempDir, cmd};
 
-/// A running kube-apiserver, and the etcd that it uses. Dropping this value ends both processes.
+/// A running kube-apiserver with its etcd. Dropping it ends both processes.
 pub(crate) struct Real {
     port: u16,
     processes: Vec<Child>,
@@ -20,8 +20,8 @@ pub(crate) struct Real {
 pub(crate) const TOKEN: &str = "conformance";
 
 impl Real {
-    /// Starts etcd and kube-apiserver. The data and the logs of the servers are in a temporary folder. The function
-    /// does not wait until the servers are ready.
+    /// Starts etcd and kube-apiserver with data and logs in a
+    /// temporary folder. Does not wait until the servers are ready.
     pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
         let temporary = sh.create_temp_dir()?;
         let folder = temporary.path();
@@ -30,7 +30,7 @@ impl Real {
         let public = folder.join("accounts.pub");
         cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
-        // The tests of the client use the second token, whose user has no permissions.
+        // The client's tests use the second token, whose user has no permissions.
         let tokens = format!("{TOKEN},admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody\n");
         fs::write(folder.join("tokens.csv"), tokens)?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
@@ -59,9 +59,9 @@ impl Real {
                 ("service-account-key-file", "accounts.pub"),
                 ("service-account-signing-key-file", "accounts.key"),
                 ("service-cluster-ip-range", "10.0.0.0/24"),
-                // Privileged containers are allowed, as in the embedded server.
+                // Allow privileged containers, as the embedded server does.
                 ("allow-privileged", "true"),
-                // This admission plugin is disabled, because no controller creates service accounts in this setup.
+                // Disable this plugin, because no controller creates service accounts here.
                 ("disable-admission-plugins", "ServiceAccount"),
             ],
         )?;
@@ -76,7 +76,7 @@ impl Real {
         self.folder.path().join("kubeconfig")
     }
 
-    /// Returns the process ids of etcd and of kube-apiserver.
+    /// Returns the process ids of etcd and kube-apiserver.
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.processes.iter().map(Child::id).collect()
     }
@@ -98,7 +98,7 @@ impl Real {
 
 impl Drop for Real {
     fn drop(&mut self) {
-        // End kube-apiserver before etcd. One of the processes may already have ended.
+        // End kube-apiserver before etcd. A process may already have ended.
         for process in self.processes.iter_mut().rev() {
             drop(process.kill());
             drop(process.wait());
@@ -106,7 +106,7 @@ impl Drop for Real {
     }
 }
 
-/// Returns the path of a program in the folder `KUBEBUILDER_ASSETS`.
+/// Returns a program's path in the folder `KUBEBUILDER_ASSETS`.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
     let assets = assets.context("set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver")?;

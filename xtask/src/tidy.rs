@@ -1,4 +1,4 @@
-//! `cargo xtask tidy` checks the rules of this repository that no other tool checks.
+//! `cargo xtask tidy` checks this repository's rules that no other tool checks.
 
 mod circles;
 mod crates;
@@ -74,22 +74,22 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     bail!("{}\n{} findings", lines.join("\n"), lines.len());
 }
 
-/// Returns all text files of the repository. The result includes untracked files, but not the files that git ignores.
+/// Returns all text files of the repository, including untracked files but not ignored ones.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
     let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
     let mut paths: Vec<PathBuf> = match listed {
         Ok(listed) => listed.lines().map(PathBuf::from).collect(),
-        // If git is not available, for example in an unpacked archive, all files are checked.
+        // Check all files if git is not available, for example in an unpacked archive.
         Err(_) => files_below(root, Path::new(""))?,
     };
     paths.sort();
-    // Files that are deleted or are not valid UTF-8 are skipped.
+    // Skip files that are deleted or not valid UTF-8.
     let text =
         |path: PathBuf| Some(Source { text: String::from_utf8(std::fs::read(root.join(&path)).ok()?).ok()?, path });
     Ok(paths.into_iter().filter_map(text).collect())
 }
 
-/// Returns the source files of a crate, except for test modules, which are in files named `tests.rs`.
+/// Returns a crate's source files without test modules, which are in files named `tests.rs`.
 fn code_of<'a>(name: &str, sources: &'a [Source]) -> impl Iterator<Item = &'a Source> {
     let src = Path::new("crates").join(name).join("src");
     sources.iter().filter(move |source| {

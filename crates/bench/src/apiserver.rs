@@ -1,5 +1,5 @@
-//! The workloads of the benchmark area `apiserver`. In these workloads, Pintle's client sends requests to a server. The
-//! same workloads with client-go are written in Go.
+//! The workloads of the benchmark area `apiserver`, in which Pintle's client
+//! sends requests to a server. `go/apiserver` runs them with client-go.
 
 mod idle;
 mod in_process;
@@ -20,14 +20,14 @@ use tokio::runtime::Runtime;
 
 use crate::meter::{Sample, resident_of};
 
-/// The server that a workload uses, and the size of the workload.
+/// A workload's server and size.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
-    /// The kubeconfig of the server. Workloads that start their own server do not need the kubeconfig.
+    /// The server's kubeconfig. Workloads that start their own server do not need it.
     pub kubeconfig: Option<PathBuf>,
-    /// The process ids of the server.
+    /// The server's process ids.
     pub processes: Vec<String>,
-    /// Whether only a small part of the workload runs. A small part is enough to check that the workload works.
+    /// Whether to run only a small part of the workload, as a smoke test.
     pub quick: bool,
 }
 
@@ -41,7 +41,7 @@ impl Setting {
             .expect("a valid kubeconfig")
     }
 
-    /// Creates a client that has its own connections, and waits until the server is ready.
+    /// Creates a client with its own connections and waits until the server is ready.
     async fn client(&self) -> RestClient {
         let client = RestClient::new(self.config()).expect("a usable configuration");
         let ready = client.get().abs_path(["/readyz"]).max_retries(0);
@@ -61,7 +61,7 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads. The key of each workload is its name on the command line.
+/// The workloads, by name on the command line.
 pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
@@ -78,7 +78,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Sends `n` requests. At most `at_once` requests are in flight at the same time. Returns the durations of all requests.
+/// Sends `n` requests, of which at most `at_once` are in flight. Returns the durations of all requests.
 async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
 where
     F: Future<Output = ()> + Send,
@@ -114,7 +114,7 @@ fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
     took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
 }
 
-/// Returns a small object. Most objects that are written have about this size.
+/// Returns a small object. Most written objects have about this size.
 fn config_map(name: &str, value: &str) -> serde_json::Value {
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
@@ -126,7 +126,7 @@ async fn make_namespace(client: &RestClient, name: &str) {
     client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("cannot create a namespace");
 }
 
-/// Creates `n` ConfigMaps in a namespace, one after another.
+/// Creates `n` ConfigMaps in `namespace`, one after another.
 async fn make_maps(client: &RestClient, namespace: &str, n: usize) {
     for i in 0..n {
         let map = config_map(&format!("c{i}"), "value");

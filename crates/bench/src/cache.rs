@@ -1,8 +1,7 @@
-//! The workloads of the benchmark area `cache`. `go/cache` runs the same workloads on client-go, and `kube` runs them
-//! on kube-rs.
+//! The workloads of the benchmark area `cache`. `go/cache` runs them on client-go, and `kube` runs them on kube-rs.
 //!
-//! A load server sends the pods to the measured program. The load server runs on the same processors as the measured program. The comment
-//! of each workload describes which time and which memory the workload measures.
+//! A load server on the same processors sends the pods to the measured
+//! program. Each workload's comment describes the measured time and memory.
 
 mod events;
 mod held;
@@ -25,18 +24,18 @@ use crate::meter::Sample;
 use informer::Kept;
 use slim_pod::SlimPod;
 
-/// The options of a workload.
+/// A workload's options.
 #[derive(Clone, Debug)]
 struct Setting {
     feed: Feed,
-    /// Whether only a small part of the workload runs. A small part is enough to check that the workload works.
+    /// Whether to run only a small part of the workload, as a smoke test.
     quick: bool,
 }
 
-/// A function that runs a workload once. The runtime has one thread per processor.
+/// Runs a workload once. The runtime has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names.
+/// The workloads, by the name that the programs for all libraries and `cargo xtask bench` use.
 const WORKS: &[(&str, Work)] = &[
     ("sync", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::All, false)),
     ("sync-default", |setting, runtime| sync::sync::<Pod>(setting, runtime, Kept::Unmanaged, false)),
@@ -59,12 +58,12 @@ const WORKS: &[(&str, Work)] = &[
     ("stall", |setting, _| stall::stall(setting)),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload from the command line.
 pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if the workload does not exist.
+/// Runs the workload from the command line. Returns `None` if it does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;
@@ -87,7 +86,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Waits until the background work after the first list is finished. For example, such work frees memory or collects garbage.
+    /// Waits for background work after the first list, such as freeing memory or collecting garbage.
     async fn settle(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }

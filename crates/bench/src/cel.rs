@@ -1,7 +1,7 @@
-//! The workloads of the benchmark area `cel`. `go/cel` runs the same workloads on cel-go.
+//! The workloads of the benchmark area `cel`. `go/cel` runs them on cel-go.
 //!
-//! The rules are similar to the validation rules of Gateway API and of autoscalers. The object satisfies all rules, so
-//! that each evaluation runs to its end.
+//! The rules resemble the validation rules of Gateway API and of autoscalers.
+//! The object satisfies all rules, so each evaluation runs to its end.
 
 mod writes;
 
@@ -11,21 +11,21 @@ use serde_json::Value;
 
 use crate::meter::{Sample, Tally, measure};
 
-/// The text with the rules. Each line contains one rule.
+/// The rules, one per line.
 const RULES: &str = include_str!("cel/rules.txt");
 const OBJECT: &str = include_str!("cel/object.json");
-/// The number of times that each rule is compiled and evaluated.
+/// How often each rule is compiled and evaluated.
 const COMPILED: usize = 500;
 const EVALUATED: usize = 20_000;
 
-/// A function that runs a workload once.
+/// Runs a workload once.
 ///
 /// # Panics
 ///
-/// Panics if a rule cannot be compiled, or if the object does not satisfy a rule.
+/// Panics if a rule cannot be compiled or the object does not satisfy a rule.
 pub type Work = fn(quick: bool) -> Sample;
 
-/// The workloads by name. The names of workloads that run on the crate `cel` begin with `peer-`.
+/// The workloads by name. Workloads on the crate `cel` begin with `peer-`.
 pub const WORKS: &[(&str, Work)] = &[
     ("compile", |quick| compile(quick, ours)),
     ("peer-compile", |quick| compile(quick, theirs)),
@@ -65,7 +65,7 @@ fn environment() -> Environment {
     Environment::new().variable("self", Type::Dyn)
 }
 
-/// Compiles all rules. One operation parses, type-checks and plans one rule.
+/// Compiles all rules. An operation parses, type-checks and plans one rule.
 fn compile(quick: bool, compile: impl Fn(&str)) -> Sample {
     RULES.lines().for_each(&compile);
     let rounds = rounds(quick, COMPILED);
@@ -81,7 +81,7 @@ fn object() -> Value {
     serde_json::from_str(OBJECT).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Evaluates compiled rules over JSON. One operation evaluates one rule and counts its cost.
+/// Evaluates compiled rules over JSON. An operation evaluates one rule and counts its cost.
 fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let environment = environment();
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(|rule| environment.compile(rule));
@@ -91,8 +91,7 @@ fn evaluate(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     run(quick, &programs, |program| program.test(&activation, CALL_LIMIT) == Ok(true))
 }
 
-/// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement
-/// starts.
+/// Evaluates the rules with the crate `cel`. The object is converted to the crate's values before the measurement.
 fn evaluate_peer(quick: bool, chosen: impl Fn(&str) -> bool) -> Sample {
     let compiled = RULES.lines().filter(|rule| chosen(rule)).map(cel::Program::compile);
     let programs: Vec<cel::Program> = compiled.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}"));

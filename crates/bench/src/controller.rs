@@ -1,11 +1,9 @@
-//! The workloads of the benchmark area `controller`. `go/controller` runs the same workloads on controller-runtime, and `kube` runs them
-//! on kube-rs.
+//! The workloads of the benchmark area `controller`. `go/controller` runs them on controller-runtime, and `kube` runs them on kube-rs.
 //!
-//! A controller reconciles the ConfigMaps that the function [`fill`] has created. In the workload `noop`, a reconciliation only reads the
-//! object from the cache. In the workload `write`, the first reconciliation of an object sends a merge patch that sets an annotation.
-//! When a later reconciliation of the object finds the annotation, the work for the object is complete. The measured time starts when the
-//! process starts. The measured time ends when the work for all objects is complete. CPU time and memory are measured for the whole
-//! process.
+//! A controller reconciles the ConfigMaps from [`fill`]. In the workload `noop`, a reconciliation only reads the
+//! object from the cache. In the workload `write`, an object's first reconciliation sends a merge patch that
+//! sets an annotation. The object is done when a later reconciliation finds the annotation. The wall time starts
+//! with the process and ends when all objects are done. CPU time and memory are measured for the whole process.
 
 mod maps;
 mod progress;
@@ -27,7 +25,7 @@ use crate::meter::Sample;
 pub use maps::fill;
 use progress::{Progress, RUN};
 
-/// The options of a workload.
+/// A workload's options.
 #[derive(Clone, Debug)]
 struct Setting {
     client: ClientConfig,
@@ -39,7 +37,7 @@ struct Setting {
     workers: usize,
 }
 
-/// Runs the workload that the command line names.
+/// Runs the workload from the command line.
 pub fn main() -> ExitCode {
     let start = Instant::now();
     const USAGE: &str = "controller WORK --objects N --workers N --server KUBECONFIG [--quick]";
@@ -85,7 +83,7 @@ fn run(setting: Setting, start: Instant) -> Sample {
             sample = progress.settled() => sample,
         }
     });
-    // The process ends without stopping the controller, because the workload does not measure the stop.
+    // The workload does not measure stopping the controller.
     std::mem::forget(runtime);
     sample
 }

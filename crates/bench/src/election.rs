@@ -1,5 +1,5 @@
-//! The workloads of the benchmark area `election`. All libraries use one server. The lease duration is 15 s, the renew deadline is 10 s and
-//! the retry period is 2 s, as in the core components of Kubernetes.
+//! The workloads of the benchmark area `election`. All libraries use one server. As in Kubernetes' core
+//! components, the lease duration is 15 s, the renew deadline is 10 s and the retry period is 2 s.
 
 mod contender;
 mod shards;
@@ -20,19 +20,19 @@ use tokio::time::sleep;
 use crate::meter::{Sample, Tally, measure, sockets};
 use contender::{Contender, next};
 
-/// The client and the options of a workload.
+/// A workload's client and options.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The configuration of a client for the server.
+    /// The client configuration for the server.
     pub client: ClientConfig,
-    /// Whether only a small part of the workload runs. A small part is enough to check that the workload works.
+    /// Whether to run only a small part of the workload, as a smoke test.
     pub quick: bool,
-    /// Whether the electors poll the lease instead of watching it.
+    /// Whether electors poll the lease instead of watching it.
     pub polling: bool,
 }
 
 impl Setting {
-    /// Creates the setting for a workload that uses the server in this kubeconfig.
+    /// Creates the setting for the server in a kubeconfig.
     ///
     /// # Panics
     ///
@@ -50,12 +50,11 @@ impl Setting {
 /// Runs a workload once.
 pub type Work = fn(&Setting) -> Sample;
 
-/// The workloads. The key of each workload is its name on the command line.
+/// The workloads, by name on the command line.
 pub const WORKS: &[(&str, Work)] =
     &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
-/// Repeatedly stops the leader of three contenders. Measures the time from the stop of the old leader to the start of the new
-/// leader.
+/// Repeatedly stops the leader of three contenders, and measures the time until the new leader starts.
 fn release(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "release", setting.of(10, 2), setting.of(10, 2), |leader| leader.stop.cancel());
@@ -64,7 +63,7 @@ fn release(setting: &Setting) -> Sample {
         .with("ms, p99 of the hand-over", at(&seconds, 0.99) * 1e3)
 }
 
-/// Repeatedly aborts the leader of three contenders. Measures the time from this abort to the start of the next leader.
+/// Repeatedly aborts the leader of three contenders, and measures the time until the next leader starts.
 fn crash(setting: &Setting) -> Sample {
     let (sample, seconds) =
         vacancies(setting, "crash", setting.of(12, 2), setting.of(2, 1), |leader| leader.run.abort());
@@ -73,14 +72,13 @@ fn crash(setting: &Setting) -> Sample {
         .with("s, longest", at(&seconds, 1.0))
 }
 
-/// Returns a quantile of the sorted values. `share` selects the quantile: for example, 0.5 selects the median.
+/// Returns a quantile of sorted values. For example, the `share` 0.5 selects the median.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// Returns the periods without a leader, in seconds and in ascending order. A period without a leader begins when the function `end` stops
-/// the leader. `leases` leases are used at the same time, and each of them has two standbys. The leader of each lease is stopped `times`
-/// times.
+/// Returns the sorted periods without a leader, in seconds. A period begins when `end` stops the leader.
+/// `leases` leases are used concurrently, each with two standbys. Each lease's leader is stopped `times` times.
 fn vacancies(
     setting: &Setting,
     work: &str,
@@ -99,8 +97,8 @@ fn vacancies(
             let mut leader = next(&mut starts).await.0;
             let mut seconds = Vec::new();
             for round in 0..times {
-                // The length of this pause is random. Therefore, the leaders are stopped at different times after their last renewal,
-                // and the rounds of different leases are not synchronized.
+                // Vary the pause, so that leaders are stopped at different times after their
+                // last renewal, and the rounds of different leases are not synchronized.
                 sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
@@ -141,7 +139,7 @@ fn standbys(setting: &Setting) -> Sample {
     sample.with("requests a second", (requests() - before) / span.as_secs_f64())
 }
 
-/// Measures a single process that leads a hundred leases.
+/// Measures a process that holds a hundred leases.
 fn many(setting: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
@@ -157,7 +155,7 @@ fn many(setting: &Setting) -> Sample {
         (cluster(setting, &memory).electors("default", config).expect("a valid configuration"), tasks)
     });
     let stopped = stop.clone();
-    // All callbacks run in one task. This task does not count, because a program without leader election would also have such a task.
+    // All callbacks run in one task. It does not count, because a program without leader election would also have it.
     let run = runtime.spawn(async move {
         let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
@@ -186,7 +184,7 @@ fn many(setting: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", sent / renewals).with("CPU us a renewal", cpu);
     let connections = sockets() - sockets_before;
-    // Each request in flight has its own task. Therefore, the lowest observed number of tasks is the number of permanent tasks.
+    // Each request in flight has its own task, so the lowest number of tasks is the number of permanent ones.
     let quietest = runtime.block_on(async {
         let mut counts = Vec::new();
         for _ in 0..100 {
@@ -203,14 +201,14 @@ fn many(setting: &Setting) -> Sample {
     sample
 }
 
-/// Two tasks are permanent. One task drives the HTTP/2 connection. The other task drives the requests of all callers.
+/// The permanent tasks of a connection: one drives HTTP/2, and the other one drives all callers' requests.
 const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("cannot create a runtime")
 }
 
-/// Returns the name of a lease that no other process uses.
+/// Returns a lease name that no other process uses.
 fn own_name(of: &str) -> String {
     format!("{of}-ours-{}", std::process::id())
 }
@@ -221,7 +219,7 @@ fn cluster(setting: &Setting, memory: &InMemoryProvider) -> Cluster {
     Cluster::connect(ClusterConfig { client, metrics, ..ClusterConfig::default() }).expect("a usable configuration")
 }
 
-/// Events are disabled, because the client-go workload does not send Events, either.
+/// Returns the election configuration. Events are disabled, as in the client-go workload.
 fn election(identity: &str) -> LeaderElectionConfig {
     LeaderElectionConfig {
         identity: identity.into(),

@@ -1,4 +1,4 @@
-//! A client for the control requests of the load server.
+//! A client for the load server's control requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-/// A client that sends control requests to the load server. A control request never uses the connection of a list or a watch. Each call
-/// opens a connection and blocks the calling thread.
+/// Sends control requests to the load server, never on the connection of
+/// a list or watch. Each call opens a connection and blocks the thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    /// The URL of the load server, such as `http://127.0.0.1:1234`.
+    /// The load server's URL, such as `http://127.0.0.1:1234`.
     pub(crate) server: String,
 }
 
-/// The statistics that the load server returns.
+/// The load server's statistics.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Stats {
     /// The number of pods.
@@ -23,7 +23,7 @@ pub(crate) struct Stats {
     /// The resourceVersion of the server's list.
     pub(crate) version: u64,
     watches: usize,
-    /// The time of the most recent list request, in nanoseconds since 1970.
+    /// The time of the last list request, in nanoseconds since 1970.
     listed: u64,
 }
 
@@ -35,22 +35,21 @@ impl Feed {
         serde_json::from_str(&self.get("/control/stats")).expect("the load server returns its statistics")
     }
 
-    /// Waits until this program has an open watch on the server.
+    /// Waits until this program's watch is open on the server.
     pub(crate) fn wait_for_watch(&self) {
         while self.stats().watches != 1 {
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Sends a request that makes the server send `n` updates. Returns the time of this request. `first` must be the number of updates
-    /// that the server has sent before.
+    /// Makes the server send `n` updates, and returns the request's time. `first` must be the number of updates sent before.
     pub(crate) fn events(&self, first: usize, n: usize) -> Instant {
         let begin = Instant::now();
         self.get(&format!("/control/events?first={first}&n={n}"));
         begin
     }
 
-    /// Changes `changed` pods, and ends the watch with 410 Expired.
+    /// Changes `changed` pods and ends the watch with 410 Expired.
     pub(crate) fn expire(&self, changed: usize) {
         self.get(&format!("/control/expire?changed={changed}"));
     }
@@ -67,7 +66,7 @@ impl Feed {
             write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
-            // The response has one chunk. Only one line of the response starts with `{`, and this line is the JSON.
+            // The response has one chunk. Only its JSON line starts with `{`.
             Ok(answer.lines().find(|line| line.starts_with('{')).unwrap_or_default().to_owned())
         });
         answer.expect("the server has an HTTP address").expect("the load server answers")

@@ -1,5 +1,4 @@
-//! Workloads that use the FIFO queues without an informer. `go/cache` runs the same workloads with the same objects on the
-//! queues of client-go.
+//! Workloads with FIFO queues but without an informer. `go/cache` runs them with the same objects on client-go's queues.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,15 +18,15 @@ use crate::store::{Pod, pods};
 type Object = Arc<Pod>;
 type Known = Box<dyn KeyListerGetter<ObjectKey, Object> + Send + Sync>;
 
-/// A function that runs a workload with these pods.
+/// Runs a workload with these pods.
 type Work = fn(Vec<Object>) -> Sample;
 
 const PODS: usize = 1_000_000;
 
-/// The maximum number of items in a batch. client-go has the same maximum.
+/// The maximum number of items in a batch, which is also client-go's.
 const BATCH: usize = 1000;
 
-/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
+/// The workloads, by the name that the Go program and `cargo xtask bench` use.
 const WORKS: &[(&str, Work)] = &[
     ("fifo", |pods| add_then_pop(&pods, &real_fifo(known()), RealFifo::add)),
     ("fifo-cycle", |pods| add_and_pop(&pods, &real_fifo(known()), RealFifo::add)),
@@ -37,7 +36,7 @@ const WORKS: &[(&str, Work)] = &[
     ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload from the command line.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -47,19 +46,19 @@ pub fn main() -> ExitCode {
     answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// The key is created on each call, as in client-go.
+/// Creates the key on each call, as client-go does.
 #[expect(clippy::unnecessary_wraps, reason = "the queues require this signature")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
     Ok(pod.key())
 }
 
-/// Returns an empty set of known objects. The client-go workload also uses an empty set.
+/// Returns an empty set of known objects, as in the client-go workload.
 fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-/// Without `known_objects`, the queue works as in an informer: a list is a single item, and the lock of the queue is released while a
-/// batch is processed.
+/// Creates a queue. Without `known_objects`, it works as in an informer: a
+/// list is a single item, and the lock is released while a batch is processed.
 fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
     shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
@@ -69,7 +68,7 @@ fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
     shared(DeltaFifo::new(key_of, config))
 }
 
-/// A queue with a lock. The queues of client-go always have a lock, too. Each call takes the lock and wakes the waiting threads.
+/// Creates a queue with a lock, which client-go's queues always have. Each call takes the lock and wakes the waiting threads.
 fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
     SharedFifo::new(queue, SharedFifoConfig::default())
 }
@@ -80,12 +79,12 @@ fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
     add(&mut *fifo.lock(), pod.clone()).expect("each pod has a key");
 }
 
-/// Pops one item and drops it. The handler runs while the lock is held, as in client-go's `Pop`.
+/// Pops an item and drops it. The handler runs under the lock, as in client-go's `Pop`.
 fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
     fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("the queue stays open");
 }
 
-/// Adds all pods, and then pops all of them one by one.
+/// Adds all pods, and then pops them one by one.
 fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     let mut adding = 0.0;
     let mut popping = 0.0;
@@ -103,7 +102,7 @@ fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) ->
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
-/// Adds each pod, and pops it before the next one is added.
+/// Adds each pod and pops it before adding the next one.
 fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
         for pod in pods {
@@ -114,9 +113,9 @@ fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> 
     })
 }
 
-/// Adds all pods to an atomic queue and pops them in batches. Each batch is written to the store of an informer in one transaction.
-/// The transaction returns the previous objects. For the measurement of updates, all pods are already in the store. Pintle's store
-/// has an index by namespace. The store of client-go has no index.
+/// Adds all pods to an atomic queue and pops them in batches. Writes each batch to an informer's
+/// store in one transaction, which returns the previous objects. For updates, all pods are already
+/// in the store. Pintle's store has an index by namespace, and client-go's store has none.
 fn through(pods: &[Object], is_update: bool) -> Sample {
     let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
@@ -141,7 +140,7 @@ fn pass(
     pods.iter().for_each(|pod| put(fifo, add, pod));
     let mut popped = 0;
     while popped < pods.len() {
-        // `taken` contains a guard. The queue treats the batch as being processed until this guard is dropped.
+        // `taken` contains a guard. The queue considers the batch in process until the guard is dropped.
         let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("the queue stays open");
         let items = taken.popped.items;
         popped += items.len();

@@ -1,5 +1,4 @@
-//! The load server for the workloads of the benchmark area `cache`. The server sends prepared pods to the measured
-//! programs over plain HTTP/1.1.
+//! The load server for the benchmark area `cache`, which sends prepared pods over plain HTTP/1.1.
 //!
 //! | request | response |
 //! |---|---|
@@ -9,8 +8,8 @@
 //! | `GET /control/events?n=200000` | sends `n` updates to each watch, starting with number `first`, as fast as the watch is read; the list stays the same |
 //! | `GET /control/expire?changed=1000` | changes `changed` pods and ends each watch with 410 Expired |
 //!
-//! The event with the number `i` updates the pod with the number `i * 7919` modulo the number of pods. The resource
-//! version of the updated pod is the version of the list plus `i + 1`.
+//! Event number `i` updates pod number `i * 7919` modulo the number of pods.
+//! The updated pod's resource version is the list's version plus `i + 1`.
 
 mod http;
 
@@ -38,7 +37,7 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
         loop {
             let (stream, _) = listener.accept()?;
             let server = &server;
-            // Connection errors are ignored, because they affect only one client.
+            // Ignore connection errors, which affect only one client.
             scope.spawn(move || _ = server.connection(stream));
         }
     })
@@ -46,11 +45,11 @@ pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
 
 struct Server {
     pods: RwLock<Pods>,
-    /// The last order, with its number. A control request, such as a request for updates, creates an order. All watches execute this order.
+    /// The last order from a control request, with its number. All watches execute it.
     order: Mutex<(u64, Order)>,
     ordered: Condvar,
     watches: AtomicUsize,
-    /// The time at which the most recent list request arrived, in nanoseconds since 1970.
+    /// The arrival time of the last list request, in nanoseconds since 1970.
     listed: AtomicU64,
 }
 
@@ -60,7 +59,7 @@ enum Order {
     Expire,
 }
 
-/// The size of one chunk in a response, in bytes.
+/// The size of a response chunk, in bytes.
 const PIECE: usize = 64 << 10;
 
 impl Server {
@@ -146,7 +145,7 @@ impl Server {
         answer.piece(format!("{bookmark}\n").as_bytes())
     }
 
-    /// Executes the orders from control requests until the watch expires or the client disconnects.
+    /// Executes orders from control requests until the watch expires or the client disconnects.
     fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
         const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
         loop {
@@ -186,7 +185,7 @@ impl Server {
     }
 }
 
-/// Sends a watch event with the given version for each of these pods.
+/// Sends a watch event for each of these pods, with the given version.
 fn put_events(
     pods: &Pods,
     kind: &str,

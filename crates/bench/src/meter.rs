@@ -1,4 +1,4 @@
-//! Measures the CPU time, the memory and the allocations of one run of a workload.
+//! Measures the CPU time, memory and allocations of one workload run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,71 +8,68 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
-/// The result of a measurement. Each program prints its result as one line of JSON.
+/// A measurement's result, which each program prints as one line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The elapsed wall time.
     pub wall_ns: f64,
-    /// The CPU time that all threads of the process used.
+    /// The CPU time of all threads.
     pub cpu_ns: f64,
-    /// The number of heap allocations. A reallocation counts as one allocation. `None` means that the program does not count
-    /// allocations, because counting them takes time.
+    /// The number of heap allocations, including reallocations. `None` if
+    /// the program does not count allocations, because counting takes time.
     pub allocations: Option<f64>,
-    /// The peak of resident memory during the measurement, minus the resident memory at the start of the measurement.
+    /// The peak resident memory during the measurement, minus the resident memory at its start.
     pub peak_bytes: f64,
     /// The number of operations.
     pub operations: f64,
-    /// The number of keys that were added to the queue. This number includes adds that the queue merged with an earlier
-    /// add.
+    /// The number of keys added to the queue, including adds that the queue merged.
     pub adds: f64,
     /// The number of keys that the queue gave to workers.
     pub gets: f64,
-    /// Other results of the workload. The key of each entry is the unit of its value.
+    /// The workload's other results, by unit.
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// Counts the operations in one measured run.
+/// Counts the operations in a measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
     /// The number of operations.
     pub(crate) operations: usize,
-    /// The number of keys that were added to the queue.
+    /// The number of keys added to the queue.
     pub(crate) adds: usize,
     /// The number of keys that the queue gave to workers.
     pub(crate) gets: usize,
 }
 
 impl Tally {
-    /// Returns the counts of a workload without a queue.
+    /// Returns the counts for a workload without a queue.
     pub(crate) fn operations(operations: usize) -> Self {
         Self { operations, adds: 0, gets: 0 }
     }
 
-    /// Returns the counts of a workload that adds and takes each of `n` keys once. An add and the get of the same key
-    /// together count as one operation.
+    /// Returns the counts for a workload that adds and takes each of `n` keys once. An add and its get are one operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
     }
 
-    /// Returns the counts of a workload in which each add is one operation, and each get together with its `done` is
-    /// one operation.
+    /// Returns counts in which each add is one operation, and each get with its `done` is another.
     pub(crate) fn calls(adds: usize, gets: usize) -> Self {
         Self { operations: adds + gets, adds, gets }
     }
 }
 
 impl Sample {
-    /// Adds a figure. A NaN becomes an empty cell in the table of results.
+    /// Adds a figure. NaN becomes an empty table cell.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
     }
 }
 
-/// Runs `work` and measures it. The measurement does not include the work of the caller before this call.
+/// Runs `work` and measures it, without the caller's earlier work.
 pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
-    // Resets the peak of resident memory that the kernel stores. If the kernel does not allow the reset, the peak
-    // includes the preparation of the workload.
+    // Reset the kernel's peak of resident memory. If the kernel does
+    // not allow this, the peak includes the workload's preparation.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
     let before = counted();
@@ -94,35 +91,34 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     }
 }
 
-/// Returns the resident memory of this process, in bytes.
+/// Returns this process's resident memory, in bytes.
 pub(crate) fn resident() -> f64 {
     resident_of("self")
 }
 
-/// Returns the resident memory of the process with this id, in bytes.
+/// Returns the resident memory of process `process`, in bytes.
 pub(crate) fn resident_of(process: &str) -> f64 {
     status(process, "VmRSS:")
 }
 
-/// Returns the peak of resident memory since [`measure`] started, in bytes.
+/// Returns the peak resident memory since [`measure`] started, in bytes.
 pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
 
-/// Returns the number of sockets that this process has open.
+/// Returns the number of this process's open sockets.
 pub(crate) fn sockets() -> f64 {
     let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
-/// Returns the number of bytes that were allocated so far. Returns NaN in a program that does not count allocations.
+/// Returns the number of allocated bytes that were not freed. Returns NaN if the program does not count allocations.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
 }
 
-/// Returns the number of heap allocations since the process started. Returns `None` in a program that does not count
-/// allocations.
+/// Returns the number of heap allocations since the process started, or `None` if the program does not count them.
 pub(crate) fn allocations() -> Option<f64> {
     counted().as_ref().map(total)
 }
@@ -131,17 +127,17 @@ fn total(stats: &Stats) -> f64 {
     (stats.allocations + stats.reallocations) as f64
 }
 
-/// Returns the allocation statistics. Returns `None` if the global allocator does not count allocations.
+/// Returns the allocation statistics, or `None` if the global allocator does not count allocations.
 fn counted() -> Option<Stats> {
     Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
 
-/// Returns the CPU time that the calling thread has used.
+/// Returns the calling thread's CPU time.
 pub(crate) fn thread_cpu() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
 
-/// Returns the CPU time that all threads have used since the process started.
+/// Returns the CPU time of all threads since the process started.
 pub(crate) fn process_cpu() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
@@ -151,7 +147,7 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// Reads a value from `/proc/PROCESS/status` and returns it in bytes. Returns 0 if the file cannot be read.
+/// Reads a value from `/proc/PROCESS/status` in bytes. Returns 0 if the file cannot be read.
 fn status(process: &str, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -1,8 +1,6 @@
-//! Runs the scenarios of docs/OPERATORS.md. The operator runs as a process, and faults are injected into the embedded
-//! API server.
+//! Runs the scenarios of docs/OPERATORS.md. The operator is a process, and faults are injected into the embedded API server.
 //!
-//! `operators COMMAND…` starts the operator once for each scenario, with the variable `KUBECONFIG`, and prints one line
-//! per scenario.
+//! `operators COMMAND…` starts the operator once per scenario, with the variable `KUBECONFIG`, and prints one line per scenario.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module writes to the terminal")]
 
 mod proxy;
@@ -16,8 +14,8 @@ use tokio::runtime::Runtime;
 
 use world::World;
 
-/// Runs all scenarios. The command line contains the command that starts the operator. With `--only NAME`, the program runs only the
-/// scenarios whose names contain `NAME`.
+/// Runs all scenarios with the operator's command from the command line.
+/// `--only NAME` runs only the scenarios whose names contain `NAME`.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1).peekable();
     let only = args.next_if(|arg| arg == "--only").map(|_| args.next().unwrap_or_default());

@@ -1,31 +1,30 @@
-//! The pods that the load server serves to clients. The pods are similar to the pods of Deployments in a real cluster. The
-//! JSON of each pod has about 8 KB.
+//! The pods of the load server. They resemble the pods of Deployments in a real cluster, with about 8 KB of JSON each.
 //!
-//! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions are in random order.
-//! The random seed is constant, so the same number of pods always produces the same pods.
+//! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions
+//! are in random order. The random seed is constant, so the same number of pods always produces the same pods.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// The JSON texts of the pods. The texts have the same form as the items of a list.
+/// The pods' JSON texts in the form of list items.
 pub(crate) struct Pods {
-    /// The JSON texts of all pods. Commas separate the pods.
+    /// The JSON texts of all pods, separated by commas.
     json: Vec<u8>,
     places: Vec<Place>,
-    /// The resourceVersion of the list of pods.
+    /// The list's resourceVersion.
     version: u64,
 }
 
-/// The position of one pod in the JSON text, as a byte range.
+/// A pod's position in the JSON text, as a byte range.
 struct Place {
     pod: Range<usize>,
     /// The offset of the pod's resourceVersion in the JSON text.
     version: usize,
 }
 
-/// The number of digits of each resource version.
+/// The number of digits in a resource version.
 const DIGITS: usize = 10;
 const FIRST_VERSION: u64 = 1_000_000_000;
 
@@ -62,7 +61,7 @@ impl Pods {
         self.version
     }
 
-    /// Returns the JSON texts of the pods in a range. Commas separate the pods.
+    /// Returns the JSON texts of a range of pods, separated by commas.
     pub(crate) fn list(&self, range: Range<usize>) -> &[u8] {
         match self.places.get(range) {
             Some([first, .., last]) => &self.json[first.pod.start..last.pod.end],
@@ -71,8 +70,7 @@ impl Pods {
         }
     }
 
-    /// Writes a pod in the form that watch events contain, with `kind` and `apiVersion`. `version` replaces its
-    /// resourceVersion.
+    /// Writes a pod as in watch events, with `kind` and `apiVersion`. `version` replaces its resourceVersion.
     pub(crate) fn put(&self, pod: usize, version: Option<u64>, out: &mut Vec<u8>) {
         let place = &self.places[pod];
         out.extend_from_slice(br#"{"kind":"Pod","apiVersion":"v1","#);
@@ -84,7 +82,7 @@ impl Pods {
         }
     }
 
-    /// Assigns new resource versions to `changed` pods. These pods are evenly distributed over the list.
+    /// Assigns new resource versions to `changed` pods, which are evenly distributed over the list.
     pub(crate) fn change(&mut self, changed: usize) {
         for i in 0..changed {
             self.version += 1;
@@ -98,18 +96,18 @@ fn put_version(place: &mut [u8], version: u64) {
     place[..DIGITS].copy_from_slice(format!("{version:0DIGITS$}").as_bytes());
 }
 
-/// The values that all pods of a replica set share.
+/// The values that a replica set's pods share.
 struct ReplicaSet {
     name: String,
-    /// The creation time of the first pod, in seconds since the start of the year.
+    /// The first pod's creation time, in seconds since the start of the year.
     since: u64,
-    /// A template of a pod. The template has slots for the fields that differ between pods.
+    /// A pod template with slots for the fields that differ between pods.
     pod: String,
 }
 
 impl ReplicaSet {
     fn new(rng: &mut Rng, namespaces: &[String], digests: &[String]) -> Self {
-        // The line ends in the template only make the file readable, so they are removed.
+        // Remove the line ends, which only make the template readable.
         let template: String = include_str!("pods/pod.json").lines().collect();
         let app = format!("{}-{}", word(rng), word(rng));
         let hash = letters(rng, 10);
@@ -161,7 +159,7 @@ impl ReplicaSet {
         Self { name, since: 86_400 * rng.u64(0..300), pod }
     }
 
-    /// Appends a pod to the text, and returns the offset of the pod's resourceVersion.
+    /// Appends a pod to the text and returns the offset of its resourceVersion.
     fn put_pod(&self, rng: &mut Rng, nodes: usize, address: &str, version: u64, json: &mut String) -> usize {
         let created = self.since + rng.u64(0..86_400);
         let node = rng.usize(..nodes);
@@ -210,7 +208,7 @@ impl Image {
     }
 }
 
-/// The source of the value of an environment variable in a pod.
+/// The source of an environment variable's value.
 enum Value {
     Plain(String),
     Field(&'static str),
@@ -236,7 +234,7 @@ impl Value {
     }
 }
 
-/// Creates environment variables. Every fourth environment variable has a URL as its value.
+/// Creates environment variables, of which every fourth one contains a URL.
 fn env(rng: &mut Rng, how_many: Range<usize>, namespaces: &[String]) -> Vec<(String, Value)> {
     let n = rng.usize(how_many);
     let variable = |i: usize| {
@@ -256,8 +254,7 @@ fn env_json(env: &[(String, Value)]) -> String {
     env.join(",")
 }
 
-/// Copies the template, and calls `put` to write the value of each `<slot>`. If `put` returns false, the text of the slot
-/// remains unchanged.
+/// Copies the template and calls `put` to write each `<slot>`. If `put` returns `false`, the slot's text is kept.
 fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String) -> bool) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('<') {
@@ -271,7 +268,7 @@ fn fill(template: &str, out: &mut String, mut put: impl FnMut(&str, &mut String)
     out.push_str(rest);
 }
 
-/// Writes the time that is `seconds` after the start of the year. For simplicity, every month has 28 days.
+/// Writes the time `seconds` after the start of the year. For simplicity, every month has 28 days.
 fn put_time(out: &mut String, seconds: u64) -> std::fmt::Result {
     let (day, second) = (seconds / 86_400, seconds % 86_400);
     let (month, day, hour, minute) = (1 + day / 28 % 12, 1 + day % 28, second / 3600, second / 60 % 60);
@@ -287,7 +284,7 @@ fn hex(rng: &mut Rng, digits: usize) -> String {
     (0..digits / 16).map(|_| format!("{:016x}", rng.u64(..))).collect()
 }
 
-/// Returns random letters without vowels, like the suffixes in names that Kubernetes generates.
+/// Returns random letters without vowels, like the suffixes of Kubernetes' generated names.
 fn letters(rng: &mut Rng, n: usize) -> String {
     (0..n).map(|_| char::from(*any(rng, b"bcdfghjklmnpqrstvwxz2456789"))).collect()
 }

@@ -1,7 +1,6 @@
-//! The workloads of the benchmark area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
+//! The workloads of the benchmark area `queue`. `go/queue` runs them on client-go and controller-runtime.
 //!
-//! In each workload, the closure that is passed to `measure` contains the measured part. The comment of each workload describes the
-//! measured part.
+//! In each workload, the closure for `measure` contains the measured part, which the workload's comment describes.
 
 mod busy;
 mod crew;
@@ -27,38 +26,38 @@ use crew::{Tasks, Threads};
 use delays::Limit;
 use keys::Key;
 
-/// The options that select a variant of a workload.
+/// The options that select a workload's variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// The type of the keys.
     pub keys: Keys,
     /// Whether the queue reports metrics.
     pub metrics: bool,
-    /// Whether workers and producers are tokio tasks in the default runtime instead of plain threads.
+    /// Whether workers and producers are tokio tasks in the default runtime instead of threads.
     pub tasks: bool,
-    /// Whether workers use one call to mark a key as done and to take the next one. The setting applies only to workers that take keys but
-    /// do no work for them.
+    /// Whether workers use one call to finish a key and to take the next one.
+    /// This applies only to workers that take keys but do no work for them.
     pub next: bool,
-    /// Whether the workload is reduced to one fiftieth of its size. A workload of this size is enough to check that the workload works.
+    /// Whether to run one fiftieth of the workload, as a smoke test.
     pub quick: bool,
 }
 
-/// The type of a queue's keys.
+/// A queue's key type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
     /// `Arc<str>`.
     #[default]
     Arc,
-    /// `&'static str`. Such a key is cloned without cost, like a string in Go.
+    /// `&'static str`, which is cloned without cost like a Go string.
     Static,
-    /// `String`. Cloning such a key allocates memory.
+    /// `String`, whose clones allocate memory.
     String,
 }
 
-/// A function that runs a workload once. Returns `None` if the workload does not have the requested variant.
+/// Runs a workload once. Returns `None` if the workload lacks the requested variant.
 pub type Work = fn(Setting) -> Option<Sample>;
 
-/// A workload that uses plain threads.
+/// A workload with threads.
 macro_rules! threads {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {
@@ -70,7 +69,7 @@ macro_rules! threads {
     };
 }
 
-/// A workload that uses plain threads, or tasks with keys of type `Arc<str>`.
+/// A workload with threads, or with tasks and keys of type `Arc<str>`.
 macro_rules! crews {
     ($($work:ident)::+ $(, $argument:expr)*) => {
         |setting| match setting {
@@ -83,7 +82,7 @@ macro_rules! crews {
     };
 }
 
-/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
+/// The workloads, by the name that the Go program and `cargo xtask bench` use.
 pub const WORKS: &[(&str, Work)] = &[
     ("add-drain-1", crews!(drain::add_then_drain, 1)),
     ("add-drain-8", crews!(drain::add_then_drain, 8)),
@@ -113,7 +112,7 @@ impl Setting {
         if self.quick { full / 50 } else { full }
     }
 
-    /// Creates the configuration of a queue, with or without metrics.
+    /// Creates a queue's configuration, with or without metrics.
     fn config<K: Key, C>(self, clock: C) -> QueueConfig<K, C> {
         QueueConfig {
             name: "bench".to_owned(),

@@ -1,9 +1,8 @@
-//! The workloads of the benchmark area `rest`. `go/rest` runs the same workloads on client-go, and `kube` runs them on
-//! kube-rs.
+//! The workloads of the benchmark area `rest`. `go/rest` runs them on client-go, and `kube` runs them on kube-rs.
 //!
-//! All client libraries send their requests to the same server ([`serve`]). The clients run on the same processors as the server. The CPU
-//! time of the server is not counted. A workload of GET requests runs for one second without measurement, and then for three measured
-//! seconds. The measurement of a workload with watches starts two seconds after all watches are open.
+//! All client libraries use the same server ([`serve`]) on the same processors. The server's CPU
+//! time is not counted. A GET workload runs for one second without measurement, and then for three
+//! measured seconds. The measurement of watches starts two seconds after all watches are open.
 
 mod crates;
 mod get;
@@ -26,16 +25,16 @@ use crate::meter::Sample;
 
 pub use server::{Listeners, serve};
 
-/// The options of a workload.
+/// A workload's options.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// The kubeconfig of the server. For the workload `list`, this field is the URL of the load server.
+    /// The server's kubeconfig, or the load server's URL for the workload `list`.
     server: String,
-    /// Whether the workload runs for a shorter time. A shorter time is enough to check that the workload works.
+    /// Whether to run for a shorter time, as a smoke test.
     quick: bool,
 }
 
-/// The protocol between the client and the server.
+/// The protocol between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     /// HTTP/1.1 without TLS.
@@ -46,11 +45,11 @@ enum Protocol {
     Http2,
 }
 
-/// A function that runs a workload once. The runtime has one thread per processor.
+/// Runs a workload once. The runtime has one thread per processor.
 type Work = fn(&Setting, &Runtime) -> Sample;
 
-/// The workloads by name. The programs for all libraries and `cargo xtask bench` use the same names. The workloads whose names contain
-/// `hyper` do not use a client library.
+/// The workloads, by the name that the programs for all libraries and `cargo
+/// xtask bench` use. Workloads with `hyper` in their name use no client library.
 const WORKS: &[(&str, Work)] = &[
     ("get-1", |setting, runtime| get::get(setting, runtime, 1, Protocol::Plain)),
     ("get-1-raw", |setting, runtime| get::get_raw(setting, runtime, 1, Protocol::Plain)),
@@ -70,12 +69,12 @@ const WORKS: &[(&str, Work)] = &[
     ("crates", |_, _| crates::crates(&["pintle-restreq", "pintle-kubeconfig"])),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload from the command line.
 pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if the workload does not exist.
+/// Runs the workload from the command line. Returns `None` if it does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

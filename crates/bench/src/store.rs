@@ -1,5 +1,4 @@
-//! Workloads that use the informer cache without an informer. `go/cache` runs the same workloads with the same keys on the indexer
-//! of client-go.
+//! Workloads with the informer cache but without an informer. `go/cache` runs them with the same keys on client-go's indexer.
 
 use std::array;
 use std::hint::black_box;
@@ -16,7 +15,7 @@ use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use crate::answer::answer;
 use crate::meter::{Sample, Tally, measure};
 
-/// A pod type with only the fields that the workloads need.
+/// A pod type with the fields for these workloads.
 pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
@@ -31,15 +30,15 @@ impl Object for Pod {
 const PODS: usize = 100_000;
 const NODES: usize = 1000;
 
-/// Determines the size of a workload.
+/// A workload's size.
 struct Setting {
     quick: bool,
 }
 
-/// A function that runs a workload once.
+/// Runs a workload once.
 type Work = fn(&Setting) -> Sample;
 
-/// The workloads by name. The Go program and `cargo xtask bench` use the same names.
+/// The workloads, by the name that the Go program and `cargo xtask bench` use.
 const WORKS: &[(&str, Work)] = &[
     ("store-add", add),
     ("store-get", |setting| get(setting, |_| true)),
@@ -56,7 +55,7 @@ const WORKS: &[(&str, Work)] = &[
     ("store-write-beside-snapshots", beside_snapshots),
 ];
 
-/// Runs the workload that the command line names.
+/// Runs the workload from the command line.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
@@ -71,8 +70,7 @@ impl Setting {
     }
 }
 
-/// Creates the same pods as the client-go workload. If two calls have different values of `shift`, each pod is on different nodes in the
-/// results of the two calls.
+/// Creates the same pods as the client-go workload. With different values of `shift`, each pod is on a different node.
 pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
@@ -86,7 +84,7 @@ fn node(at: usize) -> String {
     format!("node-{}", at % NODES)
 }
 
-/// Creates a cache that has an index by namespace and an index by node.
+/// Creates a cache with indexes by namespace and by node.
 fn indexer() -> Cache<Pod> {
     let cache = Cache::new();
     cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).expect("no other index has this name");
@@ -119,8 +117,7 @@ fn add(setting: &Setting) -> Sample {
     })
 }
 
-/// Reads each pod ten times by its key, in a random order. The closure `look` receives each pod and can read its
-/// fields.
+/// Reads each pod ten times by its key, in random order. `look` receives each pod and can read its fields.
 fn get(setting: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
@@ -147,7 +144,7 @@ fn by_index(setting: &Setting) -> Sample {
     })
 }
 
-/// Lists all pods in a `Vec`. The workload repeats this twenty times.
+/// Lists all pods in a `Vec`, twenty times.
 fn list(setting: &Setting) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -157,8 +154,7 @@ fn list(setting: &Setting) -> Sample {
     })
 }
 
-/// Visits all pods in a snapshot. The workload repeats this twenty times. The closure `look` receives each pod and can read
-/// its fields.
+/// Visits all pods in a snapshot, twenty times. `look` receives each pod and can read its fields.
 fn for_each(setting: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     measure(|| {
@@ -182,7 +178,7 @@ fn snapshot(setting: &Setting) -> Sample {
     })
 }
 
-/// Replaces each pod, in a random order. The new pod is on the node of the old pod or on a different node.
+/// Replaces each pod, in random order. The new pod is on the old pod's node or on a different one.
 fn update(setting: &Setting, shift: usize) -> Sample {
     let cache = filled(&pods(setting.pods(), 0));
     let (next, order) = (pods(setting.pods(), shift), shuffled(setting.pods()));
@@ -192,15 +188,15 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer without other threads, and then with a thread that repeatedly visits all pods in a snapshot.
+/// Measures a writer alone, and then beside a thread that repeatedly visits all pods in a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];
     beside.with("of the rate without", share)
 }
 
-/// Runs for three seconds. One thread replaces pods. Each new pod is on a different node from the old pod. At the same time, other threads
-/// read pods by key, or visit all pods in a snapshot.
+/// For three seconds, one thread replaces pods by pods on different nodes,
+/// while other threads read pods by key or visit all pods in a snapshot.
 fn mixed(setting: &Setting, readers: u64, snapshots: bool) -> Sample {
     let all = pods(setting.pods(), 0);
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key()).collect();

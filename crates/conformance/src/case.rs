@@ -1,5 +1,4 @@
-//! Recorded test cases with their steps, and the files that contain many cases. Each area of the API has one `.jsonl` file, and each line
-//! of this file contains one case.
+//! Recorded test cases, and the files that contain them. Each API area has a `.jsonl` file with one case per line.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,25 +11,25 @@ use serde_json::Number;
 
 use crate::json::Json;
 
-/// A sequence of requests with the responses of a real kube-apiserver.
+/// A sequence of requests with a real kube-apiserver's responses.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// The name of the case in the form `area/name`.
     pub name: String,
-    /// The features that the case needs in addition to a plain server, such as `controllers`, `slow` or `bare`.
+    /// The features that the case needs beyond a plain server, such as `controllers`, `slow` or `bare`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// The purpose of the case, if it is not clear from the name.
+    /// The case's purpose, if its name does not make it clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The numbers of the rows in the table of API behavior that this case tests.
+    /// The rows that this case tests in the table of API behavior.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u32>,
-    /// The Kubernetes release of the kube-apiserver that sent the recorded responses.
+    /// The Kubernetes release of the recorded kube-apiserver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The behaviours of the webhooks that the server calls, by path. The variable `${hook}` contains the URL of the webhooks.
+    /// The behaviours of the webhooks, by path. The variable `${hook}` contains their URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<Json>,
     /// The steps, in order.
@@ -38,44 +37,42 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns whether the case runs without a namespace of its own.
+    /// Returns `true` if the case runs without a namespace of its own.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.needs.iter().any(|need| need == "bare")
     }
 
-    /// Returns whether the server calls webhooks in this case. If a `READY` step waits for webhooks, the case must register its own
-    /// webhook.
+    /// Returns `true` if the server calls webhooks in this case. If a `READY`
+    /// step waits for webhooks, the case must register its own webhook.
     #[must_use]
     pub fn has_webhooks(&self) -> bool {
         let mut kinds = self.steps.iter().flat_map(|step| step.of.iter().flatten());
         self.webhooks.is_some() || kinds.any(|kind| matches!(kind.as_str(), "validating" | "mutating"))
     }
 
-    /// Returns the maximum time that all steps together may wait, in seconds.
+    /// Returns the maximum total waiting time of all steps, in seconds.
     #[must_use]
     pub fn longest_wait(&self) -> f64 {
         self.steps.iter().filter_map(|step| step.seconds.as_ref()?.as_f64()).sum()
     }
 }
 
-/// A step of a case. The field `do` determines which of the other fields are used. Fields that the action does not use
-/// are absent.
+/// A step of a case. The field `do` determines which other fields are used. The others are absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The action of the step: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `CALLS`, `TOGETHER` or
-    /// `SLEEP`.
+    /// The action: an HTTP method, or `WATCH`, `READ`, `UNTIL`, `READY`, `CALLS`, `TOGETHER` or `SLEEP`.
     #[serde(rename = "do")]
     pub what: String,
-    /// The name of the stream that the step opens or reads (for WATCH and READ).
+    /// The stream that the step opens or reads (for WATCH and READ).
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The path and the query of the request. The path and the query can contain variables such as `${ns}`. For CALLS, the path of the
-    /// webhook, without a query. Without a path, the step reads the calls of all webhooks.
+    /// The path and query of the request, which can contain variables such as `${ns}`. For CALLS,
+    /// the webhook's path without a query. If it is absent, CALLS reads the calls of all webhooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Headers to set, or for CALLS whether the recorded calls contain their headers.
+    /// Headers to set. For CALLS, whether recorded calls contain their headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<StepHeaders>,
     /// The body as JSON.
@@ -87,74 +84,72 @@ pub struct Step {
     /// A binary body in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b64: Option<String>,
-    /// Describes a long request body that consists of a repeated text.
+    /// A long request body that repeats a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<Fill>,
-    /// The variables that the step sets from the response. The key is the name of the variable. The value is a JSON
-    /// pointer into the response, or `header:Name`.
+    /// The variables to set from the response. Each value is a JSON pointer into the response, or `header:Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<BTreeMap<String, String>>,
-    /// The user whose token the request contains. The default is an administrator.
+    /// The user whose token is sent. The default is an administrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// JSON pointers into the response body. If `only` is set, the recorded response contains only the values at these
-    /// pointers, in its member `at`.
+    /// JSON pointers into the response body. If set, the recorded response
+    /// contains only the values at these pointers, in its member `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
-    /// Whether the recorded response also contains the headers that every response has.
+    /// Whether the recorded response also contains headers that every response has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_headers: Option<bool>,
-    /// The number of frames that the step reads from the stream (for READ).
+    /// The number of frames to read from the stream (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<usize>,
-    /// Whether the step waits until the stream ends (for READ).
+    /// Whether to wait for the end of the stream (for READ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<bool>,
-    /// The frames that the step skips (for READ). With the value `bookmarks`, the step skips ordinary bookmarks.
+    /// The frames to skip (for READ). `bookmarks` skips ordinary bookmarks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
-    /// The maximum time that the step waits (for READ, UNTIL and SLEEP).
+    /// The maximum waiting time in seconds (for READ, UNTIL and SLEEP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Number>,
-    /// A JSON pointer to the value to check (for UNTIL).
+    /// A JSON pointer to the checked value (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// The value for which the step waits (for UNTIL).
+    /// The expected value (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<Json>,
-    /// `true` means that the step waits until the value is present (for UNTIL). `false` means that the step waits until
-    /// the value is absent.
+    /// Whether to wait until the value is present (`true`) or absent (`false`) (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<bool>,
-    /// The status code for which the step waits (for UNTIL).
+    /// The expected status code (for UNTIL).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The request to repeat (for UNTIL). The default request is a GET of `path`.
+    /// The request to repeat (for UNTIL). The default is a GET of `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Box<Step>>,
-    /// The kinds of objects that must be active after the step: `validating` or `mutating` for webhooks, `vap` or `map` for policies (for
-    /// READY).
+    /// The kinds of admission objects that must be active after the step (for
+    /// READY): `validating` or `mutating` for webhooks, `vap` or `map` for policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Vec<String>>,
-    /// The names of response headers that are not recorded.
+    /// Response headers that are not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<Vec<String>>,
-    /// A JSON pointer to a JWT in the response. The recorded response contains the claims of the JWT.
+    /// A JSON pointer to a JWT in the response, whose claims are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claims: Option<String>,
-    /// Whether the calls are recorded in the order of their arrival (for CALLS). The default order is by path.
+    /// Whether calls are recorded in arrival order (for CALLS). The default order is by path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordered: Option<bool>,
     /// Whether equal calls are recorded only once (for CALLS).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distinct: Option<bool>,
-    /// The steps that run at the same time (for TOGETHER).
+    /// The steps to run concurrently (for TOGETHER).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
     /// A comment for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The response, with placeholders.
+    /// The recorded response, with placeholders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Json>,
 }
@@ -163,14 +158,14 @@ pub struct Step {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum StepHeaders {
-    /// The headers that the request sets. `None` removes a default header.
+    /// The headers to set. `None` removes a default header.
     Sent(BTreeMap<String, Option<String>>),
     /// Whether recorded calls contain their headers.
     Recorded(bool),
 }
 
 impl StepHeaders {
-    /// Returns the headers that the request sets or removes.
+    /// Returns the headers to set or remove.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         let Self::Sent(headers) = self else { return None.into_iter().flatten() };
         let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
@@ -195,18 +190,18 @@ impl fmt::Display for Step {
     }
 }
 
-/// Returns the folder of this crate that contains the cases as `.jsonl` files.
+/// Returns the folder of this crate's `.jsonl` cases.
 #[must_use]
 pub fn packed_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// Reads all cases in a folder and its subfolders, and sorts them by name. A `.jsonl` file contains one case per line, and a
-/// `.json` file contains a single case.
+/// Reads all cases in a folder and its subfolders, sorted by name. A `.jsonl`
+/// file contains one case per line, and a `.json` file contains a single case.
 ///
 /// # Errors
 ///
-/// Returns an error if a file or line cannot be read or parsed, if two cases have the same name, or if there are no cases.
+/// Fails if a file or line cannot be read or parsed, if two cases have the same name, or if there are no cases.
 pub fn load(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     load_into(folder, &mut cases)?;
@@ -246,12 +241,11 @@ fn load_into(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the cases to files named `AREA.jsonl`, with one case per line. The new files replace all existing files in
-/// the folder.
+/// Writes the cases to files `AREA.jsonl`, with one case per line. All existing files in the folder are replaced.
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn pack(cases: &[Case], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut areas: BTreeMap<&str, String> = BTreeMap::new();
     for case in cases {

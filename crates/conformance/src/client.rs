@@ -1,5 +1,6 @@
-//! A small HTTP/1.1 client. The client opens a connection for each request, and each wait has a deadline. The client shares no
-//! code with the crate `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
+//! A small HTTP/1.1 client, which opens a connection for each request and limits each wait.
+//!
+//! The client shares no code with the crate `restreq`, so that a bug in `restreq` cannot hide a bug in the server.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,22 +19,21 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The certificate authorities that the client trusts for `https:` URLs.
+/// The trusted certificate authorities for `https:` URLs.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Trusts certificates that one of these certificate authorities (in PEM) has signed.
+    /// Trusts certificates that these certificate authorities (in PEM) have signed.
     Authorities(Vec<u8>),
-    /// Trusts any certificate. Use this variant only for loopback servers with a self-signed certificate.
+    /// Trusts any certificate. Use it only for loopback servers with a self-signed certificate.
     Anyone,
 }
 
-/// A client that sends requests to one server.
+/// Sends requests to one server.
 pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The time limit until the client has received the head of a response. The same time limit applies to the body of a response
-    /// that is not a stream.
+    /// The timeout for the head of a response, and also for the body of a response that is not a stream.
     limit: Duration,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// A response whose body was not received completely yet. Dropping this value closes the connection.
+/// A response without its complete body. Dropping it closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
     limit: Duration,
@@ -71,7 +71,7 @@ impl Client {
         self.open(request).await?.finish().await
     }
 
-    /// Sends a request on a new connection and waits for the head of the response.
+    /// Sends a request on a new connection and waits for the response head.
     pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Streaming> {
         let host = format!("{}:{}", self.host, self.port);
         request.headers_mut().insert(http::header::HOST, host.parse()?);
@@ -92,7 +92,7 @@ impl Client {
 }
 
 impl Streaming {
-    /// Waits for the remaining bytes of the body.
+    /// Waits for the rest of the body.
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
         let body = timeout(self.limit, body.collect()).await;
@@ -106,8 +106,7 @@ impl Streaming {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    /// Waits until the body contains the next complete lines, and returns them. The returned lines do not contain their
-    /// line ends. Returns `None` at the end.
+    /// Waits until the body contains further complete lines, and returns them without their line ends. Returns `None` at the end.
     pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
         loop {
             let mut lines = Vec::new();
@@ -126,7 +125,7 @@ impl Streaming {
     }
 }
 
-/// The task that reads and writes the connection. Dropping this value aborts the task.
+/// The task that drives the connection. Dropping it aborts the task.
 struct Connection(JoinHandle<()>);
 
 impl Drop for Connection {
@@ -140,7 +139,7 @@ where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The result is ignored, because the request and the body return the errors of the connection, too.
+    // Ignore the result, because the request and the body also return the connection's errors.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
     Ok((response, connection))
@@ -171,7 +170,7 @@ mod tls {
         Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
     }
 
-    /// Accepts any certificate, but still verifies that the server owns the private key of the certificate.
+    /// Accepts any certificate, but verifies that the server owns its private key.
     #[derive(Debug)]
     struct Believer(Arc<CryptoProvider>);
 

@@ -1,29 +1,29 @@
-//! Starts the embedded server with the settings that the recorded cases need.
+//! Starts the embedded server with the settings of the recorded cases.
 
 use std::io::Write as _;
 
 use anyhow::Context;
 use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 
-/// The users of the embedded server in kube-apiserver's CSV format. The columns are token, user, uid and groups.
+/// The embedded server's users in kube-apiserver's CSV format: token, user, uid and groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
 
-/// Starts the embedded server on a free loopback port. After the start, the function compacts revision 1, because a real server has
-/// compacted this revision after some time. The server runs until the returned value is shut down or dropped.
+/// Starts the embedded server on a free loopback port. Also compacts revision 1, as a real server
+/// does after some time. The server runs until the returned value is shut down or dropped.
 ///
 /// # Errors
 ///
-/// Returns an error if the server cannot start.
+/// Fails if the server cannot start.
 pub async fn start() -> anyhow::Result<ApiServer> {
-    // The policy controller did not run when the cases were recorded.
+    // The policy controller did not run during the recording.
     start_with(Controllers { policies: false, ..Controllers::default() }).await
 }
 
-/// Starts the embedded server as [`start`] does, but with only these controllers.
+/// Starts the embedded server like [`start`], but with only these controllers.
 ///
 /// # Errors
 ///
-/// Returns an error if the server cannot start.
+/// Fails if the server cannot start.
 pub async fn start_with(controllers: Controllers) -> anyhow::Result<ApiServer> {
     let mut tokens = tempfile::NamedTempFile::new().context("creating the token file")?;
     tokens.write_all(TOKENS.as_bytes()).context("writing the token file")?;

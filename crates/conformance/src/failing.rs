@@ -1,5 +1,5 @@
-//! The list of recorded cases that fail with the embedded server. The results of a run must match this list exactly, so
-//! that every change of a result is detected.
+//! The list of recorded cases that the embedded server fails. A run
+//! must match the list exactly, so that every change is detected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Returns the path of the file with the list of failing cases.
+/// Returns the path of the list of failing cases.
 #[must_use]
 pub fn list_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("failing.txt")
@@ -18,11 +18,11 @@ const HEAD: &str = "# Cases that the embedded server does not pass yet, one per 
 # writes this file; `cargo xtask ci` fails if the results differ from it.
 ";
 
-/// Reads a sorted list of names, one per line. Empty lines and comments (`#`) are ignored.
+/// Reads a sorted list with one name per line. Empty lines and comments (`#`) are ignored.
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, or if the names are not sorted or not unique.
+/// Fails if the file cannot be read, or if the names are not sorted or not unique.
 pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut names = BTreeSet::new();
@@ -43,26 +43,26 @@ pub fn read(file: &Path) -> anyhow::Result<BTreeSet<String>> {
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write(file: &Path, names: &BTreeSet<String>) -> anyhow::Result<()> {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(file, format!("{HEAD}{lines}")).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The differences between the list of failing cases and the results of a run.
+/// The differences between the list and a run.
 #[derive(Debug, Default, PartialEq)]
 pub struct Drift {
-    /// The cases in the list that pass.
+    /// The listed cases that passed.
     pub passing: Vec<String>,
-    /// The cases that fail but are not in the list.
+    /// The cases that failed but are not listed.
     pub failing: Vec<String>,
-    /// The cases in the list that were not replayed.
+    /// The listed cases that were not replayed.
     pub unknown: Vec<String>,
 }
 
 impl Drift {
-    /// Compares the list of failing cases with the results of a run. `replayed` contains the names of all replayed
-    /// cases, and `failed` contains the names of the failed cases.
+    /// Compares the list with a run. `replayed` contains the names
+    /// of all replayed cases, and `failed` those of the failed ones.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

@@ -1,5 +1,4 @@
-//! JSON values whose members keep their order. The order is important because placeholders are numbered by first
-//! appearance.
+//! JSON values that keep member order, because placeholders are numbered by first appearance.
 
 use std::{fmt, io};
 
@@ -21,38 +20,37 @@ pub enum Json {
     Text(String),
     /// A list.
     Array(Vec<Json>),
-    /// The members of the object, in the order of the text. Names are unique. If a name is duplicated, its last value is kept, as in most
-    /// parsers.
+    /// The members of an object in text order. Names are unique: as in most parsers, the last value of a duplicate name is kept.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// Returns the object member with this name. Returns `None` if the value is not an object or has no such member.
+    /// Returns the object member `name`, or `None` if there is none.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Returns the text of a string.
+    /// Returns the string, or `None` for other values.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// Returns the members of an object.
+    /// Returns the members of an object, or `None` for other values.
     #[must_use]
     pub fn members(&self) -> Option<&[(String, Json)]> {
         if let Self::Object(members) = self { Some(members) } else { None }
     }
 
-    /// Returns whether the value is a string of digits.
+    /// Returns `true` if the value is a string of digits.
     #[must_use]
     pub fn is_digits(&self) -> bool {
         self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Returns the value at a JSON pointer, with two extensions. A segment `key=value` selects the list item whose field `key` has the
-    /// value `value`. The field can be a path, such as `metadata.name`. A negative index counts from the end of the list.
+    /// Returns the value at a JSON pointer with two extensions. A segment `key=value` selects the list item whose field
+    /// `key` (or path, such as `metadata.name`) has this value. A negative index counts from the end of the list.
     #[must_use]
     pub fn at(&self, pointer: &str) -> Option<&Json> {
         let pointer = pointer.trim_matches('/');
@@ -81,7 +79,7 @@ impl Json {
         }
     }
 
-    /// Returns a string without quotes, and any other value as JSON.
+    /// Returns a string without quotes, or another value as JSON.
     #[must_use]
     pub fn plain(&self) -> String {
         self.text().map_or_else(|| self.to_string(), str::to_owned)
@@ -89,8 +87,8 @@ impl Json {
 }
 
 impl Json {
-    /// Returns the bytes that the recorder of the cases sent for this JSON value. The bytes are ASCII text that contains a space after
-    /// each comma and each colon. The exact bytes are important, because a server can quote a body that it cannot parse.
+    /// Returns the bytes that the recorder sent for this value: ASCII with a space after each comma and
+    /// colon. The exact bytes are important, because a server can quote a body that it cannot parse.
     #[must_use]
     pub fn as_sent(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

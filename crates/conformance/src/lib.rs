@@ -1,4 +1,4 @@
-//! Replays cases that were recorded from a real kube-apiserver against any API server, and compares the responses.
+//! Replays recorded cases of a real kube-apiserver against any API server and compares the responses.
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,14 +22,13 @@
 //! # }
 //! ```
 //!
-//! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders such as `<uid:1>`, `<rv:2>` and `<time>` replace the
-//!   values that differ between runs.
-//! * [`replay`] runs many cases at the same time and returns a [`Verdict`] for each case. Each case runs in a namespace
-//!   of its own.
-//! * A [`Difference`] describes a value that differs from the recorded response. A different *wording* of a message is reported, but it
-//!   does not fail a case.
+//! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders such
+//!   as `<uid:1>`, `<rv:2>` and `<time>` stand for values that differ between runs.
+//! * [`replay`] runs many cases concurrently, each in a namespace of its own, and returns a [`Verdict`] for each case.
+//! * A [`Difference`] is a value that differs from the recorded response.
+//!   Different *wording* of a message is reported, but does not fail a case.
 //! * [`side_by_side`] compares a real server and the embedded server on your own manifests.
-//! * [`failing`] contains the list of cases that the embedded server does not pass yet.
+//! * [`failing`] lists the cases that the embedded server does not pass yet.
 //!
 //! To run the cases, use `cargo xtask conformance --server`. README.md lists the options. The crate is never published.
 

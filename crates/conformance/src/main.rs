@@ -1,5 +1,5 @@
-//! The program `pintle-conformance`. The program replays the recorded cases against a server. The default is the
-//! embedded server.
+//! The program `pintle-conformance`, which replays the recorded
+//! cases against a server. The default is the embedded server.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program writes to a terminal")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    // The list of failing cases is checked only after a complete run against the embedded server.
+    // Check the list of failing cases only after a complete run against the embedded server.
     let checks_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
     let listed = if checks_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
     let (target, embedded) = target(&flags).await?;
@@ -113,8 +113,8 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
     if checks_list { check_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
 }
 
-/// Compares two servers on the same manifests, and prints a line for each cause of differences. Returns whether the
-/// servers behave in the same way.
+/// Compares two servers on the same manifests and prints a line for each
+/// cause of differences. Returns `true` if there are no differences.
 async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     let (target, _) = target(flags).await?;
     let started = Instant::now();
@@ -138,7 +138,7 @@ async fn compare_servers(flags: &Flags, folder: &Path) -> anyhow::Result<bool> {
     Ok(causes.is_empty())
 }
 
-/// Returns the server that the command-line flags select, and the embedded server if the function started one.
+/// Returns the server that the flags select, and the embedded server if it was started.
 async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     let trust = match &flags.ca {
         Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
@@ -156,15 +156,15 @@ async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
     Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
 }
 
-/// Repeats the cases that failed unexpectedly, one after another. This is useful because on a busy machine, a step can
-/// take longer than its case allows.
+/// Repeats cases that failed unexpectedly, one after another. On
+/// a busy machine, a step can take longer than its case allows.
 async fn retry_alone(
     target: &Target,
     cases: &[Case],
     listed: &BTreeSet<String>,
     verdicts: &mut [Verdict],
 ) -> anyhow::Result<()> {
-    /// The maximum number of failed cases that are repeated. If more cases fail, the load of the machine is not the cause.
+    /// The maximum number of cases to repeat. If more cases fail, the machine's load is not the cause.
     const FEW: usize = 40;
     let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
     let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
@@ -181,8 +181,8 @@ async fn retry_alone(
     Ok(())
 }
 
-/// Checks that exactly the cases in the list fail, and prints the deviations. If `update` is true, the function
-/// rewrites the list and the page with the results.
+/// Checks that exactly the listed cases fail, and prints the deviations.
+/// If `update` is true, rewrites the list and the results page.
 fn check_list(
     listed: &BTreeSet<String>,
     failed: &BTreeSet<String>,
@@ -238,7 +238,7 @@ fn print(verdict: &Verdict) {
     }
 }
 
-/// Prints the results for each area of the API on one line.
+/// Prints the results, with a line for each API area.
 fn report(verdicts: &[Verdict]) {
     let mut areas: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for verdict in verdicts {

@@ -1,5 +1,4 @@
-//! Writes `docs/CONFORMANCE.md`. The page lists the recorded cases that the embedded server passes, and the features that have no effect in
-//! this server.
+//! Writes `docs/CONFORMANCE.md`, which lists the cases that the embedded server passes and the features without effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,8 +19,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section about the results of the client's test scenarios on a real server. This text is constant, so a run of the cases does not
-/// change the text or its date.
+/// The section about the client's test scenarios on a real server. It is
+/// constant, so a run of the cases changes neither the text nor its date.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -61,8 +60,7 @@ Differences in webhooks and conversion are expected. The next section lists the 
 
 ";
 
-/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the names of the failed
-/// cases.
+/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the failed ones.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
     let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Collects the uids, revisions and variables of a case, and replaces them by placeholders.
+//! Replaces a case's uids, revisions and variables with placeholders.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,20 +7,20 @@ use anyhow::Context;
 use crate::json::Json;
 use crate::shape::{is_uuid, mask};
 
-/// The values that differ between runs of a case. They were collected during one run.
+/// The values of one run that differ between runs.
 pub(crate) struct Placeholders {
-    /// The name and the value of each variable. The first variables are `id`, `ns`, `Id` and `dollar`. All other variables follow in the
-    /// order in which steps set them. The variable `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
+    /// The variables with their values: `id`, `ns`, `Id` and `dollar`, and then the variables of the steps
+    /// in setting order. `dollar` has the value `$`, so that `${dollar}{x}` becomes the text `${x}`.
     variables: Vec<(String, String)>,
     /// The variables whose values are replaced in responses.
     hidden: BTreeSet<String>,
-    /// The number in the placeholder of each uid. Uids are numbered by their first appearance.
+    /// The number of each uid, by first appearance.
     uids: HashMap<String, usize>,
     revisions: BTreeSet<u128>,
 }
 
 impl Placeholders {
-    /// Creates the placeholders for a run. The generated names in this run contain the letters `id`.
+    /// Creates the placeholders for a run whose generated names contain the letters `id`.
     pub(crate) fn new(id: &str) -> Self {
         let mut capitalised = id.to_owned();
         capitalised.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
@@ -32,7 +32,7 @@ impl Placeholders {
 
     /// Saves a value from a response in a variable, for later steps.
     pub(crate) fn save(&mut self, name: &str, value: &Json) {
-        // Do not add revisions and uids to `hidden`, because they have placeholders of their own.
+        // Revisions and uids have their own placeholders, so do not hide them.
         if !value.is_digits() && !value.text().is_some_and(is_uuid) {
             self.hidden.insert(name.to_owned());
         }
@@ -40,8 +40,8 @@ impl Placeholders {
         self.variables.push((name.to_owned(), value.plain()));
     }
 
-    /// Replaces the variables in a text by their values. A variable has the form `${x}`. `${x+5}` adds 5 to the value of the variable,
-    /// which must be a number.
+    /// Replaces the variables in a text with their values. A variable has the
+    /// form `${x}`. `${x+5}` adds 5 to a variable, which must be a number.
     pub(crate) fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -62,7 +62,7 @@ impl Placeholders {
         Ok(out)
     }
 
-    /// Calls [`Self::fill`] for all strings and all member names in a value.
+    /// Calls [`Self::fill`] for all strings and member names in a value.
     pub(crate) fn fill_json(&self, value: &Json) -> anyhow::Result<Json> {
         Ok(match value {
             Json::Text(text) => Json::Text(self.fill(text)?),
@@ -87,7 +87,7 @@ impl Placeholders {
         find(name).map(str::to_owned).with_context(|| format!("unknown variable {name}"))
     }
 
-    /// Numbers the uids of a response and collects its revisions, in the order of the text.
+    /// Numbers a response's uids and collects its revisions, in text order.
     pub(crate) fn learn(&mut self, value: &Json) {
         match value {
             Json::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -119,8 +119,8 @@ impl Placeholders {
         }
     }
 
-    /// Returns a copy of a response in which placeholders replace all values that differ between runs. Call this method only after all
-    /// responses of the case were collected.
+    /// Returns the response with placeholders for all values that differ between
+    /// runs. Call this method after all responses of the case were collected.
     pub(crate) fn mask(&self, value: &Json) -> Json {
         Masking::new(self).value(value, None)
     }
@@ -128,9 +128,9 @@ impl Placeholders {
 
 struct Masking<'a> {
     known: &'a Placeholders,
-    /// The longest value is replaced first. Otherwise, a shorter value inside a longer value would be replaced.
+    /// The longest value comes first. Otherwise, a shorter value inside a longer one would be replaced.
     names: Vec<(&'a str, &'a str)>,
-    /// The sorted revisions. The placeholder of a revision contains the index of the revision, starting at 1.
+    /// The sorted revisions. A revision's placeholder contains its index, starting at 1.
     revisions: Vec<u128>,
 }
 
@@ -191,8 +191,7 @@ impl<'a> Masking<'a> {
     }
 }
 
-/// Returns whether the value is a list of objects. In such a list, the top-level metadata belongs to the list and not
-/// to an object.
+/// Returns `true` if the value is a list of objects, whose top-level metadata does not belong to an object.
 pub(crate) fn is_list(value: &Json) -> bool {
     let Some(Json::Object(metadata)) = value.member("metadata") else { return false };
     let kind = value.member("kind").map(Json::plain).unwrap_or_default();
@@ -204,16 +203,15 @@ fn is_bookmark(value: &Json) -> bool {
     value.member("type").and_then(Json::text) == Some("BOOKMARK")
 }
 
-/// Replaces the revision in the metadata of a list or of a bookmark by the placeholder. In a list, this revision is the revision of the
-/// whole server and not the revision of an object.
+/// Replaces the revision in the metadata of a list or bookmark with the
+/// placeholder. In a list, this is the revision of the whole server.
 fn with_revision(metadata: &Json, placeholder: &str) -> Json {
     with_member(metadata, "resourceVersion", |revision| {
         if revision.is_digits() { Json::from(placeholder) } else { revision.clone() }
     })
 }
 
-/// Replaces the values in the object of a bookmark. If a bookmark contains a table, the rows of the table also contain
-/// the revision.
+/// Replaces the values in a bookmark's object. If a bookmark contains a table, its rows also contain the revision.
 fn bookmarked(object: &Json) -> Json {
     const REVISION: &str = "<bookmark-rv>";
     let object = with_member(object, "metadata", |metadata| with_revision(metadata, REVISION));

@@ -1,6 +1,7 @@
-//! Probes. A probe is a temporary webhook or policy with which the program detects when admission objects are active. When a probe has an
-//! effect, all objects of the same kind that were created before the probe are active. A real server receives admission objects from a
-//! watch, so they take effect with a delay.
+//! Probes detect when admission objects are active. A real server receives
+//! admission objects from a watch, so they take effect with a delay.
+//!
+//! A probe is a temporary webhook or policy. When it has an effect, all objects of the same kind that were created before it are active.
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::Answer;
 use crate::responder::Responder;
 
-/// The kinds of objects for which a `READY` step can wait.
+/// The kinds of admission objects for which a `READY` step can wait.
 #[derive(Clone, Copy)]
 enum Family {
     ValidatingWebhook,
@@ -17,19 +18,19 @@ enum Family {
     MutatingPolicy,
 }
 
-/// A webhook or a policy that has an effect only on the creation of one [`lease`].
+/// A webhook or policy that only affects the creation of a [`lease`].
 pub(crate) struct Probe {
     family: Family,
-    /// The name of the probe. The name is unique, because a real server still uses a deleted object for a while.
+    /// The probe's unique name. It must be unique, because a real server uses a deleted object for a while.
     pub(crate) name: String,
 }
 
 impl Probe {
-    /// Creates a probe for objects of a kind. `of` is an item of a step's field `of`.
+    /// Creates a probe for a kind of objects. `of` is an item of a step's field `of`.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no kind with this name.
+    /// Fails if there is no such kind.
     pub(crate) fn new(of: &str, name: String) -> anyhow::Result<Self> {
         let family = match of {
             "validating" => Family::ValidatingWebhook,
@@ -41,7 +42,7 @@ impl Probe {
         Ok(Self { family, name })
     }
 
-    /// Returns the objects of which the probe consists, each with the path of its collection.
+    /// Returns the probe's objects, each with the path of its collection.
     pub(crate) fn objects(&self) -> Vec<(String, Value)> {
         let name = &self.name;
         let (kind, plural, member, content) = match self.family {
@@ -69,11 +70,11 @@ impl Probe {
         objects
     }
 
-    /// Returns whether the creation of the lease had the effect of the probe. `answer` is the response to the creation.
+    /// Returns `true` if the probe affected the creation of the lease, to which `answer` is the response.
     ///
     /// # Errors
     ///
-    /// Returns an error if the case has no responder, or if the response to a mutating policy is not JSON.
+    /// Fails if the case has no responder, or if the response for a mutating policy is not JSON.
     pub(crate) fn has_effect(&self, answer: &Answer, responder: Option<&Responder>) -> anyhow::Result<bool> {
         Ok(match self.family {
             Family::ValidatingWebhook | Family::MutatingWebhook => {
@@ -91,7 +92,7 @@ impl Probe {
         })
     }
 
-    /// Returns the path at which the responder receives the reviews of the probe.
+    /// Returns the path at which the responder receives the probe's reviews.
     fn path(&self) -> String {
         format!("/{}", self.name)
     }
@@ -121,7 +122,7 @@ impl Probe {
     }
 }
 
-/// Returns the Lease that the session repeatedly tries to create.
+/// Returns the Lease whose creation the session repeats.
 pub(crate) fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe-${id}"}, "spec": {}})
 }

@@ -1,7 +1,6 @@
-//! A TLS server on loopback that takes the place of the webhooks of a case. The server records each review and answers it as the case
-//! specifies.
+//! A TLS server on loopback that stands in for the webhooks of a case. It records each review and answers as the case specifies.
 //!
-//! Each case has a responder of its own, so concurrent cases do not see each other's calls.
+//! Each case has its own responder, so concurrent cases do not see each other's calls.
 
 mod authority;
 mod behaviour;
@@ -35,27 +34,27 @@ use behaviour::Behaviour;
 /// The maximum size of a review. kube-apiserver stores no objects above 3 MiB, but a ConversionReview can contain a whole list.
 const LARGEST_REVIEW: usize = 64 << 20;
 
-/// The request headers that are recorded.
+/// The recorded request headers.
 const RECORDED_HEADERS: [&str; 4] = ["content-type", "accept", "user-agent", "authorization"];
 
-/// The webhook server of one case. Dropping the responder closes the port and all connections.
+/// A case's webhook server. Dropping it closes the port and all connections.
 pub(crate) struct Responder {
     address: SocketAddr,
-    /// The certificate of the authority that signed the responder's certificate, as PEM.
+    /// The certificate (PEM) of the authority that signed the responder's certificate.
     authority: String,
-    /// The certificate of an authority that did not sign the responder's certificate, as PEM.
+    /// The certificate (PEM) of an authority that did not sign the responder's certificate.
     other_authority: String,
     webhooks: Arc<Webhooks>,
     accepting: JoinHandle<()>,
 }
 
-/// A request that the server under test sent to a webhook.
+/// A webhook request from the server under test.
 pub(crate) struct Call {
     /// The path and the query.
     pub(crate) path: String,
     /// The recorded headers.
     pub(crate) headers: Json,
-    /// The review. The value is an empty object if the request's body was not JSON.
+    /// The review, or an empty object if the body was not JSON.
     pub(crate) body: Json,
 }
 
@@ -66,24 +65,22 @@ struct Webhooks {
 
 #[derive(Default)]
 struct State {
-    /// The behaviours of each path. The nth call of a path gets the nth behaviour, and after the last behaviour, each call gets the last
-    /// one.
+    /// The behaviours for each path. The nth call gets the nth behaviour, and later calls get the last one.
     behaviours: BTreeMap<String, Vec<Arc<Behaviour>>>,
-    /// The calls that no step has read yet. The list cannot grow without limit, because the case has a deadline.
+    /// The calls that no step has read yet. The case's deadline limits the list.
     calls: Vec<Call>,
-    /// The number of calls at each path. Probes are not counted.
+    /// The number of calls at each path, without probes.
     counts: BTreeMap<String, usize>,
-    /// The paths that have received a review of a probe.
+    /// The paths that have received a probe's review.
     probed: BTreeSet<String>,
 }
 
 impl Responder {
-    /// Starts a responder on a free port. Until [`set_behaviours`](Self::set_behaviours) is called, the responder answers all paths with
-    /// 404.
+    /// Starts a responder on a free port. It answers all paths with 404 until [`set_behaviours`](Self::set_behaviours) is called.
     ///
     /// # Errors
     ///
-    /// Returns an error if the responder cannot open a port or create its certificates.
+    /// Fails if the responder cannot open a port or create its certificates.
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("opening a port for webhooks")?;
         let address = listener.local_addr()?;
@@ -94,8 +91,8 @@ impl Responder {
         Ok(Self { address, authority, other_authority, webhooks, accepting })
     }
 
-    /// Returns the variables that describe the responder: `hook` is its URL, `hookaddr` its host and port, and `ca` and `otherca` are
-    /// values for `caBundle`.
+    /// Returns the responder's variables: `hook` is its URL, `hookaddr` its
+    /// host and port, and `ca` and `otherca` are values for `caBundle`.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("hook", format!("https://{}", self.address)),
@@ -105,24 +102,24 @@ impl Responder {
         ]
     }
 
-    /// Sets the behaviours of all paths, in the form of a case's field `webhooks`.
+    /// Sets the behaviours of all paths from a case's field `webhooks`.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the path if a behaviour is invalid.
+    /// Returns an error with the path of the invalid behaviour.
     pub(crate) fn set_behaviours(&self, webhooks: &Json) -> anyhow::Result<()> {
         self.webhooks.state().behaviours = behaviour::parse(webhooks)?;
         Ok(())
     }
 
-    /// Removes and returns the calls at a path, or all calls if there is no path. The calls are in the order of their arrival.
+    /// Takes the calls at a path, or all calls without a path, in arrival order.
     pub(crate) fn take_calls(&self, path: Option<&str>) -> Vec<Call> {
         let calls = &mut self.webhooks.state().calls;
         let is_wanted = |call: &mut Call| path.is_none_or(|path| without_query(&call.path) == path);
         calls.extract_if(.., is_wanted).collect()
     }
 
-    /// Returns whether the path has received a review of a probe.
+    /// Returns `true` if the path has received a probe's review.
     pub(crate) fn was_probed(&self, path: &str) -> bool {
         self.webhooks.state().probed.contains(path)
     }
@@ -134,14 +131,14 @@ impl Drop for Responder {
     }
 }
 
-/// Accepts connections until the task is aborted. The connections end with the task, because it owns them.
+/// Accepts connections until the task is aborted. The task owns the connections and ends them.
 async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(serve(stream, tls.clone(), webhooks.clone()))),
-                // The process has too many open files. The next connection can succeed after other connections have ended.
+                // The process has too many open files. Retry after other connections have ended.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -149,7 +146,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, webhooks: Arc<Webhooks>
     }
 }
 
-/// Serves a connection until it ends. Errors are ignored, because the server under test reports them in its own response.
+/// Serves a connection until it ends. Errors are ignored, because the server under test reports them in its response.
 async fn serve(stream: TcpStream, tls: TlsAcceptor, webhooks: Arc<Webhooks>) {
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(move |request| {
@@ -164,7 +161,7 @@ impl Webhooks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request and returns the response of its behaviour. An error closes the connection.
+    /// Records a request and returns its behaviour's response. An error closes the connection.
     async fn respond(&self, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let headers = recorded_headers(request.headers());
@@ -180,8 +177,8 @@ impl Webhooks {
 }
 
 impl State {
-    /// Records a call and returns its behaviour. For the review of a probe, records only the path and returns a behaviour that allows the
-    /// request.
+    /// Records a call and returns its behaviour. For a probe's review,
+    /// records only the path and returns a behaviour that allows the request.
     fn record(&mut self, call: Call) -> Arc<Behaviour> {
         let path = without_query(&call.path).to_owned();
         if is_probe(&call.body) {
@@ -197,7 +194,7 @@ impl State {
     }
 }
 
-/// Returns whether a review is about an object whose name begins with `probe-`.
+/// Returns `true` if a review is about an object whose name begins with `probe-`.
 fn is_probe(review: &Json) -> bool {
     let name = |pointer: &str| review.at(pointer).and_then(Json::text).filter(|name| !name.is_empty());
     let name = name("/request/name").or_else(|| name("/request/object/metadata/name"));

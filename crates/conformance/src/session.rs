@@ -1,4 +1,4 @@
-//! Runs the steps of a case against a server.
+//! Runs a case's steps against a server.
 
 mod admission;
 
@@ -24,10 +24,10 @@ use crate::responder::Responder;
 use crate::stream::Stream;
 use crate::token;
 
-/// The headers that every recorded response contains.
+/// Headers that are recorded with every response.
 const HEADERS: [&str; 8] =
     ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
-/// A recorded response contains these headers only if `all_headers` is set.
+/// Headers that are recorded only if `all_headers` is set.
 const MORE_HEADERS: [&str; 7] = [
     "vary",
     "cache-control",
@@ -38,18 +38,18 @@ const MORE_HEADERS: [&str; 7] = [
     "x-content-type-options",
 ];
 
-/// The letters from which generated names are composed. The letters contain no vowels, so that generated names do not form words.
+/// The letters for generated names. Without vowels, names do not form words.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
 
-/// The server under test and the token of an administrator.
+/// The server under test with an administrator's token.
 pub(crate) struct Server {
     pub(crate) client: Client,
     pub(crate) token: String,
     pub(crate) patience: Duration,
 }
 
-/// Runs a case and returns its steps with the responses that the server sent. The case runs in a namespace of its own. After
-/// the last step, the function deletes the namespace and the objects that the case created outside namespaces.
+/// Runs a case in its own namespace. Returns its steps with the server's responses.
+/// Afterwards, deletes the namespace and the objects that the case created outside namespaces.
 ///
 /// Each wait has a deadline and the number of steps is finite, so the function always returns.
 pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
@@ -64,21 +64,20 @@ pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec
     ran
 }
 
-/// A session sends the steps of a case to a server, and stores the variables from the responses.
+/// Sends a case's steps to a server and stores the variables from the responses.
 pub(crate) struct Session<'a> {
     server: &'a Arc<Server>,
     known: Placeholders,
     streams: BTreeMap<String, Stream>,
     responder: Option<Responder>,
-    /// The number of probes that `READY` steps have created.
+    /// The number of probes that `READY` steps created.
     probes: usize,
-    /// The paths of the objects that were created outside namespaces, in the order of their creation.
+    /// The paths of objects outside namespaces, in creation order.
     created: Vec<String>,
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session. The names in this session contain the letters in `id`. The variable `${ns}` has the value `t-`
-    /// followed by these letters.
+    /// Creates a session. Its names contain the letters `id`, and the variable `${ns}` is `t-` followed by them.
     pub(crate) fn new(server: &'a Arc<Server>, id: &str) -> Self {
         let known = Placeholders::new(id);
         Self { server, known, streams: BTreeMap::new(), responder: None, probes: 0, created: Vec::new() }
@@ -89,11 +88,11 @@ impl<'a> Session<'a> {
         self.known.save(name, value);
     }
 
-    /// Sends a GET and returns the JSON body of the response.
+    /// Sends a GET and returns the response's JSON body.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no response, if the status code is not 200, or if the body is not JSON.
+    /// Fails if there is no response, if the status code is not 200, or if the body is not JSON.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Json> {
         let answer = self.send(&request("GET", path, None)).await?;
         let content = content(&answer);
@@ -101,7 +100,7 @@ impl<'a> Session<'a> {
         body.with_context(|| format!("GET {path}: {} {content}", answer.status))
     }
 
-    /// Runs the steps of a case. The webhooks of the case exist as long as the session.
+    /// Runs a case's steps. The case's webhooks are dropped with the session.
     async fn play(&mut self, case: &Case) -> anyhow::Result<Vec<Step>> {
         if case.has_webhooks() {
             self.start_webhooks(case.webhooks.as_ref()).await?;
@@ -109,9 +108,8 @@ impl<'a> Session<'a> {
         self.steps(&case.steps).await
     }
 
-    /// Deletes the namespace with these letters and the objects that the case created outside namespaces, even if a step has failed.
-    /// If they stayed, a webhook of this case could reject the requests of other cases. The results of the deletions are ignored, because
-    /// they do not affect the verdict.
+    /// Deletes the session's namespace and the objects outside namespaces, even after a failed step. Otherwise, a webhook of
+    /// this case could reject other cases' requests. The deletions do not affect the verdict, so their results are ignored.
     async fn clean_up(&self, id: &str) {
         for path in self.created.iter().rev() {
             drop(self.send(&request("DELETE", path, None)).await);
@@ -132,14 +130,13 @@ impl<'a> Session<'a> {
         Ok(ran)
     }
 
-    /// Replaces the values that differ between runs in the response of a step. Call this method only after the last step of the
-    /// case.
+    /// Replaces the values that differ between runs in a step's response. Call this method after the last step of the case.
     pub(crate) fn mask(&self, step: &mut Step) {
         step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
         step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
     }
 
-    /// Runs a step and returns the step with the server's response.
+    /// Runs a step and returns it with the server's response.
     pub(crate) async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
         let answer = match step.what.as_str() {
             "SLEEP" => {
@@ -237,8 +234,8 @@ impl<'a> Session<'a> {
         Ok(Json::Object(answer))
     }
 
-    /// Sends a request again while the storage of a changed CustomResourceDefinition is initializing. A real server rejects requests
-    /// during this time.
+    /// Repeats a request while the storage of a changed CustomResourceDefinition
+    /// is initializing. A real server rejects requests during this time.
     async fn send_until_initialized(&self, step: &Step) -> anyhow::Result<Answer> {
         const RETRIES: usize = 9;
         for _ in 0..RETRIES {
@@ -300,8 +297,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Returns a response without the values that are not recorded. Also collects the uids and revisions of the response, and saves the
-    /// step's variables.
+    /// Returns a response without the values that are not recorded. Also collects its uids and revisions and saves the step's variables.
     fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
         let mut whole = whole(answer, step.all_headers.unwrap_or(false));
         let body = whole.member("body").cloned();
@@ -342,8 +338,7 @@ impl<'a> Session<'a> {
         Ok(whole)
     }
 
-    /// Returns an object that contains the value of the body at each of these pointers. The name of each member is the pointer before its
-    /// variables are replaced.
+    /// Returns an object with the body's value at each pointer. The member names are the pointers before their variables are replaced.
     fn values_at(&self, pointers: &[String], body: &Json) -> anyhow::Result<Json> {
         let mut at = Vec::new();
         for pointer in pointers {
@@ -356,7 +351,7 @@ impl<'a> Session<'a> {
         Ok(Json::Object(at))
     }
 
-    /// Stores the path of an object that the step has created outside namespaces, so that [`run`] can delete the object.
+    /// Stores the path of an object that the step created outside namespaces, so that [`run`] can delete the object.
     fn note_created(&mut self, step: &Step, status: u16, body: Option<&Json>) -> anyhow::Result<()> {
         let path = self.known.fill(step.path.as_deref().unwrap_or_default())?;
         let created = step.what == "POST" && status == 201;
@@ -381,8 +376,7 @@ fn seconds(step: &Step) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
 }
 
-/// Returns a response in its recorded form, which consists of the status, the headers, and either `body`, `text` or
-/// `b64`.
+/// Returns a response in recorded form: status, headers, and `body`, `text` or `b64`.
 fn whole(answer: &Answer, all_headers: bool) -> Json {
     let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
         1 => Json::Text(values.remove(0)),
@@ -402,12 +396,11 @@ fn whole(answer: &Answer, all_headers: bool) -> Json {
     Json::Object(members)
 }
 
-/// Returns the content of a response as an object with a single member, whose name is `body`, `text` or `b64`. If the response has no
-/// content, the object has no members.
+/// Returns a response's content as an object with the single member `body`, `text` or `b64`. The object is empty if there is no content.
 fn content(answer: &Answer) -> Json {
     let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
     let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
-    // Some responses with a JSON body have the content type `text/plain`.
+    // Some JSON bodies have the content type `text/plain`.
     let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
         serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
     } else if kind.contains("protobuf") {
@@ -429,12 +422,12 @@ fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Js
     Json::Object(found.collect())
 }
 
-/// Decodes a header as ISO 8859-1, because the recorded cases contain headers in this encoding.
+/// Decodes a header as ISO 8859-1, as recorded.
 fn latin1(value: &HeaderValue) -> String {
     value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// Percent-encodes the characters that a request line must not contain. Encoded characters stay unchanged.
+/// Percent-encodes characters that a request line must not contain. Encoded characters do not change.
 fn quote(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

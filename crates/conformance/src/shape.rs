@@ -1,8 +1,7 @@
-//! Replaces the values in a text that differ between runs. These values are UUIDs, times, tokens, ports, type names, and revisions in
-//! messages.
+//! Replaces values that differ between runs in a text: UUIDs, times, tokens, ports, type names, and revisions in messages.
 
-/// Replaces UUIDs, times, tokens, ports, type names and revisions in a text. The function inserts `<uuid>`, `<time>`, `<microtime>`,
-/// `<jwt>`, `<port>`, `<n>`, or the result of the function `uid` or `revision`.
+/// Replaces UUIDs, times, tokens, ports, type names and revisions with `<uuid>`, `<time>`,
+/// `<microtime>`, `<jwt>`, `<port>`, `<n>`, or the result of `uid` or `revision`.
 pub(crate) fn mask(
     text: &str,
     uid: impl Fn(&str) -> Option<String>,
@@ -20,12 +19,12 @@ pub(crate) fn mask(
     replace(&text, |rest| named_revision(rest, &revision))
 }
 
-/// Returns whether the whole text is a UUID in lower case.
+/// Returns `true` if the whole text is a lower-case UUID.
 pub(crate) fn is_uuid(text: &str) -> bool {
     uuid(text).is_some_and(|found| found.len() == text.len())
 }
 
-/// Scans the text once. At each position, the function `at` returns the length of the text to replace and its replacement, if there is one.
+/// Scans the text once. At each position, `at` can return the length of a text to replace, and its replacement.
 fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -44,7 +43,7 @@ fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
     out
 }
 
-/// Returns the UUID at the start of the text. A UUID has the form `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+/// Returns the UUID at the start of the text, in the form `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 fn uuid(text: &str) -> Option<&str> {
     let found = text.get(..36)?;
     let fits = found.bytes().enumerate().all(|(index, byte)| match index {
@@ -54,8 +53,7 @@ fn uuid(text: &str) -> Option<&str> {
     fits.then_some(found)
 }
 
-/// Returns the length and the placeholder of the time at the start of the text. A time has the form
-/// `dddd-dd-ddTdd:dd:dd[.d…]Z`.
+/// Returns the length and placeholder of the time at the start of the text, in the form `dddd-dd-ddTdd:dd:dd[.d…]Z`.
 fn time(text: &str) -> Option<(usize, String)> {
     const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
     let bytes = text.as_bytes();
@@ -74,7 +72,7 @@ fn time(text: &str) -> Option<(usize, String)> {
     closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
 }
 
-/// Returns the length and the placeholder of the JWT at the start of the text. A JWT has the form `eyJ….eyJ….…`.
+/// Returns the length and placeholder of the JWT at the start of the text, in the form `eyJ….eyJ….…`.
 fn jwt(text: &str) -> Option<(usize, String)> {
     let is_of_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let end = text.find(|c: char| !is_of_part(c) && c != '.').unwrap_or(text.len());
@@ -85,14 +83,14 @@ fn jwt(text: &str) -> Option<(usize, String)> {
     fits.then(|| (head.len() + claims.len() + signature.len() + 2, "<jwt>".to_owned()))
 }
 
-/// Replaces the number in `selfType5`. cel-go generates such names for the types of custom resources.
+/// Replaces the number in a type name such as `selfType5`, which cel-go generates for a custom resource.
 fn type_name(text: &str) -> Option<(usize, String)> {
     const NAME: &str = "selfType";
     let number = digits(text.strip_prefix(NAME)?)?;
     Some((NAME.len() + number.len(), format!("{NAME}<n>")))
 }
 
-/// Replaces the port in `127.0.0.1:5->`, which Go's errors contain for the client's end of a connection.
+/// Replaces the port in `127.0.0.1:5->`, which Go's errors contain for a connection's client end.
 fn client_port(text: &str) -> Option<(usize, String)> {
     const HOST: &str = "127.0.0.1:";
     let after = text.strip_prefix(HOST)?;

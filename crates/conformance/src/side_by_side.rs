@@ -1,4 +1,4 @@
-//! Sends the manifests of a folder to a real kube-apiserver and to the embedded server, and compares their responses.
+//! Sends manifests to a real kube-apiserver and to the embedded server, and compares the responses.
 
 mod causes;
 mod definitions;
@@ -29,26 +29,25 @@ pub use self::causes::{Cause, Causes, Sightings};
 /// The maximum time until a server is ready.
 const STARTED: Duration = Duration::from_secs(60);
 
-/// The result of a comparison of two servers.
+/// The result of comparing two servers.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// The number of documents that were sent to both servers.
+    /// The number of documents sent to both servers.
     pub documents: usize,
-    /// The number of requests that were sent to each server.
+    /// The number of requests sent to each server.
     pub requests: usize,
-    /// The documents that were not sent to the servers, with the reasons.
+    /// The documents that were not sent, with the reasons.
     pub skipped: Vec<String>,
     /// The differences by cause.
     pub causes: Causes,
 }
 
-/// Compares a real server with the embedded server, using the manifests in a folder and its subfolders. This function starts the
-/// embedded server. The real server should be new, because the created objects are not deleted. The real server should have no
-/// controllers.
+/// Compares a real server with the embedded server on the manifests in a folder and its subfolders. Starts the embedded
+/// server. The real server should be new, because created objects are not deleted, and should run no controllers.
 ///
 /// # Errors
 ///
-/// Returns an error if there are no manifests, or if a server does not start or does not respond.
+/// Fails if there are no manifests, or if a server does not start or respond.
 pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Comparison> {
     let manifests = manifests::read(folder)?;
     let own = embedded::start_with(Controllers::NONE).await?;
@@ -63,8 +62,8 @@ pub async fn compare_servers(real: &Target, folder: &Path) -> anyhow::Result<Com
     let mut comparison = Comparison { skipped: manifests.skipped, ..Comparison::default() };
     servers.definitions(definitions, real.at_once, &mut comparison).await?;
     let others = comparison.with_resources(others, &Resources::of(&servers.real).await?);
-    // Objects without a namespace are sent one after another, because such an object can change how a server handles other objects. For
-    // example, a default StorageClass changes how a server handles PersistentVolumeClaims.
+    // Send cluster-scoped objects one after another, because they can change how a server
+    // handles other objects. For example, a default StorageClass changes PersistentVolumeClaims.
     let (spaced, alone): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, resource)| resource.namespaced);
     servers.all(alone, 1, &mut comparison).await?;
     servers.all(spaced, real.at_once, &mut comparison).await?;
@@ -79,7 +78,7 @@ struct Servers {
     embedded: Arc<Server>,
 }
 
-/// The responses of both servers to one document.
+/// Both servers' responses for one document.
 struct Answers {
     manifest: Manifest,
     real: Vec<Step>,
@@ -87,7 +86,7 @@ struct Answers {
 }
 
 impl Servers {
-    /// Sends several documents to both servers at the same time. The differences are recorded in the order of the documents.
+    /// Sends documents to both servers concurrently. The differences are recorded in document order.
     async fn all(
         &self,
         documents: Vec<(Manifest, Resource)>,
@@ -128,7 +127,7 @@ impl Servers {
         })
     }
 
-    /// Sends GET requests to both servers, and returns the responses.
+    /// Sends GET requests to both servers and returns the responses.
     async fn look(&self, paths: &[String]) -> anyhow::Result<[Vec<Step>; 2]> {
         let (real, embedded) = tokio::join!(exchange::look(&self.real, paths), exchange::look(&self.embedded, paths));
         Ok([real.context("the real server")?, embedded.context("the embedded server")?])
@@ -136,7 +135,7 @@ impl Servers {
 }
 
 impl Comparison {
-    /// Returns each document together with its resource. Skips the documents for which the server has no resource.
+    /// Pairs each document with its resource. Skips documents for which the server has none.
     fn with_resources(&mut self, documents: Vec<Manifest>, resources: &Resources) -> Vec<(Manifest, Resource)> {
         let mut found = Vec::new();
         for document in documents {
@@ -169,7 +168,7 @@ async fn ready(server: &Arc<Server>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Encodes a number as six letters. The letters are part of names, because they are unlikely to occur in a document.
+/// Encodes a number as six letters for names, because they are unlikely to occur in a document.
 fn letters(mut number: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! An open watch. A background task buffers the frames of the watch until a step reads them.
+//! An open watch, whose frames a background task buffers until a step reads them.
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
@@ -11,14 +11,13 @@ use crate::case::Step;
 use crate::client::Streaming;
 use crate::json::Json;
 
-/// The maximum number of frames in the buffer. All cases need far fewer frames. If the buffer is full, the task reads no more
-/// frames from the server.
+/// The maximum number of buffered frames, which is far more than the cases need. If the buffer is full, the task stops reading.
 const AHEAD: usize = 10_000;
 
 pub(crate) struct Stream {
     frames: Vec<Json>,
     taken: usize,
-    /// The receiver of frames. The value is `None` after the stream has ended or failed.
+    /// The receiver of frames. `None` after the stream has ended or failed.
     coming: Option<mpsc::Receiver<Json>>,
     pump: JoinHandle<()>,
 }
@@ -33,11 +32,11 @@ impl Stream {
         self.coming.is_none()
     }
 
-    /// Removes the frames for a READ step from the buffer and returns them.
+    /// Takes the frames for a READ step from the buffer.
     ///
     /// # Errors
     ///
-    /// Returns an error if too few frames arrive before the deadline.
+    /// Fails if too few frames arrive before the deadline.
     pub(crate) async fn take(&mut self, step: &Step, deadline: Instant) -> anyhow::Result<Vec<Json>> {
         loop {
             if step.skip.is_some() {
@@ -88,8 +87,8 @@ async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
     }
 }
 
-/// Returns whether a frame is an ordinary bookmark. A bookmark that marks the end of the initial events is not an ordinary bookmark. A
-/// server can send ordinary bookmarks at any time.
+/// Returns `true` for an ordinary bookmark, which a server can send at
+/// any time. A bookmark at the end of the initial events is not ordinary.
 fn is_plain_bookmark(frame: &Json) -> bool {
     frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
 }

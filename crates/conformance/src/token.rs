@@ -1,5 +1,5 @@
-//! Converts the JWT in a response to its recorded form. This form consists of the claims and the names of the members in the JWT's header.
-//! Times in the claims are recorded relative to the creation of the JWT.
+//! Converts a JWT in a response to its recorded form: the claims, and the member
+//! names of its header. Times are recorded relative to the JWT's creation.
 
 use anyhow::Context;
 use base64::Engine;

@@ -1,4 +1,4 @@
-//! Runs many cases at the same time and returns a verdict for each case.
+//! Runs many cases concurrently and returns a verdict for each case.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use crate::client::{Client, Trust};
 use crate::compare::{Difference, compare};
 use crate::session::{self, Server};
 
-/// The server that is tested, and the limits that apply to a run.
+/// The tested server and the limits of a run.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The URL of the server, such as `http://127.0.0.1:8080`.
+    /// The server's URL, such as `http://127.0.0.1:8080`.
     pub url: String,
     /// The token of a user in the group `system:masters`.
     pub token: String,
-    /// The certificate authorities that are trusted for `https:` URLs.
+    /// The trusted certificate authorities for `https:` URLs.
     pub trust: Trust,
-    /// The number of cases that run at the same time. The number is at least one.
+    /// The number of concurrent cases. 0 counts as 1.
     pub at_once: usize,
     /// The maximum time to wait for a response.
     pub limit: Duration,
-    /// The maximum time that a step may wait for a condition, even if its case allows more. A low limit is useful for the embedded server,
-    /// which needs only milliseconds for changes that take a minute in a real cluster.
+    /// The maximum time that a step may wait for a condition, even if its case allows more. A low limit suits
+    /// the embedded server, which needs only milliseconds for changes that take a minute in a real cluster.
     pub patience: Duration,
 }
 
@@ -34,21 +34,20 @@ pub struct Target {
 pub struct Verdict {
     /// The name of the case.
     pub name: String,
-    /// The duration of the case.
+    /// How long the case ran.
     pub took: Duration,
-    /// The differences from the recorded responses. Differences in wording are included.
+    /// The differences from the recorded responses, including differences in wording.
     pub differences: Vec<Difference>,
 }
 
 impl Verdict {
-    /// Returns whether the case passes. Ignores differences in wording.
+    /// Returns `true` if the case passes. Differences in wording are ignored.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.differences.iter().all(|difference| difference.words)
     }
 
-    /// Returns `pass`, `words` or `fail`. The result `words` means that the case passes although the wording of some
-    /// messages differs.
+    /// Returns `pass`, `words` or `fail`. `words` means that the case passes with differences in wording.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (self.passes(), self.differences.is_empty()) {
@@ -59,21 +58,19 @@ impl Verdict {
     }
 }
 
-/// Replays the cases. Several cases run at the same time. The function calls `done` with each verdict as soon as the case has
-/// ended. When all cases have ended, the function returns all verdicts, sorted by name.
+/// Replays the cases concurrently. Calls `done` with each verdict as soon as its case has ended. Returns all verdicts, sorted by name.
 ///
-/// Dropping the future stops the cases that are running. The namespaces of these cases are not deleted.
+/// Dropping the future stops the running cases without deleting their namespaces.
 ///
 /// # Errors
 ///
-/// Returns an error only for a problem that affects all cases, such as an invalid URL. A case that cannot run fails, and its
-/// verdict contains the error as a difference.
+/// Fails only for a problem that affects all cases, such as an invalid URL. A case that cannot run fails, with the error as a difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
     let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
-    // Slow cases start first, so that other cases can run while the slow ones wait.
+    // Start slow cases first, so that other cases run while the slow ones wait.
     cases.sort_by(|a, b| b.longest_wait().total_cmp(&a.longest_wait()));
     let mut running = JoinSet::new();
     for case in cases {

@@ -1,4 +1,4 @@
-//! The fuzz input is the body of an admission review.
+//! The fuzz input is an admission review's body.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The bytes of the fuzz input choose the functions and values of a CEL expression.
+//! The fuzz input chooses the functions and values of a CEL expression.
 
 #![no_main]
 

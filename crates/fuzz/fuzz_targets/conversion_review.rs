@@ -1,4 +1,4 @@
-//! The fuzz input is the body of a conversion review.
+//! The fuzz input is a conversion review's body.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is the output of a credential plugin.
+//! The fuzz input is a credential plugin's output.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is the body of a watch.
+//! The fuzz input is the body of a watch response.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is a response over HTTP/1.1.
+//! The fuzz input is an HTTP/1.1 response.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is the body of a list.
+//! The fuzz input is the body of a list response.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input is a log.
+//! The fuzz input is a container log.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input contains a value of `NO_PROXY`, and host names.
+//! The fuzz input contains a `NO_PROXY` value and host names.
 
 #![no_main]
 

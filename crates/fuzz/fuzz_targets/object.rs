@@ -1,4 +1,4 @@
-//! The fuzz input is an object in JSON.
+//! The fuzz input is a JSON object.
 
 #![no_main]
 

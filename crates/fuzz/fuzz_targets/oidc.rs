@@ -1,4 +1,4 @@
-//! The fuzz input contains the responses of an OpenID Connect issuer.
+//! The fuzz input contains an OpenID Connect issuer's responses.
 
 #![no_main]
 

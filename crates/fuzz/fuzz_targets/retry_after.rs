@@ -1,4 +1,4 @@
-//! The fuzz input is the value of a `Retry-After` header.
+//! The fuzz input is a `Retry-After` header value.
 
 #![no_main]
 

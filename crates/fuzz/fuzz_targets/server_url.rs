@@ -1,4 +1,4 @@
-//! The fuzz input is the URL of a server.
+//! The fuzz input is a server URL.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The fuzz input contains the values of `Warning` headers.
+//! The fuzz input contains `Warning` header values.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The area `apiserver` compares the embedded server with a real kube-apiserver and etcd. The same client programs
-//! measure both servers.
+//! The area `apiserver` compares the embedded server with a real
+//! kube-apiserver and etcd. The same client programs measure both.
 
 use super::Goal::{AtLeast, AtMost, Times};
 use super::Measure::{Figure, OpsPerSecond};

@@ -1,5 +1,4 @@
-//! Builds our programs and the programs of the peers for a benchmark. If the programs of a peer cannot be built, the output contains the
-//! reason.
+//! Builds our programs and the peers' programs. If a peer's programs cannot be built, the output contains the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,17 +9,17 @@ use xshell::{Shell, cmd};
 use super::{Area, Around, Program, REAL, Workload};
 use crate::real;
 
-/// The programs of a benchmark that were built, and the peers whose programs could not be built.
+/// The built programs, and the peers whose programs could not be built.
 pub(crate) struct Built {
     rust: PathBuf,
     kube: Option<PathBuf>,
     go: Option<PathBuf>,
-    /// Maps each peer whose programs could not be built to the reason. The table column of such a peer is empty.
+    /// Why the programs of some peers could not be built. The table columns of these peers are empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
 }
 
 impl Built {
-    /// Returns the path of a program. Returns `None` if the program belongs to a peer and could not be built.
+    /// Returns a program's path, or `None` if a peer's program could not be built.
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
@@ -40,8 +39,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. The examples share code with tests, and this code enables features of our crates. In all other
-    // programs, these features must be disabled.
+    // Build the examples separately. They share code with tests that enables
+    // features of our crates. All other programs need these features disabled.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()
@@ -72,7 +71,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-/// Returns cargo's arguments to build only the programs of this area. Linking a single program takes a minute.
+/// Returns cargo's arguments to build only this area's programs, because linking a program takes a minute.
 fn binaries(workloads: &[&Workload]) -> Vec<String> {
     let around = workloads.iter().filter_map(|workload| match workload.around {
         Around::Pods(_) => Some("load_server"),
@@ -88,7 +87,7 @@ fn binaries(workloads: &[&Workload]) -> Vec<String> {
     names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
-/// Returns the package name and the name of each example.
+/// Returns each example's package and name.
 fn examples(workloads: &[&Workload]) -> BTreeSet<(&'static str, &'static str)> {
     let examples = programs(workloads).filter_map(|program| match program {
         Program::Example { package, name } => Some((package, name)),
@@ -105,7 +104,7 @@ fn programs(workloads: &[&Workload]) -> impl Iterator<Item = Program> {
     workloads.iter().flat_map(runs).collect::<Vec<_>>().into_iter()
 }
 
-/// The cargo settings for a fast release build. Go has no such settings.
+/// The cargo settings for a fast release build. Go has no counterpart.
 const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
 
 fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {
@@ -123,7 +122,7 @@ fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
     let _module = sh.push_dir("crates/bench/go");
-    // With `readonly`, the build fails if `go.sum` does not contain the versions of the peers.
+    // With `readonly`, the build fails if `go.sum` lacks the peers' versions.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
 }

@@ -57,10 +57,9 @@ pub(crate) const AREA: Area = Area {
 
 const CEL_GO: &str = "cel-go";
 const CEL: &str = "cel";
-/// The name of the peer for the workloads that update an object. This peer makes the same update, but the CustomResourceDefinition of its
-/// object has no rules.
+/// The peer for workloads that update an object. It makes the same update, but its CustomResourceDefinition has no rules.
 const PLAIN: &str = "no rules";
-/// The goal is that a write with rules takes at most 1.3 times as long as a write without rules.
+/// A write with rules should take at most 1.3 times as long as a write without rules.
 const WRITE: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[TimesOf(PLAIN, 1.0 / 1.3)]), (AllocationsPerOp, &[])];
 const COMPILE: Rows = &[(WallPerOp, &[TimesOf(CEL_GO, 2.0)]), (CpuPerOp, &[]), (AllocationsPerOp, &[])];
 const EVALUATE: Rows = &[(WallPerOp, FASTER), (CpuPerOp, &[]), (AllocationsPerOp, &[])];

@@ -1,4 +1,4 @@
-//! The conditions of a measurement: the commit and the machine.
+//! The conditions of a measurement: commit and machine.
 
 use std::fmt;
 use std::thread;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::Context;
 use xshell::{Shell, cmd};
 
-/// The commit whose files were measured.
+/// The measured commit.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     id: String,
-    /// Whether the working tree has uncommitted changes. Changes in `docs/bench` do not count, because the benchmark job itself writes
-    /// these files.
+    /// Whether the working tree has uncommitted changes. Changes in
+    /// `docs/bench` do not count, because the benchmark job writes these files.
     pub(crate) changed: bool,
 }
 
@@ -31,8 +31,7 @@ impl fmt::Display for Commit {
 pub(crate) struct Conditions {
     pub(crate) commit: String,
     machine: String,
-    /// The fraction of the machine's CPU time that was in use before the measurement. `None` means that the system does not report this
-    /// value.
+    /// The used fraction of the machine's CPU time before the measurement. `None` if the system does not report it.
     busy: Option<f64>,
 }
 
@@ -41,13 +40,13 @@ impl Conditions {
         Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
-    /// Returns whether other programs use so much CPU time that the figures must not be published.
+    /// Returns `true` if other programs use too much CPU time to publish the figures.
     pub(crate) fn others_are_at_work(&self) -> bool {
         self.busy.is_some_and(|busy| busy > 0.1)
     }
 }
 
-/// Formats the conditions as sentences. The last sentence has no full stop.
+/// Formats the conditions as sentences, without the last full stop.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commit, machine, busy } = self;
@@ -76,7 +75,7 @@ fn machine(sh: &Shell) -> String {
     format!("{cores} cores of {cpu}. Compilers: {}", tools.join("; "))
 }
 
-/// Measures for two seconds which fraction of the CPU time of all processors is used.
+/// Measures for two seconds which fraction of all processors' CPU time is used.
 fn busy() -> Option<f64> {
     let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
     let (used, all) = read()?;
@@ -85,10 +84,10 @@ fn busy() -> Option<f64> {
     Some((used_now - used) / (all_now - all))
 }
 
-/// Reads the first line of `/proc/stat`. Returns the CPU time that was used and the total CPU time.
+/// Reads the first line of `/proc/stat`. Returns the used and the total CPU time.
 fn used(stat: &str) -> Option<(f64, f64)> {
     const IDLE: [usize; 2] = [3, 4];
-    // The first two values already include the guest times.
+    // The first two values include the guest times.
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
     let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
     let all: f64 = times.iter().sum();

@@ -1,4 +1,4 @@
-//! The area `controller` compares the controller of an operator with controller-runtime and kube-rs.
+//! The area `controller` compares an operator's controller with controller-runtime and kube-rs.
 
 use super::Goal::{Times, TimesOf};
 use super::Measure::{AllocationsPerOp, CpuPerOp, Figure, PeakBytes, WallPerOp};
@@ -113,7 +113,7 @@ const fn peers_counted(args: &'static [&'static str]) -> [(&'static str, Run); 2
     [controller_runtime(args), ("kube-rs", Run { program: Program::Kube("controller_counted"), args })]
 }
 
-/// Go counts allocations anyway, so counting them adds no cost.
+/// Runs controller-runtime. Go always counts allocations, so counting them adds no cost.
 const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
     ("controller-runtime", Run { program: Program::Go("controller"), args })
 }

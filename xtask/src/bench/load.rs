@@ -1,4 +1,4 @@
-//! Starts the servers that the benchmark programs of a workload need.
+//! Starts the servers for a workload's programs.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,15 +8,14 @@ use anyhow::Context;
 use super::Program;
 use super::build::Built;
 
-/// A server process. Dropping this value ends the server.
+/// A server process. Dropping it ends the server.
 pub(crate) struct LoadServer {
     child: Child,
     address: String,
 }
 
 impl LoadServer {
-    /// Starts a load server with this number of pods on a free port. The server's URL is passed to the clients as an
-    /// argument.
+    /// Starts a load server with `pods` pods on a free port. Clients get its URL as an argument.
     pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
         Self::start(built, "load_server", &["--pods", &pods.to_string()])
     }
@@ -26,7 +25,7 @@ impl LoadServer {
         Self::start(built, "api_server", &[])
     }
 
-    /// Starts an embedded API server with this number of ConfigMaps. Clients get a kubeconfig file.
+    /// Starts an embedded API server with `maps` ConfigMaps. Clients get a kubeconfig file.
     pub(crate) fn with_maps(built: &Built, maps: usize) -> anyhow::Result<Self> {
         Self::start(built, "api_server", &["--maps", &maps.to_string()])
     }
@@ -38,7 +37,7 @@ impl LoadServer {
 
     fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("cannot find the server's program")?;
-        // The server ends when its standard input is closed, which happens even if this process is killed.
+        // The server ends when its standard input is closed, even if this process is killed.
         let mut command = Command::new(&program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -60,7 +59,7 @@ impl LoadServer {
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // The server ends when its standard input is closed. It may already have ended.
+        // Closing its standard input ends the server, which may already have ended.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

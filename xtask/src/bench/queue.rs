@@ -1,4 +1,4 @@
-//! The area `queue` compares workqueue and ratelimit with client-go and with the queue of controller-runtime.
+//! The area `queue` compares workqueue and ratelimit with client-go and with controller-runtime's queue.
 
 use super::Goal::{AtMost, Times};
 use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, Figure, OpsPerSecond, PeakBytes, WallPerOp};
@@ -304,19 +304,18 @@ const TAILS: Rows = &[
     (Figure("us, p50 of done"), &[]),
     (Figure("us, p99.9 of done"), &[]),
 ];
-/// The goal is at most twice the wall time that client-go needs. For workloads with threads, the goal is also at most
-/// twice the CPU time that client-go needs.
+/// The goal is at most twice client-go's wall time, and for workloads with threads also at most twice its CPU time.
 const THREADS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
 const TASKS_SHORT: Rows =
     &[(Figure("us, p50 of hand-off"), &[]), (Figure("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
-/// The goal is a delay of at most 2000 microseconds. pintle-workqueue guarantees a delay of at most one millisecond, and tokio's timer adds
-/// up to one more millisecond.
+/// The goal is a delay of at most 2000 microseconds. pintle-workqueue
+/// guarantees at most one millisecond, and tokio's timer adds up to one more.
 const COMPUTES: Rows = &[
     (Figure("us, p50 of hand-out while one worker computes"), &[]),
     (Figure("us, p99 of hand-out while one worker computes"), &[AtMost(2000.0)]),
 ];
-/// The goal is the maximum CPU time of one critical section, in microseconds.
+/// The maximum CPU time of a critical section, in microseconds.
 const SECTION: &[Goal] = &[AtMost(50.0)];
 
 const STATIC: &str = "keys `&'static str`";

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// A control group. Dropping this value removes the control group. The group limits the CPU time of the programs that join the group when
-/// they start.
+/// A control group that limits the CPU time of the programs that join it. Dropping it removes the group.
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
-/// The period of the CPU limit, in microseconds. The period is the kernel's default.
+/// The period of the CPU limit in microseconds, which is the kernel's default.
 const PERIOD: f64 = 100_000.0;
 
 impl Quota {
-    /// Creates a control group. The limit is a number of CPUs. Fails if this process may not create control groups.
+    /// Creates a control group with a limit in CPUs. Fails if this process may not create control groups.
     pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("this system has no control groups")?;
         let groups = fs::read_to_string("/proc/self/cgroup").context("this system has no control groups")?;
@@ -30,7 +29,7 @@ impl Quota {
         bail!("no writable cgroup: {why}");
     }
 
-    /// Returns the file through which a process joins the control group. To join, a process writes its id to this file.
+    /// Returns the file to which a process writes its id to join the control group.
     pub(crate) fn members(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -50,7 +49,7 @@ enum Version {
     V2,
 }
 
-/// Returns those control groups of this process that can limit CPU time. The innermost group is first.
+/// Returns this process's control groups that can limit CPU time, innermost first.
 fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
     let mut found = Vec::new();
     for mount in mounts.lines() {
@@ -68,7 +67,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
             this.then_some(path)
         });
         let point = Path::new(point);
-        // If the path of the control group contains `..`, the group is outside of this mount.
+        // A control group path with `..` is outside of this mount.
         if let Some(own) = own.filter(|own| !own.contains("..")) {
             let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
             let inside = own.ancestors().take_while(|folder| folder.starts_with(point));
@@ -81,8 +80,7 @@ fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
 fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
     let folder = parent.join("pintle-bench");
     match fs::create_dir(&folder) {
-        // If an earlier run was interrupted, its control group may still exist. If this group contains processes, another run still uses
-        // it.
+        // An interrupted run may have left its control group. If the group contains processes, another run uses it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
                 bail!("{} is in use", folder.display());

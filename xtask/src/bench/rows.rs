@@ -1,4 +1,4 @@
-//! The rows of a benchmark's result, and the tables that show the rows.
+//! The rows of a benchmark's result, and their tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,27 +8,25 @@ use serde::Serialize;
 use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
-/// A row of the table. Each row is an object in the JSON file.
+/// A table row, which is an object in the JSON file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
     #[serde(rename = "work")]
     pub(crate) workload: String,
     pub(crate) unit: String,
-    /// The median of our side.
+    /// Our side's median.
     pub(crate) ours: Option<f64>,
-    /// The median of each peer. The value is null if a peer could not be measured.
+    /// Each peer's median, or null if the peer could not be measured.
     pub(crate) peers: BTreeMap<String, Option<f64>>,
-    /// The ratio between our value and the value of the best peer. A ratio above 1 means that our side is better. The ratio is null if the
-    /// row has no peer.
+    /// The ratio between our value and the best peer's. Above 1, our side is better. Null if there is no peer.
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: Option<String>,
-    /// Whether the row meets its goal. The value is null if the row has no goal, or if there are not enough measurements.
+    /// Whether the row meets its goal. Null if there is no goal or there are too few measurements.
     pub(crate) met: Option<bool>,
-    /// The reason why the workload was not measured.
+    /// Why the workload was not measured.
     pub(crate) skipped: Option<String>,
-    /// For each side, the medians of the number of added keys and of the number of received keys. If a queue merges more adds, the workers
-    /// receive fewer keys.
+    /// Each side's medians of the numbers of added and received keys. The more adds a queue merges, the fewer keys the workers receive.
     pub(crate) counted: BTreeMap<String, Counted>,
     /// The measured commit.
     pub(crate) commit: String,
@@ -59,7 +57,7 @@ impl Row {
             times.is_finite().then_some(times)
         };
         let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
-            // If our value is zero, the ratio is infinite, and `ratio` is `None` because JSON has no infinite numbers.
+            // If our value is zero, the ratio is infinite. `ratio` is then `None`, because JSON has no infinite numbers.
             None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
             ratio => ratio.map(|ratio| ratio >= times),
         };
@@ -104,19 +102,19 @@ impl Measure {
     }
 }
 
-/// Formats the table of a result for the terminal.
+/// Formats a result's table for the terminal.
 pub(crate) fn text_table(rows: &[Row]) -> String {
     let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
     let met = rows.iter().filter(|row| row.met == Some(true)).count();
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// Formats a table for the terminal that shows how many keys were added and received. Returns `None` if the workloads counted no keys.
+/// Formats a table of added and received keys for the terminal. Returns `None` if no workload counts keys.
 pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
     Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
-/// Formats the page of an area. The page contains the plot, the tables and the conditions.
+/// Formats an area's page with plot, tables and conditions.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
     let counts = counts(rows).map(|counts| {
@@ -133,8 +131,7 @@ pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String
     )
 }
 
-/// Formats a table. The first `words` columns contain words, which are left-aligned. The other columns contain figures, which are
-/// right-aligned.
+/// Formats a table. The first `words` columns are left-aligned words, and the others are right-aligned figures.
 fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -169,7 +166,7 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// Returns a table row for each workload that counts keys.
+/// Returns a row for each workload that counts keys.
 fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
@@ -208,7 +205,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(body).collect()
 }
 
-/// Formats a figure with three significant digits. The text is empty if there is no figure.
+/// Formats a figure with three significant digits, or an empty text if there is none.
 pub(crate) fn figure(value: Option<f64>) -> String {
     let Some(value) = value else { return String::new() };
     match value.abs() {

@@ -1,4 +1,4 @@
-//! Runs the benchmark programs one after another, and computes the medians of their figures.
+//! Runs benchmark programs one after another and computes the medians of their figures.
 
 use std::collections::BTreeMap;
 use std::io::{Write as _, stdout};
@@ -17,7 +17,7 @@ use super::rows::{Counted, Row};
 use super::{Area, Around, Measure, Program, REAL, Workload};
 use crate::real::Real;
 
-/// The figures of one run, as the program has printed them.
+/// A run's figures, as the program printed them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
@@ -48,7 +48,7 @@ impl Sample {
     }
 }
 
-/// Runs the programs of all workloads one after another, and returns the rows of the result.
+/// Runs the programs of all workloads one after another and returns the rows.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
@@ -97,14 +97,14 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The server that the programs of a workload use, and the CPU limit of these programs.
+/// The server and the CPU limit of a workload's programs.
 #[derive(Default)]
 struct Surroundings {
     quota: Option<Quota>,
     server: Option<LoadServer>,
 }
 
-/// The API server that one side uses during one run.
+/// The API server of one side during one run.
 enum Server {
     Ours(LoadServer),
     Real(Real),
@@ -128,10 +128,10 @@ impl Server {
     }
 }
 
-/// The figures of all runs of a workload.
+/// The figures of a workload's runs.
 #[derive(Default)]
 struct Measured {
-    /// The samples of our side, separately for each variant.
+    /// Our side's samples, by variant.
     ours: Vec<Vec<Sample>>,
     peers: BTreeMap<&'static str, Vec<Sample>>,
     skipped: Option<String>,
@@ -197,8 +197,7 @@ fn run(
 }
 
 fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
-    // The shell joins the control group before it starts the program. Therefore, the program is in the group from its
-    // start.
+    // The shell joins the control group before it starts the program, so the program is in the group from its start.
     const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
     let command = match quota.map(Quota::members) {
         Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),
@@ -219,7 +218,7 @@ fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
     middle(samples.iter().map(|sample| sample.value(measure)))
 }
 
-/// Returns the median. Returns `None` if the list is empty, or if one of its values is missing.
+/// Returns the median, or `None` if the list is empty or a value is missing.
 fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);

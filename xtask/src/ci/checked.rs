@@ -1,7 +1,7 @@
-//! Builds the packages of the workspace with the lock types of loom or of shuttle.
+//! Builds the workspace's packages with the lock types of loom or shuttle.
 //!
-//! With `RUSTFLAGS`, cargo would also rebuild all dependencies. Therefore, a compiler wrapper adds the `--cfg` flag. Cargo runs the wrapper
-//! only for packages of the workspace. The wrapper is a link to this program, and its name contains the flag.
+//! With `RUSTFLAGS`, cargo would also rebuild all dependencies. Therefore, a compiler wrapper adds the `--cfg` flag. Cargo
+//! runs the wrapper only for workspace packages. The wrapper is a link to this program, and its name contains the flag.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) fn compiler(sh: &Shell, name: &str) -> anyhow::Result<PathBuf> {
     Ok(link)
 }
 
-/// If this program was started through the link that [`compiler`] creates, runs the compiler with the flag. Otherwise returns `None`.
+/// Runs the compiler with the flag if this program was started through the link from [`compiler`]. Otherwise, returns `None`.
 pub(crate) fn compile() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = PathBuf::from(arguments.next()?);

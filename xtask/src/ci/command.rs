@@ -1,4 +1,4 @@
-//! Runs the command of a step. The output is written to a file, and the run time is limited.
+//! Runs a step's command with a time limit, and writes its output to a file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use xshell::Shell;
 
-/// A command. Its output is written to `target/ci/STEP.log`.
+/// A command that writes its output to `target/ci/STEP.log`.
 pub(super) struct Quiet {
     command: Command,
     log: PathBuf,
@@ -20,12 +20,12 @@ pub(super) struct Quiet {
 /// The result of a command.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// The text that the command wrote to stdout and stderr, in the order in which it was written.
+    /// The text on stdout and stderr, in the order in which it was written.
     pub(super) output: String,
 }
 
 impl Quiet {
-    /// Creates a command for the step with this name. The time limit is 15 minutes.
+    /// Creates a command for a step, with a time limit of 15 minutes.
     pub(super) fn new(sh: &Shell, step: &str, program: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(program);
         command.current_dir(sh.current_dir()).stdin(Stdio::null());
@@ -38,7 +38,7 @@ impl Quiet {
         Self::new(sh, step, crate::cargo())
     }
 
-    /// Adds arguments, separated by spaces.
+    /// Adds arguments that are separated by spaces.
     pub(super) fn args(mut self, args: &str) -> Self {
         self.command.args(args.split_whitespace());
         self
@@ -59,7 +59,7 @@ impl Quiet {
         self
     }
 
-    /// Runs the command and returns its output. If the command fails, the error contains the output, too.
+    /// Runs the command and returns its output. If it fails, the error also contains the output.
     pub(super) fn run(self) -> anyhow::Result<String> {
         let name = format!("{:?}", self.command);
         let ended = self.end()?;

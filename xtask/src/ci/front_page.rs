@@ -1,4 +1,4 @@
-//! Builds the program in the README as a new user would: in a separate project, with the dependencies that the README names.
+//! Builds the README's program as a new user would: in a separate project, with the dependencies from the README.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use xshell::Shell;
 
 use super::command::Quiet;
 
-/// The path of the facade crate in the `Cargo.toml` lines of the README.
+/// The path of the facade crate in the README's `Cargo.toml` lines.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The build profile of dependencies, which is the same as in this workspace. Because the profiles are the same, a separate workspace can
-/// reuse most of the dependencies that this workspace has built.
+/// The build profile of dependencies. It is the same as in this workspace,
+/// so that a separate workspace can reuse most built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"
@@ -32,7 +32,7 @@ opt-level = 2
 opt-level = 2
 "#;
 
-/// The manifest of a separate workspace.
+/// A separate workspace's manifest.
 const MANIFEST: &str = r#"
 [workspace]
 
@@ -62,7 +62,7 @@ pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the first fenced code block that has this tag.
+/// Returns the first code block with this tag.
 fn first_block<'a>(page: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("\n```{tag}\n"))?;
     Some(rest.split_once("\n```\n")?.0)

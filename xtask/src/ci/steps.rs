@@ -1,4 +1,4 @@
-//! The steps of `cargo xtask ci`, in the order in which they run.
+//! The steps of `cargo xtask ci`, in running order.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps. Fast steps are first. The step that replays recorded cases waits a minute for a bookmark, and the step that runs the examples
-/// waits for timers. Therefore, both steps run in parallel with other steps. Both steps run after the step `shuttle`, because their builds
-/// replace this program, which the steps `loom` and `shuttle` use as a compiler wrapper.
+/// All steps, fast ones first. The step that replays recorded cases waits a minute for a bookmark, and the step that
+/// runs the examples waits for timers, so both run in parallel with other steps. They run after the step `shuttle`,
+/// because their builds replace this program, which is the compiler wrapper of the steps `loom` and `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -73,8 +73,8 @@ fn clippy(sh: &Shell) -> anyhow::Result<Done> {
 fn alone(sh: &Shell) -> anyhow::Result<Done> {
     let packages = crate::packages(sh)?;
     let mut failed = Vec::new();
-    // Only published crates are checked, because users cannot depend on other crates. The parts of the API server are also not checked,
-    // because no user depends on them, and the crate `pintle-apiserver` builds them.
+    // Check only published crates, because users cannot depend on others. The API server's parts
+    // are not checked either: no user depends on them, and `pintle-apiserver` builds them.
     let is_part = |package: &&Value| text(&package["description"]).contains("No stability promise");
     let published = packages.iter().filter(|package| package["publish"].is_null());
     let published: Vec<_> = published.filter(|package| !is_part(package)).collect();
@@ -86,7 +86,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
             }
             let check = format!("check --locked --package {name}{features}");
             let ended = Quiet::cargo(sh, "alone").args(&check).end()?;
-            // If only this build reports a warning, the usual cause is an import that is needed only with a feature.
+            // If only this build reports a warning, an import is usually needed only with a feature.
             if !ended.status.success() || ended.output.lines().any(|line| line.starts_with("warning")) {
                 failed.push(format!("{}cargo {check}: errors or warnings", ended.output));
             }
@@ -111,16 +111,16 @@ fn bench(sh: &Shell) -> anyhow::Result<Done> {
     tested(nextest(sh, "bench", "--package pintle-bench")?.end()?)
 }
 
-/// The packages whose tests and programs most steps build. The many programs of the benchmarks take more than a minute to build.
+/// The packages for most steps, without the benchmarks' many programs, which take more than a minute to build.
 const WORKSPACE: &str = "--workspace --exclude pintle-bench";
 
-/// Returns a nextest command for these packages. The time limits are in `.config/nextest.toml`.
+/// Returns a nextest command for these packages. `.config/nextest.toml` has the time limits.
 fn nextest(sh: &Shell, step: &str, packages: &str) -> anyhow::Result<Quiet> {
     let run = "nextest run --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
                --final-status-level slow --show-progress none";
-    // The seed is fixed, so that only a change of the code can cause a new failure. PINTLE_SEED sets another seed.
+    // With a fixed seed, only a code change can cause a new failure. PINTLE_SEED sets another seed.
     let seed = asked("PINTLE_SEED", "1");
-    // Some tests wait most of their time, so more tests than processors run at once.
+    // Some tests mostly wait, so run more tests than there are processors.
     let threads = std::thread::available_parallelism().map_or(2, |count| count.get() * 3 / 2).to_string();
     let run =
         Quiet::new(sh, step, tools::NEXTEST.program(sh)?).args(run).args(packages).args("--test-threads").arg(&threads);
@@ -132,10 +132,10 @@ fn browser(sh: &Shell) -> anyhow::Result<Done> {
     tested(nextest(sh, "browser", WORKSPACE)?.args(tests).end()?)
 }
 
-/// The step `election` runs the elector in simulated clusters ("worlds") of ten kinds. This constant is the number of worlds of each kind.
+/// The number of worlds of each kind for the step `election`, which runs the elector in simulated clusters ("worlds") of ten kinds.
 const WORLDS: &str = "2000";
 
-/// Repeats some tests of the step `tests` with more cases.
+/// Repeats some tests from the step `tests` with more cases.
 fn election(sh: &Shell) -> anyhow::Result<Done> {
     let (worlds, depth) = (asked("PINTLE_WORLDS", WORLDS), asked("PINTLE_DEPTH", "9"));
     let of = "package(pintle-leaderelect) & test(/^(simulation::|exhaustive::|shards::survival::)/)";
@@ -143,7 +143,7 @@ fn election(sh: &Shell) -> anyhow::Result<Done> {
     tested(run.env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth).end()?)
 }
 
-/// Returns the value of an environment variable, or the default if it is not set.
+/// Returns an environment variable's value, or the default if it is not set.
 fn asked(name: &str, usual: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
@@ -168,8 +168,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests for a checker, which is loom or shuttle. The names of these tests contain the name of the checker. The tests are built
-/// with the lock types of the checker.
+/// Runs the tests for loom or shuttle, whose names contain the checker's name. They are built with the checker's lock types.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -184,10 +183,9 @@ fn doc(sh: &Shell) -> anyhow::Result<Done> {
 
 fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
-    // cargo-deny runs offline, so the dependencies of all platforms must be fetched first.
+    // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Advisories are not checked, because they need a database from the network, and because new advisories would make the step fail
-    // without a commit.
+    // Do not check advisories. They need a database from the network, and a new advisory would make the step fail without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -214,8 +212,8 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 }
 
 fn kube(sh: &Shell) -> anyhow::Result<Done> {
-    // These examples are separate workspaces, so that the lock file of this workspace does not contain kube. The examples are checked but
-    // not run, because a full build takes minutes.
+    // These examples are separate workspaces, so that this workspace's lock file does
+    // not contain kube. They are only checked, because a full build takes minutes.
     for manifest in KUBE {
         let check = Quiet::cargo(sh, "kube").args(&format!("check --quiet --locked --manifest-path {manifest}"));
         check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {
@@ -225,11 +223,10 @@ fn kube(sh: &Shell) -> anyhow::Result<Done> {
     Ok(Done::default())
 }
 
-/// The examples that use kube: its client with the embedded server, and its types with an operator.
+/// The examples with kube: its client with the embedded server, and its types with an operator.
 const KUBE: [&str; 2] = ["crates/apiserver/examples/kube/Cargo.toml", "crates/operator/examples/kube_types/Cargo.toml"];
 
-/// Builds all programs and returns the folder that contains them. The flags are the same as for the tests, so that cargo reuses the files
-/// that it has built for the tests.
+/// Builds all programs and returns their folder. The flags are the same as for the tests, so that cargo reuses the built files.
 fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Quiet::cargo(sh, step)
         .args("build --workspace --exclude pintle-bench --all-features --locked --bins --examples")
@@ -237,7 +234,7 @@ fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
     Ok(crate::target_dir(sh)?.join("debug"))
 }
 
-/// Reads the numbers of tests from the output of a test runner.
+/// Reads the numbers of tests from a test runner's output.
 fn tested(ended: Ended) -> anyhow::Result<Done> {
     let tests = Tally::read(&ended.output);
     if !ended.status.success() {
@@ -253,7 +250,7 @@ fn passed(tests: &Tally) -> String {
     format!("{} passed", tests.passed)
 }
 
-/// Returns the names of all targets of one kind in a package.
+/// Returns the names of a package's targets of one kind.
 fn targets(package: &Value, kind: &str) -> Vec<String> {
     let targets = package["targets"].as_array().into_iter().flatten();
     let has_kind =

@@ -1,6 +1,6 @@
-//! Reads the numbers of passed and failed tests from the output of test runners.
+//! Reads the numbers of passed and failed tests from test runners' output.
 
-/// The numbers of passed and failed tests, and the output lines in which a test runner has printed these numbers.
+/// The numbers of passed and failed tests, and the output lines with these numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) passed: u64,
@@ -9,8 +9,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Reads the output of a test runner. The lines with the numbers start with `test result: …` (cargo test) or
-    /// `Summary [ …` (nextest).
+    /// Reads a test runner's output. The lines with the numbers start
+    /// with `test result: …` (cargo test) or `Summary [ …` (nextest).
     pub(super) fn read(output: &str) -> Self {
         let mut tally = Self::default();
         for line in output.lines().map(str::trim) {
@@ -36,7 +36,7 @@ impl Tally {
     }
 }
 
-/// Returns the number before a word in a line. For example, the number before `passed` in `521 passed (3 slow),` is 521.
+/// Returns the number before `word` in a line. For example, the number before `passed` in `521 passed (3 slow),` is 521.
 fn count(line: &str, word: &str) -> u64 {
     line.split([',', ';', ':', '.'])
         .filter_map(|part| part.trim().split_once(' '))

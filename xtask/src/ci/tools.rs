@@ -1,4 +1,4 @@
-//! The checks need some tools in addition to cargo. This module installs each missing tool in a fixed version.
+//! Installs missing tools for the checks in fixed versions.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,15 +15,15 @@ pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
     about: &'static str,
-    /// A thread holds this lock while it looks for the tool and installs it, so that only one thread installs the tool.
+    /// Held while a thread looks for the tool and installs it, so that only one thread installs it.
     one_at_a_time: Mutex<()>,
 }
 
 pub(super) static NEXTEST: Tool = Tool::new("cargo-nextest", "0.9.151", "runs tests with time limits");
 pub(super) static DENY: Tool = Tool::new("cargo-deny", "0.20.2", "checks licences and sources of dependencies");
 
-/// Starts to install the tools on another thread while the first steps run. If an installation fails, the step that needs the tool repeats
-/// the installation and reports the error.
+/// Starts installing the tools on another thread while the first steps run. If an
+/// installation fails, the step that needs the tool repeats it and reports the error.
 pub(super) fn install_ahead(sh: &Shell) {
     let root = sh.current_dir();
     thread::spawn(move || {
@@ -40,8 +40,8 @@ impl Tool {
         Self { name, version, about, one_at_a_time: Mutex::new(()) }
     }
 
-    /// Returns the path of the tool's program. If `PATH` contains the program in the fixed version, the method returns that path.
-    /// Otherwise, it returns the path of the program in `target/tools`, and installs the program there if it is missing.
+    /// Returns the path of the tool's program: from `PATH` if its version fits,
+    /// and otherwise from `target/tools`. Installs it there if it is missing.
     pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
         let Self { name, version, about, one_at_a_time } = self;
         let _held = one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ impl Tool {
     }
 }
 
-/// Installs a component of the Rust toolchain, such as clippy, if it is missing.
+/// Installs a Rust toolchain component, such as clippy, if it is missing.
 pub(super) fn component(sh: &Shell, name: &str, command: &str) -> anyhow::Result<()> {
     let cargo = crate::cargo();
     if cmd!(sh, "{cargo} {command} --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {

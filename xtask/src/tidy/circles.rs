@@ -1,5 +1,5 @@
-//! Checks that no modules of a folder use each other in a cycle, directly or indirectly. For example, the modules in `queue/` must not use
-//! each other in a cycle. However, they may all use the items that `queue.rs` defines.
+//! Checks that a folder's modules do not use each other in a cycle, directly or indirectly. For example,
+//! the modules in `queue/` must not form a cycle, but all of them may use the items of `queue.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -28,7 +28,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The path of a module: the name of its crate, the names of the modules that contain it, and its own name.
+/// A module's path: its crate, its enclosing modules, and its own name.
 type Module = Vec<String>;
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -48,8 +48,7 @@ fn module(file: &Path) -> Module {
     names.filter(|name| !matches!(*name, "src" | "lib")).map(str::to_owned).collect()
 }
 
-/// Returns all items that the modules import. The map key is the path of the importing module, followed by the name of the item. The value
-/// is the path in the import.
+/// Returns all items that the modules import. Maps the importing module's path and the item's name to the path in the import.
 fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Module> {
     let mut known_as = HashMap::new();
     for (module, (_, code)) in modules {
@@ -63,16 +62,16 @@ fn imports(modules: &BTreeMap<Module, (&Path, String)>) -> HashMap<Module, Modul
     known_as
 }
 
-/// Reports the files that import an item through the root of their crate although the item is defined in a module.
+/// Reports files that import an item through their crate's root although a module defines the item.
 fn imports_through_root(modules: &BTreeMap<Module, (&Path, String)>) -> Vec<Finding> {
     let known_as = imports(modules);
     let mut findings = Vec::new();
     for (module, (file, code)) in modules.iter().filter(|(module, _)| module.len() > 1) {
-        // An indented `use super::` belongs to a module in the same file, so its `super` is not the parent of the file.
+        // An indented `use super::` belongs to a module in the same file, so `super` is not the file's parent.
         let inner = |line: usize| {
             code.lines().nth(line - 1).is_some_and(|text| text.starts_with(" ") && text.contains("use super::"))
         };
-        // Ignore paths in macros, because other crates use these paths and cannot access the private modules.
+        // Ignore paths in macros. Other crates use these paths and cannot access private modules.
         for (line, path) in used(module, &code.replace("$crate::", ""), modules) {
             let item = &path[..path.len().min(2)];
             let is_root_item = path[0] == module[0] && !modules.contains_key(item) && known_as.contains_key(item);
@@ -119,7 +118,7 @@ fn circles(modules: &BTreeMap<Module, (&Path, String)>, allowed: &[(&[&str], &st
     findings
 }
 
-/// Returns the paths in a module's code that refer to items of the module's own crate, with the line of each path.
+/// Returns the paths in a module's code that refer to its own crate, each with its line.
 fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>) -> Vec<(usize, Module)> {
     let mut roots = vec![("crate::".to_owned(), module[..1].to_vec()), ("self::".to_owned(), module.clone())];
     roots.extend((1..module.len()).map(|up| ("super::".repeat(up), module[..module.len() - up].to_vec())));
@@ -133,9 +132,9 @@ fn used(module: &Module, code: &str, modules: &BTreeMap<Module, (&Path, String)>
         .collect()
 }
 
-/// Returns the module in which an item is defined. Follows re-exports.
+/// Returns the module that defines an item. Follows re-exports.
 fn owner(mut path: Module, modules: &BTreeMap<Module, (&Path, String)>, known_as: &HashMap<Module, Module>) -> Module {
-    // At most eight re-exports are followed, because re-exports can form a cycle.
+    // Follow at most eight re-exports, because they can form a cycle.
     for _ in 0..8 {
         let own = (1..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or(1);
         match path.get(..=own).and_then(|item| known_as.get(item)).filter(|known| !path.starts_with(known)) {

@@ -1,5 +1,4 @@
-//! Rules for crates. Checks that each crate has a README, documentation that starts with one sentence, examples that run, and the manifest
-//! keys of the workspace.
+//! Checks that each crate has a README, documentation that starts with one sentence, examples that run, and the workspace's manifest keys.
 
 use std::path::Path;
 
@@ -19,7 +18,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
-        // The template for new projects uses cargo's default layout.
+        // The project template uses cargo's default layout.
         if !source.path.starts_with("crates/pintle/template") {
             check_place(source, findings);
         }
@@ -27,8 +26,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
     }
 }
 
-/// Checks the layout of a crate: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of each file
-/// describes the file.
+/// Checks a crate's layout: `foo.rs` is next to `foo/`, tests are in `tests/it`, and the first line of each file describes the file.
 fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
     if source.path.file_name().is_some_and(|name| name == "mod.rs") {
@@ -79,8 +77,7 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
         find("src/lib.rs", "must start with one sentence in its own paragraph");
     }
     if published {
-        // A crate for macros contains no example. The example is in the crate that re-exports the macro, because it
-        // needs traits of that crate.
+        // A macro crate has no example. The crate that re-exports the macro has it, because the example needs that crate's traits.
         let is_macro = manifest.contains("proc-macro = true");
         if !is_macro && !has_rust_example(&page) {
             find("src/lib.rs", "the crate page has no example");
@@ -107,7 +104,7 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the public modules whose items are also exported at the root of the crate.
+/// Returns the public modules whose items are also exported at the crate's root.
 fn second_paths(library: &str) -> Vec<&str> {
     let public: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
@@ -115,7 +112,7 @@ fn second_paths(library: &str) -> Vec<&str> {
     exported.filter(|module| public.contains(module)).collect()
 }
 
-/// Returns the documentation of the crate as Markdown.
+/// Returns the crate's documentation as Markdown.
 fn crate_page(library: &str) -> String {
     let lines = library.lines().map_while(|line| line.strip_prefix("//!"));
     lines.map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line))).collect()

@@ -1,5 +1,4 @@
-//! The layers of the crates. Checks that each crate uses only crates of lower layers. docs/ARCHITECTURE.md has a
-//! picture of the layers.
+//! Checks that each crate uses only crates of lower layers. docs/ARCHITECTURE.md has a picture of the layers.
 
 use std::path::Path;
 
@@ -8,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use super::Finding;
 
-/// The layers. The lowest layer is first.
+/// The layers, lowest first.
 const LAYERS: &[&[&str]] = &[
     &["pintle-delta-fifo", "pintle-derive", "pintle-json", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
@@ -43,8 +42,7 @@ const LAYERS: &[&[&str]] = &[
     &["pintle-bench", "pintle-conformance", "xtask"],
 ];
 
-/// The crates that have stricter rules than their layer, with these rules and the reasons. The rules also apply to the tests of these
-/// crates.
+/// The crates with stricter rules than their layer, with these rules and the reasons. The rules also apply to their tests.
 const ONLY: &[(&str, &[&str], &str)] = &[
     (
         "pintle-admission",
@@ -136,8 +134,8 @@ const ONLY: &[(&str, &[&str], &str)] = &[
     ("pintle-conformance", &["pintle-apiserver"], "it is an independent witness"),
 ];
 
-/// The reason for the stricter rules of the server's crates. The tests of these crates may use `pintle-testing` to replay inputs, because
-/// the tests of the client and of the server share that crate.
+/// Why the server's crates have stricter rules. Their tests may use `pintle-testing`
+/// to replay inputs, because the client's and the server's tests share that crate.
 const SERVER: &str = "client and server must not share a mistake";
 
 /// The crates that must not depend on Kubernetes or on an async runtime.
@@ -171,7 +169,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     Ok(())
 }
 
-/// Returns the crates that this crate uses although the rules forbid it. `true` marks a dev-dependency.
+/// Returns the crates that a crate uses against the rules. `true` marks a dev-dependency.
 fn wrong_edges(name: &str, uses: &[(&str, bool)]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
     let Some(own) = layer(name) else {

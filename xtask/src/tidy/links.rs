@@ -1,4 +1,4 @@
-//! Checks the links between the pages of this repository: the target of each link must be an existing file.
+//! Checks that each link between this repository's pages leads to an existing file.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-/// Returns the relative targets of all Markdown links in a text, with their lines. Skips code blocks.
+/// Returns the relative targets of all Markdown links, with their lines. Skips code blocks.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut code = false;

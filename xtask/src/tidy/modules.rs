@@ -1,15 +1,15 @@
-//! Checks the length of each crate, and the layers of the modules in the crates of the API server. A module may use only modules of lower
-//! layers. docs/ARCHITECTURE.md has a picture of the layers.
+//! Checks each crate's length, and the module layers in the API server's crates. A module
+//! may use only modules of lower layers. docs/ARCHITECTURE.md has a picture of the layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Source};
 
-/// The maximum number of lines in `src` of a crate. A change of a line rebuilds the whole crate.
+/// The maximum number of lines in a crate's `src`. A change of a line rebuilds the whole crate.
 const MAX_LINES: usize = 18_000;
 
-/// The layers of the modules of each crate. The lowest layer is first.
+/// Each crate's module layers, lowest first.
 const LAYERS: &[(&str, &[&[&str]])] = &[
     (
         "apimachinery",
@@ -69,7 +69,7 @@ fn too_long(src: &Path, lines: usize) -> Option<Finding> {
     (lines > MAX_LINES).then(|| Finding::new(src, None, what))
 }
 
-/// Returns the places where a file uses a module that is not in a lower layer, with the line of each place. `path` is relative to `src`.
+/// Returns the uses of modules that are not in a lower layer, with their lines. `path` is relative to `src`.
 fn wrong_uses(layers: &[&[&str]], path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
     let path = path.with_extension("");
     let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
@@ -89,8 +89,8 @@ fn wrong_uses(layers: &[&[&str]], path: &Path, text: &str) -> Vec<(Option<usize>
     wrong
 }
 
-/// Returns the top-level modules that the code of a file uses, with the line of each use. `depth` is the number of `super` segments that
-/// lead from the module in this file to the root of the crate.
+/// Returns the top-level modules that a file's code uses, with the line of each use.
+/// `depth` is the number of `super` segments from the file's module to the crate's root.
 fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
     let code = without_comments(text);
     let up = "super::".repeat(depth);
@@ -103,7 +103,7 @@ pub(super) fn without_comments(text: &str) -> String {
     code.join("\n")
 }
 
-/// Returns the paths in the code that start with `root`, each with its line. Removes `root` from the paths.
+/// Returns the paths in the code that start with `root`, with their lines and without `root`.
 pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(root) {
@@ -115,8 +115,7 @@ pub(super) fn paths_from(root: &str, code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// Expands the groups in braces in a path. The path does not contain its root. For each member of a group, the result contains a separate
-/// path.
+/// Expands groups in braces in a path without its root. Returns a separate path for each member of a group.
 fn paths(rest: &str) -> Vec<Vec<String>> {
     let Some(group) = rest.strip_prefix('{') else {
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

@@ -1,7 +1,6 @@
-//! Tables of rules. If the last column of a table is `Test`, each cell in this column must name an existing test, or state the reason why
-//! there is no test.
+//! Tables of rules. If a table's last column is `Test`, each cell must name an existing test or state why there is none.
 //!
-//! If a file has a line such as `Rows: A1-A4, B2.`, the tables in this file must contain exactly these rows, so that no row is lost.
+//! If a file has a line such as `Rows: A1-A4, B2.`, its tables must contain exactly these rows, so that no row is lost.
 
 use std::collections::BTreeSet;
 
@@ -33,14 +32,14 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the names of the rows that a file declares, and the line of the declaration.
+/// Returns the rows that a file declares, and the line of the declaration.
 fn declared(text: &str) -> Option<(usize, BTreeSet<String>)> {
     let (index, line) = text.lines().enumerate().find(|(_, line)| line.starts_with("Rows: "))?;
     let parts = line.trim_start_matches("Rows: ").trim_end_matches('.').split(", ");
     Some((index + 1, parts.flat_map(expand).collect()))
 }
 
-/// Expands a range such as `A2-A4` to the names of its rows.
+/// Expands a range such as `A2-A4` to row names.
 fn expand(part: &str) -> Vec<String> {
     let numbered = |name: &str| {
         let letters = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -53,7 +52,7 @@ fn expand(part: &str) -> Vec<String> {
     }
 }
 
-/// Returns the names in the first column of each table whose first heading is `Row`. A cell can contain more than one name.
+/// Returns the names in the first column of each table with the first heading `Row`. A cell can contain several names.
 fn names(text: &str) -> impl Iterator<Item = String> {
     let mut is_table = false;
     text.lines().flat_map(move |line| {
@@ -65,7 +64,7 @@ fn names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the functions with a test attribute, and their lines.
+/// Returns the functions with a test attribute, with their lines.
 pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_test = false;
     text.lines().map(str::trim).enumerate().filter_map(move |(index, line)| {
@@ -75,7 +74,7 @@ pub(super) fn tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the cells in the last column of each table whose last heading is `Test`, with the line of each cell.
+/// Returns the cells in the last column of each table with the last heading `Test`, with their lines.
 fn cells(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_table = false;
     text.lines().enumerate().filter_map(move |(index, line)| {

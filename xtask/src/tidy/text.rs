@@ -2,16 +2,16 @@
 
 use super::{Finding, Source};
 
-/// The maximum number of lines of a source file. Only the files in [`LONG`] may have more lines.
+/// The maximum number of lines of a source file, except for the files in [`LONG`].
 const LONGEST: usize = 600;
 
-/// The files that may exceed the maximum number of lines, and the reasons.
+/// The files that may exceed [`LONGEST`], with the reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// The extensions of the files to which these rules apply.
+/// The file extensions to which these rules apply.
 const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
 
-/// The forbidden words, and the words to use instead.
+/// The forbidden words and their replacements.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("todo", "!("), "finish it, or leave it out"),
     (concat!("unimplemented", "!("), "finish it, or leave it out"),

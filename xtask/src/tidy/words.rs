@@ -1,4 +1,4 @@
-//! Checks that public types of different crates have different names. Only published crates are checked.
+//! Checks that public types of different published crates have different names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Finding, Source};
 
-/// The names that several crates may use for their types, with the reasons.
+/// The type names that several crates may use, with the reasons.
 const SHARED: &[(&str, &str)] = &[
     ("Context", "kubectl's word in a kubeconfig, and the usual word for the parameter of a reconciler"),
     ("Controller", ENGINE),
@@ -19,8 +19,8 @@ const SHARED: &[(&str, &str)] = &[
 
 const ENGINE: &str = "the operator crate wraps the engine of the controller crate, and a program uses one of them";
 
-/// The internal crates of the API server and of the client. User programs do not import these crates directly, so their types may have the
-/// same names as types in other crates.
+/// The internal crates of the API server and the client. User programs do not
+/// import them directly, so their types may share names with other crates' types.
 const INTERNAL: &[&str] = &[
     "admission",
     "apiextensions",
@@ -40,7 +40,7 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
         let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
-        // `pintle-cel` can be used without the other crates, and the names of its types are terms of CEL.
+        // `pintle-cel` can be used without the other crates, and its type names are terms of CEL.
         if folder.ends_with("cel") {
             continue;
         }
@@ -70,7 +70,7 @@ fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> V
     findings
 }
 
-/// Returns the names of the types that a crate exports: from this file and from its public modules.
+/// Returns the types that a crate exports, from this file and its public modules.
 fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
     let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
     let parts = if file.file_name().is_some_and(|name| name == "lib.rs") {
@@ -108,7 +108,7 @@ fn own_types(text: &str) -> Vec<String> {
     names
 }
 
-/// Returns the text of a file without the tests at its end.
+/// Returns a file's text without the tests at its end.
 pub(super) fn without_tests(text: &str) -> &str {
     text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text, |(code, _)| code)
 }
@@ -117,7 +117,7 @@ fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str>
     text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
 }
 
-/// Returns whether a word is the name of a type. Functions, modules and constants are not types.
+/// Returns `true` if a word is a type name, and not the name of a function, module or constant.
 fn is_type(word: &str) -> bool {
     word.starts_with(char::is_uppercase) && word.chars().any(char::is_lowercase)
 }

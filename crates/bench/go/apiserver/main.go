@@ -1,5 +1,5 @@
-// Command apiserver loads an API server with client-go once and prints one line of JSON: small writes, reads, lists and watchers, all over
-// TLS, in JSON or protobuf. Both sides use this program; only the server differs.
+// Command apiserver loads an API server with client-go once and prints one line of JSON. It measures small writes,
+// reads, lists and watchers over TLS, in JSON or protobuf. Both sides use this program with different servers.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	})
 }
 
-// load runs the same requests three times, each in a new namespace. The figures are from the first run, the memory is after all runs.
+// load runs the same requests three times, each in a new namespace. The figures are from the first run, and the memory is measured last.
 func load(how meter.Setting, media string) meter.Sample {
 	config, err := clientcmd.BuildConfigFromFlags("", how.Server)
 	must(err)
@@ -99,7 +99,7 @@ func once(config *rest.Config, client *kubernetes.Clientset, namespace string, h
 	must(client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
 }
 
-// watch receives all changes, or the program fails. Each watch has its own client; client-go shares the connection between them.
+// watch receives all changes, or fails. Each watch has its own client. client-go shares the connection between the clients.
 func watch(ctx context.Context, config *rest.Config, namespace string, changes int, ready func()) {
 	maps := kubernetes.NewForConfigOrDie(rest.CopyConfig(config)).CoreV1().ConfigMaps(namespace)
 	list, err := maps.List(ctx, metav1.ListOptions{Limit: 1})
@@ -115,7 +115,7 @@ func watch(ctx context.Context, config *rest.Config, namespace string, changes i
 	}
 }
 
-// each calls work with the numbers up to n, with limited concurrency, and returns the seconds that this took.
+// each calls work with the numbers up to n, with limited concurrency. It returns the elapsed seconds.
 func each(n, atOnce int, work func(int)) float64 {
 	var next atomic.Int64
 	start := time.Now()

@@ -20,7 +20,7 @@ func eventsTo(how meter.Setting, handlers int) meter.Sample {
 	return all
 }
 
-// round adds handlers to those of earlier rounds and then measures n updates.
+// round adds handlers to those from earlier rounds, and then measures n updates.
 func round(how meter.Setting, informer cache.SharedIndexInformer, n, added, before int) meter.Sample {
 	n = how.Size(n)
 	handlers := make([]*counter, added)
@@ -50,7 +50,7 @@ func relist(how meter.Setting) meter.Sample {
 	until(handler.synced)
 	steady := meter.Resident()
 	var took time.Duration
-	// As on the other sides, no garbage is collected first.
+	// As on the other sides, do not collect garbage first.
 	sample := meter.MeasureOnly(func() meter.Tally {
 		server.expire(pods / 100)
 		took = handler.wait().Sub(server.listed())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// feed sends the control requests of the load server.
+// feed sends the load server's control requests.
 type feed string
 
 type stats struct {
@@ -29,21 +29,21 @@ func (f feed) stats() (now stats) {
 	return now
 }
 
-// waitForWatch waits until the watch of this program is open.
+// waitForWatch waits until this program's watch is open.
 func (f feed) waitForWatch() {
 	for f.stats().Watches != 1 {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// events makes the server send updates, after a number of earlier ones, and returns the time of the request.
+// events makes the server send updates, after `first` earlier ones, and returns the request's time.
 func (f feed) events(first, n int) time.Time {
 	begin := time.Now()
 	f.ask(fmt.Sprintf("/control/events?first=%d&n=%d", first, n))
 	return begin
 }
 
-// expire changes a number of pods and ends the watch with 410 Expired.
+// expire changes some pods and ends the watch with 410 Expired.
 func (f feed) expire(changed int) { f.ask(fmt.Sprintf("/control/expire?changed=%d", changed)) }
 
 // listed returns the time of the last list request.

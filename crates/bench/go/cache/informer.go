@@ -18,7 +18,7 @@ import (
 	"pintle.dev/bench/internal/meter"
 )
 
-// kept is the transform of the informer; nil keeps all fields.
+// kept is the informer's transform. nil keeps all fields.
 type kept cache.TransformFunc
 
 var keepAll kept
@@ -90,7 +90,7 @@ func count(informer cache.SharedIndexInformer, wanted int) *counter {
 	return c
 }
 
-// until checks the condition each millisecond.
+// until checks the condition every millisecond.
 func until(is func() bool) {
 	for !is() {
 		time.Sleep(time.Millisecond)
@@ -102,7 +102,7 @@ func (c *counter) wait() time.Time {
 	return *c.done.Load()
 }
 
-// start starts an informer and waits for its store and a handler. It returns the time until the store was complete.
+// start starts an informer and waits for its store and a handler. It returns how long the store took to be complete.
 func start(informer cache.SharedIndexInformer, handler *counter) time.Duration {
 	begin := time.Now()
 	go informer.Run(make(chan struct{}))
@@ -112,7 +112,7 @@ func start(informer cache.SharedIndexInformer, handler *counter) time.Duration {
 	return synced
 }
 
-// settled returns an informer whose store is complete and settled.
+// settled returns an informer whose store is complete and no longer changes.
 func settled(how meter.Setting, kept kept) cache.SharedIndexInformer {
 	informer := newInformer(how, kept, false)
 	handler := must(informer.AddEventHandler(cache.ResourceEventHandlerFuncs{}))

@@ -1,5 +1,5 @@
-// Command cache runs one workload of the area `cache` on client-go once and prints one line of JSON. The Rust binaries `cache`,
-// `cache_fifo` and `cache_micro` of this crate run the same workloads on Pintle; their source describes them.
+// Command cache runs one workload of the area `cache` on client-go once and prints one line of JSON. The
+// source of the Rust binaries `cache`, `cache_fifo` and `cache_micro` in this crate describes the workloads.
 package main
 
 import "pintle.dev/bench/internal/meter"

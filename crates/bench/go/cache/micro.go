@@ -30,7 +30,7 @@ func makePods(n int) []*v1.Pod {
 
 func node(i int) string { return fmt.Sprintf("node-%d", i%1000) }
 
-// copies returns new objects of the same pods, on the given nodes.
+// copies returns new objects for the same pods, on the given nodes.
 func copies(pods []*v1.Pod, node func(i int) string) []*v1.Pod {
 	others := make([]*v1.Pod, len(pods))
 	for i, pod := range pods {
@@ -85,7 +85,7 @@ func addThenPop(how meter.Setting, queue cache.Queue) meter.Sample {
 	return sample
 }
 
-// through uses the queue as informers do. For an update, the store contains all objects before.
+// through uses the queue as informers do. For an update, the store already contains all objects.
 func through(how meter.Setting, isUpdate bool) meter.Sample {
 	pods := makePods(how.Size(1_000_000))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)

@@ -1,5 +1,5 @@
-// Command cel runs one workload of the area `cel` on cel-go once and prints one line of JSON. The Rust binary `cel` of this crate runs the
-// same workloads on Pintle; its source describes them.
+// Command cel runs one workload of the area `cel` on cel-go once and prints one line
+// of JSON. The source of the Rust binary `cel` in this crate describes the workloads.
 package main
 
 import (
@@ -19,7 +19,7 @@ const (
 	evaluated = 20_000
 	// callLimit is kube-apiserver's limit for one expression.
 	callLimit = 1_000_000
-	// folder has the rules and the object, relative to the root of the repository.
+	// folder has the rules and the object, relative to the repository's root.
 	folder = "crates/bench/src/cel/"
 )
 
@@ -59,7 +59,7 @@ func rules() []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// environment returns an environment with the options of kube-apiserver that these rules need.
+// environment returns an environment with kube-apiserver's options for these rules.
 func environment() *cel.Env {
 	return must(cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(),

@@ -1,5 +1,5 @@
-// Command conformance runs a typical scenario of a controller with client-go. Each step must succeed before the next one starts. It uses
-// the kubeconfig in KUBECONFIG.
+// Command conformance runs a controller's typical scenario with client-go, using
+// the kubeconfig in KUBECONFIG. Each step must succeed before the next one starts.
 package main
 
 import (
@@ -141,7 +141,7 @@ func apply(client kubernetes.Interface, namespace string) {
 	fmt.Println("ok  server-side apply")
 }
 
-// definition creates a definition, an object of it, and an object that its schema rejects.
+// definition creates a definition, an object of its kind, and an object that its schema rejects.
 func definition(config *rest.Config, namespace string) {
 	client := dynamic.NewForConfigOrDie(config)
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})

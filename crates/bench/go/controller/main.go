@@ -1,5 +1,5 @@
-// Command controller runs one workload of the area `controller` on controller-runtime once and prints one line of JSON. The Rust binary
-// `controller` of this crate runs the same workloads on Pintle; its source describes them.
+// Command controller runs one workload of the area `controller` on controller-runtime once and prints
+// one line of JSON. The source of the Rust binary `controller` in this crate describes the workloads.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"pintle.dev/bench/internal/meter"
 )
 
-// annotation names the last run that has written an object.
+// annotation contains the last run that wrote an object.
 const annotation = "bench/run"
 
 var start = time.Now()
@@ -106,7 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// index returns the number of an object, or -1 if the object does not count.
+// index returns an object's number, or -1 if the object does not count.
 func (r *reconciler) index(name string) int {
 	digits, isCounted := strings.CutPrefix(name, "bench-")
 	index, err := strconv.Atoi(digits)

@@ -1,5 +1,5 @@
-// Command election runs one workload of the area `election` on client-go once and prints one line of JSON. The Rust binary `election` of
-// this crate runs the same workloads on Pintle; its source describes them.
+// Command election runs one workload of the area `election` on client-go once and prints one
+// line of JSON. The source of the Rust binary `election` in this crate describes the workloads.
 package main
 
 import (
@@ -76,8 +76,8 @@ func crash(how meter.Setting) meter.Sample {
 	return sample
 }
 
-// vacancies returns the sorted times without a leader, in seconds, after end has ended the leader. It runs several leases concurrently,
-// with two standbys each, and ends each leader several times.
+// vacancies returns the sorted times without a leader, in seconds, after end has ended the leader.
+// It runs several leases concurrently, each with two standbys, and ends each leader several times.
 func vacancies(how meter.Setting, work string, leases, times int, end func(*contender)) (meter.Sample, []float64) {
 	var seconds []float64
 	sample := meter.Measure(func() meter.Tally {
@@ -102,7 +102,7 @@ func vacanciesOf(how meter.Setting, lease string, index, times int, end func(*co
 	}
 	leader := next(starts).number
 	for round := range times {
-		// Varies the offset to the renewals and between the leases.
+		// Vary the time since the last renewal, between rounds and between leases.
 		time.Sleep(time.Duration(3000+(round*337+index*189)%2000) * time.Millisecond)
 		ended := time.Now()
 		end(contenders[leader])
@@ -168,7 +168,7 @@ func many(how meter.Setting) meter.Sample {
 	renewals := leases * span.Seconds() / 2
 	sample.Figures["requests a renewal"] = float64(all.requests.Load()-before) / renewals
 	sample.Figures["CPU us a renewal"] = sample.CPUNs / 1e3 / renewals
-	// Each request in flight has goroutines, so the minimum is the number of permanent ones.
+	// Each request in flight has goroutines, so the minimum is the number of permanent goroutines.
 	quietest := math.MaxInt
 	for range 100 {
 		time.Sleep(7 * time.Millisecond)
@@ -189,7 +189,7 @@ type start struct {
 	at     time.Time
 }
 
-// contender has its own client, as a process has it.
+// contender has its own client, like a separate process.
 type contender struct {
 	stop     context.CancelFunc
 	requests atomic.Int64

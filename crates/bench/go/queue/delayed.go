@@ -44,7 +44,7 @@ func rateLimited(how meter.Setting, n, soon int, limiter workqueue.TypedRateLimi
 	})
 }
 
-// untilDone measures adds, which adds n keys, until a waiting worker is done with the first keys, as many as soon says.
+// untilDone measures adds, which adds n keys, until a waiting worker is done with the first `soon` keys.
 func untilDone(q workqueue.TypedInterface[string], n, soon int, adds func()) meter.Sample {
 	soonDone := make(chan struct{})
 	gets := meter.Begin(1, func(int) int {

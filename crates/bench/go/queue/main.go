@@ -1,10 +1,10 @@
-// Command queue runs one workload of the area `queue` on client-go once and prints one line of JSON. The Rust binary `queue` of this
-// crate runs the same workloads on Pintle; its source describes them.
+// Command queue runs one workload of the area `queue` on client-go once and prints one line
+// of JSON. The source of the Rust binary `queue` in this crate describes the workloads.
 package main
 
 import (
 	"k8s.io/client-go/util/workqueue"
-	// The metrics of named queues, as in Kubernetes' own components.
+	// Metrics for named queues, as in Kubernetes' own components.
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
 	"pintle.dev/bench/internal/meter"
@@ -40,7 +40,7 @@ func newQueue(how meter.Setting) workqueue.TypedInterface[string] {
 	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: how.Name()})
 }
 
-// drain takes keys until the queue is shut down and counts them.
+// drain takes and counts keys until the queue is shut down.
 func drain(q workqueue.TypedInterface[string]) int {
 	for n := 0; ; n++ {
 		key, shutdown := q.Get()

@@ -14,13 +14,13 @@ import (
 // held is the number of keys that the other goroutine holds and finishes one by one.
 const held = 100_000
 
-// due measures only the calls of another goroutine: the delays of client-go end in a separate goroutine, not in the timed calls.
+// due measures only another goroutine's calls. In client-go, delays end in a separate goroutine and not in the timed calls.
 func due(how meter.Setting) meter.Sample {
 	n := how.Size(1_000_000)
 	keys := meter.Names(n + held)
 	q := newDelayingQueue(how)
 	hold(q, keys[n:])
-	// Delays cannot be held back here, so all end at the same time, after the adds.
+	// Delays cannot be held back here, so all of them end at the same time after the adds.
 	at := time.Now().Add(3 * time.Second)
 	for _, key := range keys[:n] {
 		q.AddAfter(key, time.Until(at))
@@ -67,7 +67,7 @@ func takeAll(q workqueue.TypedInterface[string], n int) {
 	}
 }
 
-// beside measures work while another goroutine repeatedly finishes one of its keys and sleeps.
+// beside measures work while another goroutine repeatedly finishes a key and sleeps.
 func beside(q workqueue.TypedInterface[string], holds []string, work func() meter.Tally) meter.Sample {
 	var over atomic.Bool
 	longest := make(chan time.Duration)

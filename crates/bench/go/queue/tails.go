@@ -49,7 +49,7 @@ func tell(sample meter.Sample, watches []meter.Stopwatch, call string) {
 	sample.Figures["us, p99.9 of "+call] = micros[1]
 }
 
-// counts reads the length, which is the only count that client-go has.
+// counts measures reads of the length, which is client-go's only count.
 func counts(how meter.Setting) meter.Sample {
 	const each = 1000
 	keys := meter.Names(2 * each)
@@ -121,7 +121,7 @@ func handOff(how meter.Setting, keysPerSecond int) meter.Sample {
 	return sample
 }
 
-// number returns the number at the end of the name.
+// number returns the number at the end of name.
 func number(name string) int {
 	n, err := strconv.Atoi(name[len(name)-8:])
 	if err != nil {
@@ -130,7 +130,7 @@ func number(name string) int {
 	return n
 }
 
-// timedDrain leaves the call of Done to its callback.
+// timedDrain takes and counts keys. Its callback calls Done.
 func timedDrain(q workqueue.TypedInterface[string], each func(string)) int {
 	for n := 0; ; n++ {
 		key, shutdown := q.Get()

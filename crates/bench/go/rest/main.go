@@ -1,5 +1,5 @@
-// Command rest runs one workload of the area `rest` on client-go once and prints one line of JSON. The Rust binary `rest` of this crate
-// runs the same workloads on Pintle; its source describes them.
+// Command rest runs one workload of the area `rest` on client-go once and prints one line
+// of JSON. The source of the Rust binary `rest` in this crate describes the workloads.
 package main
 
 import (

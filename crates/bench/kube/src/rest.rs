@@ -1,5 +1,4 @@
-//! The workloads of the benchmark area `rest`, implemented with kube-rs. The workloads are described in `src/rest.rs`
-//! of the crate pintle-bench.
+//! The kube-rs workloads of the benchmark area `rest`. `src/rest.rs` of pintle-bench describes them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::crates::crates;
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 use crate::stopwatch::Stopwatch;
 
-/// Runs the workload that the command line names.
+/// Runs the workload from the command line.
 pub fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

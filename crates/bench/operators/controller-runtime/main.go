@@ -1,4 +1,4 @@
-// The operator of the README with controller-runtime, for docs/OPERATORS.md. The definition and the RBAC roles come from controller-gen.
+// The README's operator with controller-runtime, for docs/OPERATORS.md. The definition and the RBAC roles come from controller-gen.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The methods that controller-gen generates, in short.
+// A short version of the methods that controller-gen generates.
 package main
 
 import (

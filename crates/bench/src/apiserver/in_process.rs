@@ -1,4 +1,4 @@
-//! Measures writes and reads per second inside one process, without sockets.
+//! Measures writes and reads per second in one process, without sockets.
 
 use bytes::Bytes;
 use http::{Method, Request};

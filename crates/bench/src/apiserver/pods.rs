@@ -1,4 +1,4 @@
-//! Workloads with many large objects. The workloads measure memory, lists of all objects, and concurrent writes.
+//! Workloads with many large objects, which measure memory, lists of all objects, and concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,22 +13,21 @@ use crate::pods::Pods;
 
 const ALL: &str = "/api/v1/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// The fields that are removed from the pods before the pods are created. Most of these fields are set by the server. Owner references
-/// are removed because the garbage collector deletes pods whose owner does not exist.
+/// The fields that are removed from pods before their creation. The server sets most of them. Owner
+/// references are removed because the garbage collector deletes pods without an existing owner.
 const SERVERS_OWN: [&str; 5] = ["namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"];
 
-/// Runs the measurement with a number of pods that a real server can store, too.
+/// Runs the measurement with a number of pods that a real server can also store.
 pub(super) fn some(setting: &Setting) -> Sample {
     pods(setting, setting.size(10_000))
 }
 
-/// Runs the measurement with the number of pods that the performance goals require.
+/// Runs the measurement with the number of pods in the performance goals.
 pub(super) fn many(setting: &Setting) -> Sample {
     pods(setting, setting.size(100_000))
 }
 
-/// Creates pods with a status, and lists all pods as JSON and as protobuf. After this, the workload writes small objects, first without
-/// concurrent lists and then during concurrent lists.
+/// Creates pods with a status and lists them as JSON and as protobuf. Then writes small objects, without and during concurrent lists.
 fn pods(setting: &Setting, n: usize) -> Sample {
     let runtime = runtime();
     let client = runtime.block_on(setting.client());
@@ -38,11 +37,10 @@ fn pods(setting: &Setting, n: usize) -> Sample {
         runtime.block_on(each(n, 16, move |i| make(client.clone(), pods.clone(), i)));
         Tally::operations(n)
     });
-    // The reported value is the total memory of the server, including the memory that a server without pods needs.
+    // Report the server's total memory, including the memory that it needs without pods.
     let made = setting.server_bytes();
     runtime.block_on(async {
-        // The reported size is the size of the pods' JSON in the create requests. In responses, pods are larger, because they contain
-        // managed fields.
+        // Report the JSON size of the create requests. In responses, pods are larger, because they contain managed fields.
         let json = pods.list(0..n).len();
         let mut first = Vec::new();
         for _ in 0..5 {

@@ -1,5 +1,4 @@
-//! Workloads in which many watchers watch the same resource. The workloads measure the cost of the watchers and the
-//! number of lost changes.
+//! Workloads with many watchers of the same resource, which measure their cost and the number of lost changes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,8 +13,8 @@ use crate::meter::{Sample, Tally, measure};
 const SHARED: usize = 50;
 const NAMESPACE: &str = "watched";
 
-/// First, the server sends 1,000 changes to 1,000 watchers, and each watcher must receive all of them. Then, 100 more watchers connect.
-/// These 100 watchers read nothing while the workload makes another 1,000 changes.
+/// The server sends 1,000 changes to 1,000 watchers, each of which must receive all of them.
+/// Then 100 more watchers connect and read nothing while another 1,000 changes are made.
 pub(super) fn watchers(setting: &Setting) -> Sample {
     let runtime = runtime();
     let (watchers, changes) = (setting.size(1_000), setting.size(1_000));
@@ -60,8 +59,8 @@ pub(super) fn watchers(setting: &Setting) -> Sample {
         .with("s", seconds)
 }
 
-/// Returns the memory in bytes that the server needs for each watcher that does not read. Each watched object has 1 KB, so the changes do
-/// not fit into the socket buffers.
+/// Returns the server's memory for each watcher that does not read, in bytes. Each
+/// watched object has 1 KB, so the changes do not fit into the socket buffers.
 async fn unread(setting: &Setting, client: &RestClient, changes: usize) -> f64 {
     const WATCHERS: usize = 100;
     change(client, changes, &"x".repeat(1_000)).await;
@@ -95,7 +94,7 @@ fn client_of(tasks: &[Watching]) -> RestClient {
     tasks.last().expect("the first watcher has its own client").0.clone()
 }
 
-/// Receives changes until `changes` of them have arrived or the watch has ended. Returns the number of changes.
+/// Receives changes until `changes` of them have arrived or the watch has ended. Returns their number.
 async fn receive(client: RestClient, changes: usize, ready: Arc<Semaphore>) -> usize {
     let watch = client.get().abs_path(["/api/v1"]).namespace(NAMESPACE).resource("configmaps").param("watch", "true");
     let list: serde_json::Value = {

@@ -1,5 +1,5 @@
-//! Measures the cost of decoding an object or an event from bytes and storing the object in the cache. The usage is
-//! `cache_decode PODS.jsonl`. The input file contains one object per line.
+//! Measures the cost of decoding an object or event from bytes and storing it in
+//! the cache: `cache_decode PODS.jsonl`. The file contains one object per line.
 
 use std::env;
 use std::error::Error;
@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// A program needs these fields of a pod if it only has to know which pods exist.
+/// The pod fields for a program that only needs to know which pods exist.
 #[derive(Deserialize)]
 struct Slim {
     metadata: Identity,
@@ -82,8 +82,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Splits a response body into watch frames, and returns the CPU time per frame in microseconds. If `reads` is true, the
-/// time includes finding the object in each frame.
+/// Splits a response body into watch frames. Returns the CPU time per frame in
+/// microseconds. If `reads` is true, this includes finding the object in each frame.
 fn frames(pods: &[Bytes], reads: bool) -> f64 {
     let frame = |pod: &Bytes| [br#"{"type":"MODIFIED","object":"#, &**pod, b"}\n"].concat();
     let body = Bytes::from(pods.iter().flat_map(frame).collect::<Vec<u8>>());
@@ -99,8 +99,8 @@ fn frames(pods: &[Bytes], reads: bool) -> f64 {
     (cpu() - begun).as_secs_f64() * 1e6 / found as f64
 }
 
-/// Processes a list of all pods, and then one change of each pod. Prints the cost. If `ticks` is true, a concurrent task is always ready to
-/// run, and the function also prints how long this task had to wait for the thread.
+/// Processes a list of all pods and then one change of each pod, and prints the cost. If `ticks`
+/// is true, also prints how long a concurrent task that is always ready waited for the thread.
 fn whole<T: Object + DeserializeOwned>(
     pods: &[Bytes],
     what: &str,
@@ -132,8 +132,7 @@ fn whole<T: Object + DeserializeOwned>(
     })
 }
 
-/// Measures how long a task has to wait for the thread. The task is always ready to run. The measurement uses the CPU time of the thread,
-/// because other programs may run on the same machine.
+/// Measures how long an always ready task waits for the thread. Uses the thread's CPU time, because other programs may run on the machine.
 struct Ticks {
     wants_to_run: bool,
     last: Duration,
@@ -180,11 +179,10 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The version of the list. All pods in the file have resource versions with the same number of digits.
+/// The list's version. All resource versions in the file have the same number of digits.
 const VERSION: usize = 2_000_000_000;
 
-/// A source of pods. A list request to this source returns all pods. When `gate` receives a message, the watch of this source sends each
-/// pod once more.
+/// A source of pods. A list returns all pods. When `gate` receives a message, the watch sends each pod once more.
 struct Source<T> {
     pods: Vec<Bytes>,
     gate: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
@@ -223,7 +221,7 @@ impl<T: 'static> ListWatch for Source<T> {
     }
 }
 
-/// Returns a copy of the pod with another resource version. The new version has the same number of digits.
+/// Returns the pod with another resource version of the same number of digits.
 fn at_version(pod: &Bytes, version: usize) -> Bytes {
     const FIELD: &[u8] = br#""resourceVersion":""#;
     let mut pod = pod.to_vec();

@@ -1,4 +1,4 @@
-//! Runs a workload once. The workload uses the cache type of informers directly, without an informer: `cache_micro WORK [--quick]`.
+//! Runs one workload on the informers' cache type once, without an informer: `cache_micro WORK [--quick]`.
 
 use std::process::ExitCode;
 

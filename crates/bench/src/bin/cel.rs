@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     answer(run(), "cel WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Returns `None` if the workload does not exist.
+/// Runs the workload from the command line. Returns `None` if it does not exist.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

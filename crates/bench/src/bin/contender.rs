@@ -1,6 +1,7 @@
-//! A process that contends for a lease with other processes: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`.
-//! While the process leads, it writes a log of its actions. Each line of the log contains the time at which the leadership guard
-//! allowed an action, in nanoseconds since 1970. When its standard input is closed, the process releases the lease and ends.
+//! A process that contends for a lease: `contender --server KUBECONFIG --lease NAME --identity NAME --log FILE`.
+//!
+//! While the process leads, it logs its actions. Each line contains the time at which the leadership guard allowed
+//! an action, in nanoseconds since 1970. When its standard input is closed, the process releases the lease and ends.
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     std::thread::spawn(move || {
-        // A read error is treated like the end of the input.
+        // Treat a read error like the end of the input.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stopping.cancel();
     });
@@ -39,8 +40,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut log = OpenOptions::new().create(true).append(true).open(&log).expect("cannot open the log");
         writeln!(log, "term").expect("cannot write the log");
         while !leadership.is_cancelled() {
-            // The time is read before the guard is checked. Therefore, if the guard is valid at the check, it was also valid at the logged
-            // time, even if the process paused between the two operations.
+            // Read the time before checking the guard. If the guard is valid at the check,
+            // it was also valid at the logged time, even if the process paused in between.
             let allowed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
             if leadership.check().is_ok() {
                 writeln!(log, "{allowed}").expect("cannot write the log");

@@ -11,17 +11,17 @@ use super::informer::{Counted, Counter, Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure};
 
-/// Requests 200,000 updates from the load server, and measures the time from this request until every handler has received all updates. By
-/// default, Pintle's subscriptions merge several updates of an object if a handler is slow. In this workload, the subscriptions deliver
-/// every event, like the other libraries in the comparison. One of the results is the fraction of the sent events that the slowest handler
-/// received.
+/// Requests 200,000 updates from the load server, and measures the time until every handler has received all of them.
+///
+/// By default, Pintle merges several updates of an object for a slow handler. Here, its subscriptions deliver every
+/// event, like the other libraries. One of the results is the fraction of the events that the slowest handler received.
 pub(super) fn events<T: Kind>(setting: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(setting, kept, false);
     runtime.block_on(start_and_settle(setting, &informer));
     round(setting, runtime, &informer, 200_000, 1, 0)
 }
 
-/// Runs the measurement with one handler, and then with `handlers` handlers.
+/// Runs the measurement with one handler and then with `handlers` handlers.
 pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));
@@ -31,7 +31,7 @@ pub(super) fn events_to(setting: &Setting, runtime: &Runtime, handlers: usize) -
     all.with("times the CPU of one", times)
 }
 
-/// Measures `updates` updates. `before` is the number of rounds that have already been measured.
+/// Measures `updates` updates. `before` is the number of earlier rounds.
 fn round<T: Kind>(
     setting: &Setting,
     runtime: &Runtime,
@@ -42,7 +42,7 @@ fn round<T: Kind>(
 ) -> Sample {
     let (stats, n) = (setting.feed.stats(), setting.size(updates));
     let changed = n.min(stats.pods);
-    // The resource versions in the second round must differ from the versions in the first round.
+    // The second round needs other resource versions than the first one.
     let first = n * before;
     let newest = stats.version + (first + n - changed) as u64 + 1;
     let mut counted: Vec<Counted> =

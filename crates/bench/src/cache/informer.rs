@@ -1,4 +1,4 @@
-//! An informer of Pintle, and a handler that counts objects.
+//! A Pintle informer, and a handler that counts objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use super::Setting;
 
-/// The fields of a pod that the informer stores.
+/// The pod fields that the informer stores.
 #[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// All fields except the managed fields. An informer stores these fields by default.
+    /// All fields except managed fields, which is the default.
     Unmanaged,
     /// All fields except managed fields and annotations.
     Stripped,
@@ -35,7 +35,7 @@ impl Kept {
     }
 }
 
-/// A type of objects that the cache workloads can use.
+/// An object type for the cache workloads.
 pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
 impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
@@ -50,9 +50,9 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that counts objects. The handler is done when it has received `wanted` different objects in their newest state.
+/// A handler that counts objects. It is done when it has received `wanted` different objects in their newest state.
 pub(super) struct Counter {
-    /// An object is in its newest state if it has this resource version or a higher one.
+    /// The lowest resource version of an object's newest state.
     newest: u64,
     wanted: usize,
     counts: Arc<Counts>,
@@ -66,11 +66,11 @@ struct Counts {
     newest: AtomicUsize,
 }
 
-/// The counts of a [`Counter`].
+/// A [`Counter`]'s counts.
 pub(super) struct Counted {
     counts: Arc<Counts>,
     done: watch::Receiver<Option<Instant>>,
-    /// A guard. Dropping this value stops the handler.
+    /// Stops the handler when it is dropped.
     pub(super) guard: HandlerGuard,
 }
 
@@ -104,7 +104,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 
     fn on_delete(&self, _: &Arc<T>, _: bool) {}
 
-    /// The handler reads only the metadata, so that no object is decoded.
+    /// Reads only the metadata, so that no object is decoded.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { .. } => _ = self.counts.adds.fetch_add(1, Ordering::Relaxed),
@@ -115,7 +115,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done, and returns the time at which it was done.
+    /// Waits until the handler is done. Returns the time at which it was done.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

@@ -1,4 +1,4 @@
-//! Measures the re-list that an informer starts after the server has ended the watch with 410 Expired.
+//! Measures an informer's re-list after the server has ended the watch with 410 Expired.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,9 @@ use super::informer::{Counter, Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure, peak, resident};
 
-/// One pod in a hundred has changed before the re-list. The measured time starts with the list request, so it does not include a
-/// back-off. The measured time ends when a handler has received all changes. CPU time and memory are measured for a longer period.
-/// This period lasts from the end of the watch until one second after the handler has received the changes. Between the first list
-/// and the measurement, none of the programs collects garbage or returns memory to the system.
+/// One pod in a hundred has changed before the re-list. The wall time starts with the list request, without a back-off, and
+/// ends when a handler has received all changes. CPU time and memory are measured from the end of the watch until one second
+/// after that. Between the first list and the measurement, no program collects garbage or returns memory to the system.
 pub(super) fn relist(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::All, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -1,4 +1,4 @@
-//! A pod type with only those fields that the plug-ins of kube-scheduler read.
+//! A pod type with only the fields that kube-scheduler's plug-ins read.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
 use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// A pod for a scheduler. Pods do not share data. Fields that few pods have are stored behind a pointer.
+/// A pod for a scheduler. Pods do not share data. Rarely used fields are stored behind a pointer.
 #[derive(Deserialize)]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
@@ -68,7 +68,7 @@ struct SlimSpec {
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct Toleration {
-    /// The key. A toleration with an empty key matches all taint keys.
+    /// The key. An empty key matches all taint keys.
     #[serde(default)]
     key: Box<str>,
     #[serde(default)]
@@ -109,7 +109,7 @@ enum PreemptionPolicy {
 #[allow(dead_code, reason = "as above")]
 struct Container {
     name: Box<str>,
-    /// A scheduler prefers nodes that already have the image of the container.
+    /// The image. A scheduler prefers nodes that already have it.
     image: Box<str>,
     #[serde(default)]
     ports: Box<[Port]>,
@@ -140,7 +140,7 @@ enum Protocol {
     TCP,
 }
 
-/// The resource requests of a container, parsed as numbers.
+/// A container's resource requests, parsed as numbers.
 #[derive(Default)]
 #[allow(dead_code, reason = "as above")]
 struct Requests {
@@ -223,7 +223,7 @@ fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::E
     Ok(Resources::deserialize(deserializer)?.requests)
 }
 
-/// Parses a quantity with one of the common suffixes.
+/// Parses a quantity with a common suffix.
 fn number(quantity: &str) -> f64 {
     let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &quantity[digits.len()..] {
@@ -236,8 +236,7 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-/// Returns the names of the persistent volume claims that a pod uses. A persistent volume claim can restrict the nodes
-/// on which the pod can run.
+/// Returns the names of a pod's persistent volume claims, which can restrict the nodes on which it can run.
 fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

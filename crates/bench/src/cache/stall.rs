@@ -1,4 +1,4 @@
-//! Measures for how long an informer blocks the only thread of a runtime.
+//! Measures how long an informer blocks a runtime's only thread.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use super::Setting;
 use super::informer::{Counter, Kept, informer};
 use crate::meter::{Sample, Tally, measure, thread_cpu};
 
-/// Runs the first list of an informer on a runtime with a single thread. The run ends when a handler has received all objects. At the
-/// same time, another task yields in a loop and measures the longest time that it had to wait. The wait is measured both as wall time
-/// and as CPU time. CPU time does not include periods in which the thread did not run on a processor.
+/// Runs an informer's first list on a single-threaded runtime until a handler has received
+/// all objects. Meanwhile, another task yields in a loop and measures its longest wait, as
+/// wall time and as CPU time. CPU time excludes periods in which the thread did not run.
 pub(super) fn stall(setting: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("cannot create a runtime");
     let informer = informer::<Pod>(setting, Kept::All, false);

@@ -1,4 +1,4 @@
-//! Measures the time that a subscription to a running informer needs.
+//! Measures a subscription to a running informer.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::informer::{Kept, informer};
 use super::sync::start_and_settle;
 use crate::meter::{Sample, Tally, measure};
 
-/// Measures one call of `subscribe()`. CPU time and memory include the delivery of all existing objects.
+/// Measures a call of `subscribe()`. CPU time and memory include the delivery of all existing objects.
 pub(super) fn subscribe(setting: &Setting, runtime: &Runtime) -> Sample {
     let informer = informer::<Pod>(setting, Kept::Stripped, false);
     runtime.block_on(start_and_settle(setting, &informer));

@@ -1,4 +1,4 @@
-//! Creates the ConfigMaps for the workloads of the benchmark area `controller`.
+//! Creates the ConfigMaps for the benchmark area `controller`.
 
 use std::sync::Arc;
 
@@ -11,12 +11,11 @@ use serde_json::json;
 
 const NAMESPACES: usize = 50;
 
-/// Creates `n` ConfigMaps of about a kilobyte in 50 namespaces. The names of the ConfigMaps are `bench-0`, `bench-1`
-/// and so on.
+/// Creates `n` ConfigMaps of about a kilobyte in 50 namespaces, named `bench-0`, `bench-1` and so on.
 ///
 /// # Errors
 ///
-/// Returns the error of the first request that fails.
+/// Returns the first failed request's error.
 pub async fn fill(server: &ApiServer, n: usize) -> Result<(), Box<dyn std::error::Error>> {
     let transport = Some(TransportLayer::in_place(server.in_process()));
     let client = Some(server.client_config());

@@ -1,4 +1,4 @@
-//! Records the progress of a controller. The programs for Pintle and for kube-rs share this code.
+//! Records a controller's progress. The programs for Pintle and kube-rs share this code.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::meter::{self, Sample};
 
-/// The name of an annotation. The value of this annotation names the last benchmark run in which a controller wrote the object.
+/// The annotation with the last benchmark run in which a controller wrote the object.
 pub(crate) const RUN: &str = "bench/run";
 
-/// Counts how often the objects `bench-0`, `bench-1` and so on are reconciled. Other objects do not count.
+/// Counts reconciliations of the objects `bench-0`, `bench-1` and so on. Other objects do not count.
 #[derive(Debug)]
 pub(crate) struct Progress {
     start: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
     reconciliations: AtomicUsize,
     is_settled: Vec<AtomicBool>,
     unsettled: AtomicUsize,
-    /// The time after the start at which the work for all objects was complete.
+    /// The time from the start until all objects were done.
     end: OnceLock<Duration>,
     all_settled: Notify,
 }
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Records the start of a reconciliation of the object with this name.
+    /// Records the start of a reconciliation of object `name`.
     pub(crate) fn reconciled(&self, name: &str) {
         self.first.get_or_init(|| self.start.elapsed());
         if self.index(name).is_some() {
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// Records that the object with this name does not need another reconciliation.
+    /// Records that object `name` needs no further reconciliation.
     pub(crate) fn settle(&self, name: &str) {
         let Some(index) = self.index(name) else { return };
         if !self.is_settled[index].swap(true, Ordering::Relaxed) && self.unsettled.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -55,7 +55,7 @@ impl Progress {
         }
     }
 
-    /// Waits until no object needs a further reconciliation, and returns the CPU time and memory of the process.
+    /// Waits until no object needs a further reconciliation. Returns the process's CPU time and memory.
     pub(crate) async fn settled(&self) -> Sample {
         self.all_settled.notified().await;
         let (objects, seconds) =

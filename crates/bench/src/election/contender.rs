@@ -1,4 +1,4 @@
-//! A contender for a lease. The contender has its own client, as if it were a separate process.
+//! A contender for a lease with its own client, like a separate process.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::{Setting, cluster, election};
 
-/// The number of the contender that became the leader, and the time at which its leadership began.
+/// The number of the new leader, and the time at which its leadership began.
 pub(super) type Start = (u64, Instant);
 
 pub(super) struct Contender {
@@ -48,7 +48,7 @@ impl Contender {
     }
 }
 
-/// Returns the number of requests that the metrics in `memory` have recorded.
+/// Returns the number of requests recorded in `memory`.
 pub(super) fn requests(memory: &InMemoryProvider) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! The parts of HTTP/1.1 that the clients of the load server need. The load server supports only requests without a body. It can send
-//! chunked responses.
+//! The parts of HTTP/1.1 that the load server's clients need: requests without a body, and chunked responses.
 
 use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
 use std::net::TcpStream;
@@ -10,13 +9,13 @@ pub(super) struct Connection {
     is_last: bool,
 }
 
-/// The target of a request.
+/// A request's target.
 pub(super) struct Request {
     path: String,
     query: String,
 }
 
-/// A response. The server has already sent its head.
+/// A response whose head was already sent.
 pub(super) struct Answer<'a>(&'a TcpStream);
 
 impl Connection {
@@ -97,12 +96,12 @@ impl Answer<'_> {
         self.end()
     }
 
-    /// Returns whether the client has closed the connection. Data from the client counts as a close, because no client sends data while
-    /// it reads a watch.
+    /// Returns `true` if the client has closed the connection. Data also
+    /// counts as a close, because no client sends data while it reads a watch.
     pub(super) fn has_no_reader(&self) -> bool {
         let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
         let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        // The server waits for the next request on a connection without a time limit.
+        // Between requests, the connection has no timeout.
         self.0.set_read_timeout(None).is_err() || !is_there
     }
 }

@@ -14,7 +14,7 @@ fn serve(pods: usize) -> Feed {
     Feed { server }
 }
 
-/// Sends the last request on a connection and returns without waiting for the response.
+/// Sends a connection's last request without waiting for the response.
 fn request(feed: &Feed, target: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&feed.server["http://".len()..]).expect("the server listens");
     write!(stream, "GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("the server reads");
@@ -60,8 +60,8 @@ fn watch_sends_ordered_events_until_it_expires() {
     let watch = request(&feed, "/api/v1/pods?watch=true&sendInitialEvents=true");
     feed.wait_for_watch();
     feed.events(5, 30);
-    // Wait here until the watch has read the order of the first control request. A second control request would replace an unread order.
-    // The benchmarks never send a second control request before the first request was executed.
+    // Wait until the watch has read the first order, which a second control
+    // request would replace. The benchmarks never send a second one too early.
     let mut text = String::new();
     let mut watch = std::io::BufReader::new(watch);
     while !text.contains("1000000060") {

@@ -1,4 +1,4 @@
-//! A network proxy between the operator and the server. While the network is cut, the proxy closes all connections.
+//! A network proxy between the operator and the server. It closes all connections while the network is cut.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ impl Proxy {
                         if !*cut.borrow() {
                             connections.spawn(async move {
                                 if let Ok(mut far) = TcpStream::connect(server).await {
-                                    // Connection errors are ignored, because the operator must survive them.
+                                    // Ignore connection errors, which the operator must survive.
                                     _ = copy_bidirectional(&mut near, &mut far).await;
                                 }
                             });

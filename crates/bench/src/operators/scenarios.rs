@@ -1,4 +1,4 @@
-//! The scenarios.
+//! The scenarios of the operator comparison.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::world::{Process, World};
 
-/// A function that runs one scenario. The function returns the result as a sentence.
+/// Runs a scenario and returns its result as a sentence.
 type Scenario = for<'a> fn(&'a World) -> Pin<Box<dyn Future<Output = String> + 'a>>;
 
 pub(super) const ALL: &[(&str, Scenario)] = &[
@@ -29,7 +29,7 @@ pub(super) const ALL: &[(&str, Scenario)] = &[
     ("panic", |world| Box::pin(panic(world))),
 ];
 
-/// Starts the operator, and waits until it has published a first website.
+/// Starts the operator and waits until it has published a first website.
 async fn started(world: &World) -> Process {
     let process = world.start();
     world.create("first", "first.example.com").await;
@@ -92,7 +92,7 @@ async fn terminated(world: &World) -> String {
     format!("{ended:?} after {took:.2} s; published {published} after the restart")
 }
 
-/// For 5 s, the server responds to each write of the operator with this error.
+/// For 5 s, the server responds to each of the operator's writes with this error.
 async fn failing(world: &World, answer: Answer) -> String {
     use RequestVerb::{Create, Patch, Update};
     let mut process = started(world).await;
@@ -124,13 +124,13 @@ async fn cut_off(world: &World, span: Duration) -> String {
     let state = process.state();
     world.proxy.cut(false);
     let from = Instant::now();
-    // In a real cluster, the kubelet restarts a process that has ended.
+    // In a real cluster, the kubelet restarts an ended process.
     let _restarted = process.ended().map(|_| world.start());
     let published = world.published("second", from).await;
     format!("the process {state}; published {published} after the end of the fault")
 }
 
-/// The first three writes of the status fail with a conflict.
+/// The first three status writes fail with a conflict.
 async fn conflict(world: &World) -> String {
     let _process = started(world).await;
     let rule = Rule::new(Fault::Answer(Answer::new(409)));
@@ -141,7 +141,7 @@ async fn conflict(world: &World) -> String {
     format!("published after {published}, with {} conflicts", world.faults().hits())
 }
 
-/// Another client changes the URL in a ConfigMap and adds an entry.
+/// Another client changes a ConfigMap's URL and adds an entry.
 async fn foreign_edit(world: &World) -> String {
     let _process = started(world).await;
     let edit = Patch::Merge(json!({"data": {"url": "edited", "other": "kept"}}));
@@ -161,7 +161,7 @@ async fn foreign_edit(world: &World) -> String {
     }
 }
 
-/// In this scenario, the reconciler panics each time that it reconciles one particular website.
+/// The reconciler panics whenever it reconciles one particular website.
 async fn panic(world: &World) -> String {
     let mut process = started(world).await;
     world.create("bad", "panic.example.com").await;

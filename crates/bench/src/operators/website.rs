@@ -1,4 +1,4 @@
-//! The resource of the operators.
+//! The operators' resource.
 
 use pintle::prelude::*;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! The server, the network proxy and the operator process in a scenario.
+//! A scenario's server, network proxy and operator process.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,7 +20,7 @@ pub(super) struct World {
     command: Vec<String>,
 }
 
-/// The maximum time that a scenario waits for a result.
+/// The maximum time to wait for a result.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 impl World {
@@ -33,8 +33,8 @@ impl World {
         let text = server.kubeconfig().replace(&format!(":{}", address.port()), &format!(":{}", proxy.port));
         std::fs::write(&kubeconfig, text).expect("the temporary folder is writable");
         let world = Self { cluster, proxy, kubeconfig, command };
-        // The CustomResourceDefinition is installed first, because an operator with controller-runtime does not install
-        // it. The other operators also work with a CustomResourceDefinition that already exists.
+        // Install the CustomResourceDefinition first, because an operator with
+        // controller-runtime does not. The other operators accept an existing one.
         let definitions = world.cluster.api::<CustomResourceDefinition>();
         definitions.create(&Website::crd(), &WriteOptions::default()).await.expect("a valid definition");
         definitions.wait_for_condition("websites.example.com", &["Established"]).await.expect("it is established");
@@ -64,8 +64,7 @@ impl World {
         self.cluster.server().expect("the embedded server")
     }
 
-    /// Returns the requests that the operator has sent since this time. The result does not include watches and
-    /// requests for Leases and Events.
+    /// Returns the operator's requests since this time, without watches and without requests for Leases and Events.
     pub(super) fn requests(&self, since: Instant) -> Vec<AuditRecord> {
         let all = self.server().audit();
         let is_own = |record: &&AuditRecord| {
@@ -110,7 +109,7 @@ impl World {
     }
 }
 
-/// A process of the operator. Dropping this value kills the process.
+/// An operator process. Dropping it kills the process.
 pub(super) struct Process(Child);
 
 impl Process {
@@ -134,7 +133,7 @@ impl Process {
         None
     }
 
-    /// Returns the exit status if the process has already ended.
+    /// Returns the exit status if the process has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("the state of a child is known")
     }

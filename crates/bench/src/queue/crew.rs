@@ -1,4 +1,4 @@
-//! The workers and producers of a workload. Workers and producers are either plain threads or tokio tasks.
+//! A workload's workers and producers, which are threads or tokio tasks.
 
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,23 +12,21 @@ use super::Setting;
 use super::keys::Key;
 
 pub(super) trait Crew {
-    /// The clock of the queues.
+    /// The queues' clock.
     type Clock: Clock + Default;
     type Member;
 
-    /// Starts a worker. The worker takes keys until the queue is shut down, and counts the keys.
+    /// Starts a worker that takes and counts keys until the queue is shut down.
     fn worker<K: Key>(
         &self,
         queue: &WorkQueue<K, Self::Clock>,
         each: impl FnMut(WorkItem<K, Self::Clock>) + Send + 'static,
     ) -> Self::Member;
 
-    /// Starts a worker as [`worker`](Self::worker) does, but this worker uses one call to mark a key as done and to take the
-    /// next one.
+    /// Starts a worker like [`worker`](Self::worker), which finishes a key and takes the next one in one call.
     fn chain<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>) -> Self::Member;
 
-    /// Starts a worker that takes keys but does no work for them. The setting determines whether the worker uses one call or two calls for
-    /// each key.
+    /// Starts a worker that takes keys but does no work for them. The setting determines whether it uses one or two calls per key.
     fn taker<K: Key>(&self, queue: &WorkQueue<K, Self::Clock>, setting: Setting) -> Self::Member {
         if setting.next { self.chain(queue) } else { self.worker(queue, drop) }
     }
@@ -36,7 +34,7 @@ pub(super) trait Crew {
     /// Starts a producer that calls `each` `steps` times and counts the calls.
     fn producer(&self, steps: usize, pace: Option<Pace>, each: impl FnMut(usize) + Send + 'static) -> Self::Member;
 
-    /// Waits until a worker or a producer ends, and returns its count.
+    /// Waits until a worker or producer ends and returns its count.
     fn join(&self, member: Self::Member) -> usize;
 
     fn join_all(&self, members: Vec<Self::Member>) -> usize {
@@ -44,7 +42,7 @@ pub(super) trait Crew {
     }
 }
 
-/// The schedule of the calls that a producer makes. A call that is late starts immediately.
+/// The schedule of a producer's calls. A late call starts immediately.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) first: Instant,
@@ -97,11 +95,11 @@ impl Crew for Threads {
     }
 }
 
-/// Tokio tasks in the default runtime. The default runtime has one worker thread per available CPU.
+/// Tokio tasks in the default runtime, which has one worker thread per available CPU.
 pub(super) struct Tasks(Runtime);
 
 impl Tasks {
-    /// Returns `None` if the runtime cannot be created.
+    /// Creates the runtime, or returns `None` if this fails.
     pub(super) fn new() -> Option<Self> {
         Runtime::new().ok().map(Self)
     }
@@ -111,8 +109,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Each iteration uses a part of tokio's task budget, as a reconciler would. Without this budget, a task would never yield its thread,
-    // because the tasks in this workload do not wait for the network.
+    // Use a part of tokio's task budget in each iteration, as a reconciler would. These
+    // tasks do not wait for the network, so they would never yield their thread otherwise.
 
     fn worker<K: Key>(
         &self,

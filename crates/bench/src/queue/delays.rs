@@ -1,4 +1,4 @@
-//! Workloads with delayed adds. In each workload, a worker already waits for the keys.
+//! Workloads with delayed adds, for which a worker already waits.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use super::crew::{Crew, Threads};
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// The rate limiter that determines the delays.
+/// The rate limiter for the delays.
 #[derive(Clone, Copy)]
 pub(super) enum Limit {
-    /// The limiter by item. The delay of a key grows each time that the key fails.
+    /// The limiter by item. A key's delay grows with each failure.
     Item,
-    /// The default limiter of client-go. This limiter combines the delay per key with a token bucket for all keys. The bucket admits 100
-    /// keys immediately, and then 10 keys per second.
+    /// client-go's default limiter, which combines a delay per key with a token bucket
+    /// for all keys. The bucket admits 100 keys immediately, and then 10 keys per second.
     Default,
 }
 
-/// Adds 1 M keys with random delays of up to 1 s. The measurement ends when the last of these keys is done.
+/// Adds 1 M keys with random delays of up to 1 s. The measurement ends when all keys are done.
 pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     let mut random = Rng::with_seed(1);
     let delay = |key| (key, Duration::from_nanos(random.u64(..1_000_000_000)));
@@ -35,8 +35,8 @@ pub(super) fn add_after<K: Key>(setting: Setting) -> Sample {
     })
 }
 
-/// Adds 1 M keys. A rate limiter determines the delays of the keys. The measurement ends when the last key is done. With the default
-/// limiter of client-go, the measurement already ends when the first 100 keys are done.
+/// Adds 1 M keys with a rate limiter's delays. The measurement ends when all
+/// keys are done, or the first 100 keys with client-go's default limiter.
 pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let (limiter, soon): (Box<dyn RateLimiter<K>>, _) = match limit {
@@ -51,8 +51,8 @@ pub(super) fn add_rate_limited<K: Key>(setting: Setting, limit: Limit) -> Sample
     })
 }
 
-/// Measures the closure `adds`, which must add `n` keys. Before the closure runs, a worker already waits for keys. The measurement ends
-/// when this worker has taken `soon` keys and marked them as done.
+/// Measures `adds`, which must add `n` keys for a waiting worker. The
+/// measurement ends when this worker has taken and finished `soon` keys.
 fn until_done<K: Key>(queue: &WorkQueue<K>, n: usize, soon: usize, adds: impl FnOnce()) -> Sample {
     let (sender, soon_done) = mpsc::channel();
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! Measures a queue with many keys. Each key is added, taken and finished once.
+//! Measures a queue with many keys, each of which is added, taken and finished once.
 
 use std::time::Instant;
 
@@ -9,8 +9,7 @@ use super::crew::Crew;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Adds 1 M keys, and then shuts down the queue. After this, `workers` workers take and finish all keys. The measurement includes
-/// both the adds and the gets.
+/// Adds 1 M keys and shuts down the queue. Then `workers` workers take and finish all keys. The measurement includes adds and gets.
 pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();
@@ -30,8 +29,7 @@ pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, setting: Setting, worker
     sample.with("adding, ns/key", adding / n).with("draining, ns/key", draining / n)
 }
 
-/// A producer adds 1 M keys while `workers` workers already wait for keys. The measurement starts when the first key is added, and ends
-/// when the last key is done.
+/// A producer adds 1 M keys while `workers` workers wait for keys. The measurement lasts from the first add until the last key is done.
 pub(super) fn through<K: Key, C: Crew>(crew: &C, setting: Setting, workers: usize) -> Sample {
     let keys = keys::<K>(setting.size(1_000_000));
     let queue: WorkQueue<K, C::Clock> = setting.queue();

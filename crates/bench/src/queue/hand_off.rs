@@ -16,9 +16,9 @@ const CREW: usize = 16;
 const TICK: Duration = Duration::from_millis(5);
 const TICKS: usize = 400;
 
-/// For 2 s, 16 producers together add `keys_per_second` keys per second. Every 5 ms, each producer adds its share of the keys. The
-/// producers start at different times. 16 workers wait for the keys. The measured time starts before a key is added, and ends when a worker
-/// has received the key. The program that starts this workload limits the CPU time of the workload.
+/// For 2 s, 16 producers together add `keys_per_second` keys per second. Each producer adds its share every
+/// 5 ms, at a different time than the others. 16 workers wait for the keys. A key's time is measured from
+/// before its add until a worker has received it. The program that starts this workload limits its CPU time.
 pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, setting: Setting, keys_per_second: usize) -> Sample {
     let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
     let ticks = setting.size(TICKS);

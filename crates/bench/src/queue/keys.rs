@@ -1,10 +1,10 @@
-//! The keys of the queues.
+//! The queues' keys.
 
 use std::fmt::Write as _;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// A type of keys. Keys are created from names.
+/// A key type. Keys are created from names.
 pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
     fn named(name: &str) -> Self;
 
@@ -17,7 +17,7 @@ pub(super) trait Key: Hash + Eq + Clone + Send + Sync + AsRef<str> + 'static {
 
 const DIGITS: usize = 8;
 
-/// Creates names of about 30 bytes. Each name contains a namespace. The names are created before the measurement.
+/// Creates keys with names of about 30 bytes that contain a namespace. Keys are created before the measurement.
 pub(super) fn keys<K: Key>(n: usize) -> Vec<K> {
     let mut name = String::new();
     let key = |i: usize| {

@@ -1,4 +1,4 @@
-//! Measures the rate limiter whose delay for an item grows with the failures of the item. The workload uses no queue.
+//! Measures the rate limiter whose delay grows with an item's failures, without a queue.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,8 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 
-/// Each of 100 k items fails and is then forgotten, one item after another. The workload repeats this ten times. A lock protects the
-/// limiter, as in client-go. The caller of Pintle's limiter passes the current time. The limiter of client-go does not need the time.
+/// Each of 100 k items fails and is then forgotten, ten times over. A lock protects the limiter, as in
+/// client-go. Pintle's limiter gets the current time from its caller, and client-go's limiter does not need it.
 pub(super) fn when_forget<K: Key>(setting: Setting) -> Sample {
     const ROUNDS: usize = 10;
     let keys = keys::<K>(setting.size(100_000));

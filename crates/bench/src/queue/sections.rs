@@ -1,9 +1,8 @@
-//! Measures how long a single call can hold the lock of the queue.
+//! Measures how long a single call can hold the queue's lock.
 //!
-//! A program cannot directly measure how long a lock of the queue is held. However, a call holds at most one lock at a time. Therefore, the
-//! CPU time of a call is an upper bound for the time that the call holds a lock. The CPU clock of the thread is read once between two
-//! calls. Therefore, the measured bound is slightly too high. Some calls take the lock many times, but each time only briefly. For these
-//! calls, the workloads also measure the slowest `done` in another thread.
+//! A program cannot directly measure how long a lock is held. However, a call holds at most one lock at a time, so its CPU
+//! time is an upper bound. The bound is slightly too high, because it includes one reading of the thread's CPU clock. Some
+//! calls take the lock many times but briefly. For them, the workloads also measure the slowest `done` in another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +16,7 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure, resident, thread_cpu};
 
-/// The number of keys that are in flight in another thread during the measurement. The other thread finishes these keys one by one.
+/// The number of keys that another thread has in flight during the measurement. It finishes them one by one.
 const HELD: usize = 100_000;
 
 /// 1 M keys become due at the same time. A single thread takes and finishes all of them.
@@ -34,7 +33,7 @@ pub(super) fn due<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
 }
 
-/// 1 M keys become due at the same time, and a call reads the counts of the queue.
+/// 1 M keys become due at the same time, and a call reads the queue's counts.
 pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     let mut counts = Longest::default();
     let sample = when_due::<K>(setting, |queue, n| {
@@ -45,7 +44,7 @@ pub(super) fn due_counts<K: Key>(setting: Setting) -> Sample {
     sample.with("CPU us, counts()", counts.micros())
 }
 
-/// A single thread adds 10 M keys to the queue, and then takes and finishes all of them.
+/// A single thread adds 10 M keys, and then takes and finishes all of them.
 pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
     let queue: WorkQueue<K> = setting.queue();
     let (keys, held) = prepare(&queue, setting.size(10_000_000));
@@ -72,8 +71,7 @@ pub(super) fn grow<K: Key>(setting: Setting) -> Sample {
         .with("bytes left when it is empty", resident() - before)
 }
 
-/// Measures `calls`. Before the measured calls begin, 1 M keys with different delays become due. During this time, the queue receives no
-/// calls.
+/// Measures `calls`. Before them, 1 M keys with different delays become due while the queue receives no calls.
 fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
     let clock = ManualClock::new();
     let queue = WorkQueue::new(setting.config(clock.clone()));
@@ -87,7 +85,7 @@ fn when_due<K: Key>(setting: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClo
     sample.with("us, longest done beside", other.micros())
 }
 
-/// Returns `n` keys that are not in the queue yet, and further keys that are already in flight.
+/// Returns `n` keys that are not queued yet, and further keys that are in flight.
 fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
     let mut keys = keys::<K>(n + HELD);
     let take = |key| {
@@ -98,8 +96,7 @@ fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<
     (keys, held)
 }
 
-/// Runs `work`. At the same time, another thread repeatedly finishes one of the `held` keys and sleeps. Returns the time of the slowest
-/// `done` in the other thread.
+/// Runs `work` while another thread repeatedly finishes one of the `held` keys and sleeps. Returns the time of its slowest `done`.
 fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -119,7 +116,7 @@ fn concurrently<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnc
     })
 }
 
-/// Measures how much CPU time each call takes. All calls run on one thread.
+/// Measures each call's CPU time. All calls run on one thread.
 struct Calls {
     last: Duration,
 }

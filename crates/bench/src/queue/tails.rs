@@ -1,4 +1,4 @@
-//! Measures the slowest calls if there are more threads than CPUs.
+//! Measures the slowest calls with more threads than CPUs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure};
 use crate::stopwatch::Stopwatch;
 
-/// Each of 16 producers adds 100 k keys. The keys are chosen at random from 100 k different keys. At the same time, 16 workers take the
-/// keys. No thread pauses. The workload measures the time of each add and of each `done`.
+/// 16 producers each add 100 k random keys out of 100 k, while 16 workers
+/// take the keys. No thread pauses. Measures each add and each `done`.
 pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
     let each = setting.size(100_000);
     let keys: Arc<[K]> = keys(each).into();
@@ -46,11 +46,10 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
         .with("us, p99.9 of done", done.quantile_us(0.999))
 }
 
-/// For 2 s, two threads add, take and finish keys without pauses. At the same time, a third thread repeatedly sleeps and reads the
-/// counts of the queue. These reads are timed.
+/// For 2 s, two threads add, take and finish keys without pauses, while a third
+/// thread repeatedly sleeps and reads the queue's counts. Measures these reads.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
-    // There are so many different keys that a key is never added while it is still queued. Therefore, exactly one get
-    // follows each add.
+    // With this many keys, a key is never added while it is queued, so exactly one get follows each add.
     const EACH: usize = 1000;
     let keys = keys::<K>(2 * EACH);
     let queue: WorkQueue<K> = setting.queue();

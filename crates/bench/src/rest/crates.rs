@@ -1,11 +1,11 @@
-//! Counts the crates in the dependency tree of a client.
+//! Counts the crates in a client's dependency tree.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::meter::{Sample, Tally, measure};
 
-/// Counts the different crates that `cargo tree -e normal` prints for these packages of the workspace.
+/// Counts the different crates that `cargo tree -e normal` prints for these workspace packages.
 pub(crate) fn crates(packages: &[&str]) -> Sample {
     let mut crates = 0;
     let sample = measure(|| {

@@ -1,4 +1,4 @@
-//! Measures many GET requests of one small object at the same time. Each response is decoded.
+//! Measures many concurrent GET requests for a small object. Each response is decoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,13 +20,13 @@ pub(super) fn get(setting: &Setting, runtime: &Runtime, at_once: usize, protocol
     run(setting, runtime, vec![api; at_once])
 }
 
-/// The response is not decoded.
+/// Measures GET requests without decoding the responses.
 pub(super) fn get_raw(setting: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
     let client = setting.client(protocol).for_group_version(&GroupVersion::new("", "v1"));
     run(setting, runtime, vec![client; at_once])
 }
 
-/// A client that sends GET requests one after another.
+/// Sends GET requests one after another.
 pub(super) trait Getter: Send + 'static {
     /// Gets the object once. Panics if the response does not contain the expected object.
     fn get_once(&mut self) -> impl Future<Output = ()> + Send;
@@ -50,8 +50,7 @@ impl Getter for RestClient {
     }
 }
 
-/// Lets all clients in `getters` send requests at the same time, and counts the requests that complete within the
-/// measured time.
+/// Lets all `getters` send requests concurrently, and counts the requests that complete within the measured time.
 pub(super) fn run(setting: &Setting, runtime: &Runtime, getters: Vec<impl Getter>) -> Sample {
     let (is_measured, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let completed = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Measures a list request for 20,000 pods. Each pod is dropped directly after it was decoded.
+//! Measures a list of 20,000 pods, each of which is dropped after decoding.
 
 use std::pin::pin;
 
@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use super::Setting;
 use crate::meter::{Sample, Tally, measure};
 
-/// Decodes each pod as soon as it arrives, and drops it. The measurement includes only the list of all pods. Before the measurement, a
-/// request for a small list loads the code and opens the connection.
+/// Decodes each pod as soon as it arrives, and drops it. Only the list of all pods
+/// is measured. A small list before it loads the code and opens the connection.
 pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     let client = RestClient::new(ClientConfig::new(setting.server.as_str())).expect("cannot create a client");
     let pods: Api<Pod> = Api::all(client);
@@ -20,7 +20,7 @@ pub(super) fn list(setting: &Setting, runtime: &Runtime) -> Sample {
     measure(|| Tally::operations(runtime.block_on(read(&pods, 0))))
 }
 
-/// Lists pods and returns the number of pods. A limit of 0 means that all pods are listed.
+/// Lists and counts pods. A limit of 0 lists all pods.
 async fn read(pods: &Api<Pod>, limit: u32) -> usize {
     let mut read = 0;
     let page = ListWatch::list(pods, &ListOptions { limit, ..ListOptions::default() }).await;

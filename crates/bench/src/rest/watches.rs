@@ -1,4 +1,4 @@
-//! Measures a thousand watches. Each watch receives one event per second.
+//! Measures a thousand watches with one event per second each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,8 @@ use tokio::time::sleep;
 use super::{Protocol, Setting};
 use crate::meter::{Sample, Tally, measure, resident, sockets};
 
-/// For each watch, a task decodes the events. The watches use HTTP/2 if the client library supports HTTP/2. The workload measures the
-/// growth of resident memory and of the number of open sockets. The growth is the difference between the value at the end of the
-/// measurement and the value before the first watch.
+/// A task decodes each watch's events. The watches use HTTP/2 if the client library supports it. Measures how much
+/// resident memory and the number of open sockets grow between the first watch and the end of the measurement.
 pub(super) fn watches(setting: &Setting, runtime: &Runtime) -> Sample {
     const WATCHES: usize = 1_000;
     let api: Api<ConfigMap> = Api::namespaced(setting.client(Protocol::Http2), "default");

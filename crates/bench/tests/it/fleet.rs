@@ -1,7 +1,8 @@
-//! Tests with a fleet of real processes that contend for a lease. The test kills, stops and pauses processes, and disconnects them from the
-//! server. If `PINTLE_FLEET_GO` is the path of a program with client-go's elector, half of the processes run this program.
-//! `cargo xtask conformance --fleet` builds such a program. The server is either the embedded server or the server in the kubeconfig
-//! `PINTLE_FLEET_KUBECONFIG`.
+//! Tests with a fleet of real processes that contend for a lease. The tests
+//! kill, stop and pause processes, and disconnect them from the server.
+//!
+//! If `PINTLE_FLEET_GO` is the path of a program with client-go's elector, half of the processes run it. `cargo xtask conformance
+//! --fleet` builds such a program. The server is the embedded server, or the one in the kubeconfig `PINTLE_FLEET_KUBECONFIG`.
 
 mod proxy;
 
@@ -24,13 +25,13 @@ struct Process {
     is_paused: bool,
 }
 
-/// A disruption of the leader. The disruption ends when another process leads.
+/// A disruption of the leader, which ends when another process leads.
 #[derive(Clone, Copy, Debug)]
 enum Disruption {
     Kill,
     /// Closes the standard input of the process, which then releases the lease.
     Stop,
-    /// Sends SIGSTOP. Sends SIGCONT when another process leads.
+    /// Sends SIGSTOP, and SIGCONT when another process leads.
     Pause,
     Disconnect,
 }
@@ -43,7 +44,7 @@ struct Fleet {
     go: Option<PathBuf>,
     started: usize,
     processes: Vec<Process>,
-    /// The identities and the log files of all processes, including the processes that have ended.
+    /// The identities and log files of all processes, including ended ones.
     logs: Vec<(String, PathBuf)>,
 }
 
@@ -66,7 +67,7 @@ impl Fleet {
         self.processes.push(Process { identity, is_ours, child, log, proxy, is_paused: false });
     }
 
-    /// Waits until a process other than `other_than` acts as the leader, and returns the index of this process.
+    /// Waits until a process other than `other_than` acts as the leader. Returns its index.
     async fn leader(&self, other_than: Option<&str>) -> usize {
         let begin = Instant::now();
         let log_length = |process: &Process| fs::metadata(&process.log).map_or(0, |log| log.len());
@@ -86,8 +87,8 @@ impl Fleet {
     async fn disrupt(&mut self, disruption: Disruption) {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
-        // After a pause, client-go's elector continues to act until one of its renewals fails. Therefore, a process with client-go's
-        // elector can act at the same time as another leader. This behavior is a known property of client-go.
+        // After a pause, client-go's elector acts until a renewal fails, possibly at
+        // the same time as another leader. This is a known property of client-go.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,
@@ -114,12 +115,11 @@ impl Fleet {
         }
     }
 
-    /// Returns the identity of the leader, its first action and its last action, for each leadership term. The terms are
-    /// sorted by the time of the first action.
+    /// Returns each term's first action, last action and leader, sorted by the first action.
     fn terms(&self) -> Vec<(u128, u128, String)> {
         let mut terms = Vec::new();
         for (identity, log) in &self.logs {
-            // A process that has never led has no log. The log of a killed process may end with an incomplete line.
+            // A process that has never led has no log. A killed process's log may end with an incomplete line.
             let text = fs::read_to_string(log).unwrap_or_default();
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             for term in whole.split("term\n").map(str::trim).filter(|term| !term.is_empty()) {
@@ -178,7 +178,7 @@ async fn killed_paused_and_disconnected_processes_never_overlap() {
         fleet.disrupt(disruption).await;
     }
     fleet.leader(None).await;
-    // All paused processes were resumed before this point, so the logs contain all actions.
+    // All paused processes were resumed, so the logs contain all actions.
     fleet.processes.clear();
     let terms = fleet.terms();
     for pair in terms.windows(2) {

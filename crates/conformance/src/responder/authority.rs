@@ -1,4 +1,4 @@
-//! Creates the certificates of a responder.
+//! Creates a responder's certificates.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::PrivateKeyDer;
 
-/// Creates a certificate authority with this name. Returns its certificate as PEM, and a TLS configuration with a certificate for
-/// `127.0.0.1` and `localhost` that the authority has signed.
+/// Creates a certificate authority. Returns its certificate as PEM, and a TLS
+/// configuration with a signed certificate for `127.0.0.1` and `localhost`.
 pub(super) fn issue(name: &str) -> anyhow::Result<(String, Arc<ServerConfig>)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! The response of a webhook, as a case describes it.
+//! A webhook's response, as a case describes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use super::convert::{Operation, convert};
 use super::template::fill;
 use crate::json::Json;
 
-/// How a webhook answers a review. All members are optional. Strings in `response`, `patch`, `review` and `body` are
-/// [templates](fill).
+/// How a webhook answers a review. All members are optional. Strings
+/// in `response`, `patch`, `review` and `body` are [templates](fill).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Behaviour {
-    /// Members of the review's response. These members replace the members with the same names that the responder sets.
+    /// Members of the review's response. They replace members that the responder sets itself.
     response: Option<Json>,
-    /// A JSON patch. The response contains the patch in base64, with the patch type `JSONPatch`.
+    /// A JSON patch, which is sent in base64 with the patch type `JSONPatch`.
     patch: Option<Json>,
-    /// The operations that convert an object, by the requested version without its group.
+    /// The operations that convert an object, by requested version without its group.
     convert: Option<BTreeMap<String, Vec<Operation>>>,
-    /// Members that the responder adds to the returned review, such as `kind`.
+    /// Members to add to the returned review, such as `kind`.
     review: Option<Json>,
     /// The status code. The default is 200.
     status: Option<u16>,
     headers: BTreeMap<String, String>,
-    /// A text that is sent instead of a review.
+    /// A text to send instead of a review.
     text: Option<String>,
-    /// A JSON value that is sent instead of a review.
+    /// A JSON value to send instead of a review.
     body: Option<Json>,
-    /// The time before the response.
+    /// The delay before the response.
     #[serde(deserialize_with = "seconds")]
     pub(super) delay: Duration,
-    /// Whether the responder closes the connection without a response.
+    /// Whether to close the connection without a response.
     #[serde(rename = "hang up")]
     pub(super) hangs_up: bool,
 }
@@ -49,11 +49,11 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
     Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
-/// Reads a case's field `webhooks`. Its members are paths. The value is a behaviour or a list of behaviours.
+/// Parses a case's field `webhooks`, which maps paths to a behaviour or a list of behaviours.
 ///
 /// # Errors
 ///
-/// Returns an error that names the path of the invalid behaviour.
+/// Returns an error with the path of the invalid behaviour.
 pub(super) fn parse(webhooks: &Json) -> anyhow::Result<BTreeMap<String, Vec<Arc<Behaviour>>>> {
     let paths = webhooks.members().context("the webhooks of the case are not an object")?;
     let parsed = paths.iter().map(|(path, value)| {
@@ -72,7 +72,7 @@ impl Behaviour {
         Self { response: Some(Json::Object(allowed)), ..Self::default() }
     }
 
-    /// Creates the behaviour of a path without a webhook.
+    /// Creates the behaviour for a path without a webhook.
     pub(super) fn missing() -> Self {
         Self { status: Some(404), text: Some("the case has no webhook at this path".to_owned()), ..Self::default() }
     }
@@ -81,7 +81,7 @@ impl Behaviour {
     ///
     /// # Errors
     ///
-    /// Returns an error if the status code or a header of the behaviour is invalid.
+    /// Fails if the behaviour's status code or a header is invalid.
     pub(super) fn response(&self, review: &Json) -> anyhow::Result<Response<Full<Bytes>>> {
         let (kind, body) = match (&self.text, &self.body) {
             (Some(text), _) => ("text/plain", text.clone().into_bytes()),
@@ -97,7 +97,7 @@ impl Behaviour {
         Ok(response)
     }
 
-    /// Returns the AdmissionReview or ConversionReview that answers a review.
+    /// Returns the AdmissionReview or ConversionReview that answers `review`.
     fn answer(&self, review: &Json) -> Json {
         let part = |pointer: &str| review.at(pointer).cloned().unwrap_or(Json::Null);
         let mut response = vec![("uid".to_owned(), part("/request/uid"))];
@@ -128,7 +128,7 @@ impl Behaviour {
     }
 }
 
-/// Replaces and adds members.
+/// Adds members, and replaces existing ones.
 fn overlay(members: &mut Vec<(String, Json)>, with: Option<Json>) {
     let Some(Json::Object(with)) = with else { return };
     for (name, value) in with {
@@ -149,7 +149,7 @@ mod tests {
         serde_json::from_str(text).expect("test JSON")
     }
 
-    /// Checks that a behaviour answers a review with the given review.
+    /// Checks the review with which a behaviour answers.
     #[track_caller]
     fn check(behaviour: &str, review: &str, answer: &str) {
         let behaviour: Behaviour = serde_json::from_str(behaviour).expect("a behaviour");

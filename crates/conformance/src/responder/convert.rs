@@ -1,11 +1,11 @@
-//! Converts objects between the versions of a custom resource, as a case says.
+//! Converts objects between a custom resource's versions, as a case describes.
 
 use serde::Deserialize;
 
 use crate::json::Json;
 
-/// A step of a conversion. All places are JSON pointers. An operation has no effect if its source is absent. An operation creates the
-/// missing objects on the path of its destination.
+/// A conversion step. All places are JSON pointers. An operation without a source
+/// has no effect. Missing objects on the path of the destination are created.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Operation {
@@ -17,13 +17,13 @@ pub(super) enum Operation {
     Set(String, Json),
     /// Removes the value at a place.
     Drop(String),
-    /// Moves several strings to the last place and joins them with a separator.
+    /// Moves several strings to the last place, joined with a separator.
     Join(Vec<String>, String, String),
-    /// Removes a string, splits it at each separator, and writes each part to one of the places. Extra parts and extra places are ignored.
+    /// Removes a string, splits it at each separator, and writes the parts to the places. Extra parts and places are ignored.
     Split(String, String, Vec<String>),
 }
 
-/// Returns the object in another version. `version` is the value of `apiVersion`.
+/// Returns the object in another version, with `version` as its `apiVersion`.
 pub(super) fn convert(object: &Json, version: &str, operations: &[Operation]) -> Json {
     let mut object = object.clone();
     put(&mut object, "/apiVersion", Json::from(version));
@@ -47,7 +47,7 @@ impl Operation {
             Self::Set(to, value) => put(object, to, value.clone()),
             Self::Drop(from) => drop(take(object, from)),
             Self::Join(from, separator, to) => {
-                // The recorder of the cases also removes the strings before the first absent string.
+                // The recorder also removes the strings before the first absent one.
                 let strings: Option<Vec<String>> =
                     from.iter().map(|from| take(object, from)?.text().map(str::to_owned)).collect();
                 if let Some(strings) = strings {
@@ -64,7 +64,7 @@ impl Operation {
     }
 }
 
-/// Sets a value, and creates the missing objects on its path. Does nothing if a value on the path is not an object.
+/// Sets a value and creates missing objects on its path. Does nothing if another value is on the path.
 fn put(value: &mut Json, pointer: &str, new: Json) {
     let mut place = value;
     for name in names(pointer) {

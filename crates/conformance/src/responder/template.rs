@@ -1,10 +1,10 @@
-//! Fills in the templates of a behaviour.
+//! Fills in a behaviour's templates.
 
 use crate::json::Json;
 
-/// Replaces `{{POINTER}}` in all strings of a value by the part of the review at this JSON pointer. If a string consists of a single
-/// template, it is replaced by the value itself, which need not be a string. Inside a longer string, a value that is not a string is
-/// written as JSON. If the review does not contain the part, its value is `null`.
+/// Replaces `{{POINTER}}` in all strings with the value at this JSON pointer in the review, or `null`
+/// if there is none. A string that is a single template is replaced by the value itself, which need
+/// not be a string. Inside a longer string, other values than strings are written as JSON.
 pub(super) fn fill(value: &Json, review: &Json) -> Json {
     match value {
         Json::Text(text) => fill_text(text, review),

@@ -11,13 +11,13 @@ use crate::json::Json;
 use crate::ready::{Probe, lease};
 use crate::responder::Responder;
 
-/// The maximum time until a real server activates a new admission object, or removes a deleted CustomResourceDefinition.
+/// The maximum time until a real server activates a new admission object or removes a deleted CustomResourceDefinition.
 const READY_PATIENCE: Duration = Duration::from_secs(15);
-/// If the patience of the target is limited, the target applies such changes at once. A third of the patience is then enough.
+/// If the target's patience is limited, it applies such changes at once. A third of the patience is then enough.
 const SHARE_OF_PATIENCE: u32 = 3;
 
 impl Session<'_> {
-    /// Starts the webhooks of the case, and sets the variables with their URL and their certificates.
+    /// Starts the case's webhooks and sets the variables for their URL and certificates.
     pub(super) async fn start_webhooks(&mut self, webhooks: Option<&Json>) -> anyhow::Result<()> {
         let responder = Responder::start().await?;
         for (name, value) in responder.variables() {
@@ -30,9 +30,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Waits until all admission objects of a kind that exist at the time of this call are active. The method creates a probe, sends
-    /// dry-run requests until the probe has an effect, and deletes the probe. This works because admission objects become active in the
-    /// order of their creation.
+    /// Waits until all existing admission objects of a kind are active. Creates a probe, sends dry-run requests until
+    /// the probe has an effect, and deletes it. This works because admission objects become active in creation order.
     pub(super) async fn ready(&mut self, of: &str) -> anyhow::Result<()> {
         self.probes += 1;
         let probe = Probe::new(of, self.known.fill(&format!("zz-{}.${{id}}.example.org", self.probes))?)?;
@@ -62,14 +61,13 @@ impl Session<'_> {
         }
     }
 
-    /// Waits for a limited time until the server has removed the CustomResourceDefinitions that the case created. Before a server removes a
-    /// definition, it deletes the custom resources and calls the conversion webhook for this. So the webhook must still run, because a real
-    /// server could not finish without it.
+    /// Waits for a limited time until the server has removed the case's CustomResourceDefinitions. Before a server removes a definition,
+    /// it deletes the custom resources and calls the conversion webhook. Without a running webhook, a real server could not finish.
     pub(super) async fn wait_for_deletions(&self) {
         let deadline = Instant::now() + self.ready_patience();
         for path in self.created.iter().filter(|path| path.contains("/customresourcedefinitions/")) {
             let get = request("GET", path, None);
-            // If a request fails, stop waiting, because the verdict does not depend on the deletion.
+            // Stop waiting if a request fails, because the verdict does not depend on the deletion.
             while self.send(&get).await.is_ok_and(|answer| answer.status == 200) && Instant::now() < deadline {
                 sleep(Duration::from_millis(50)).await;
             }
@@ -80,7 +78,7 @@ impl Session<'_> {
         READY_PATIENCE.min(self.server.patience / SHARE_OF_PATIENCE)
     }
 
-    /// Returns the calls since the last `CALLS` step, in the recorded form.
+    /// Returns the calls since the last `CALLS` step, in recorded form.
     pub(super) fn calls(&mut self, step: &Step) -> anyhow::Result<Json> {
         let path = step.path.as_deref().map(|path| self.known.fill(path)).transpose()?;
         let responder = self.responder.as_ref().context("CALLS in a case without webhooks")?;
@@ -116,7 +114,7 @@ mod tests {
     use crate::client::{Client, Trust};
     use crate::session::Server;
 
-    /// Returns a server that sends its requests to this URL.
+    /// Returns a server with this URL.
     fn server(url: &str) -> Arc<Server> {
         let client = Client::new(url, &Trust::Anyone, Duration::from_secs(30)).expect("a valid URL");
         Arc::new(Server { client, token: "token".to_owned(), patience: Duration::MAX })
@@ -126,7 +124,7 @@ mod tests {
         serde_json::from_str(text).expect("a step")
     }
 
-    /// Sends reviews to webhooks, and returns the recorded form of the calls. Each review has a path and an object name.
+    /// Sends reviews to webhooks and returns the calls in recorded form. Each review has a path and an object name.
     async fn calls(reviews: &[(&str, &str)], calls: &str) -> String {
         let unused = server("http://127.0.0.1:1");
         let mut session = Session::new(&unused, "abcdef");

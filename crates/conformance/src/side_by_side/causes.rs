@@ -1,4 +1,4 @@
-//! Groups the differences between responses by cause.
+//! Groups differences by cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,17 +7,15 @@ use crate::case::Step;
 use crate::compare::{Difference, compare};
 use crate::json::Json;
 
-/// The cause of one or more differences. The description of a cause does not name a particular document or request.
+/// The cause of one or more differences, without a particular document or request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
-    /// The API version and the kind of the document, such as `apps/v1/Deployment`.
+    /// The document's API version and kind, such as `apps/v1/Deployment`.
     pub kind: String,
-    /// The path of the value in the response. The path contains `*` instead of indexes, as in
-    /// `/body/spec/ports/*/name`.
+    /// The value's path in the response, with `*` for list indices, as in `/body/spec/ports/*/name`.
     pub place: String,
-    /// The type of the difference between the responses. The value is `missing` if only the real server sends it, `added` if only the
-    /// embedded server sends it, and `value` if both servers send different values. If the status codes differ, `how` contains both codes
-    /// and the real server's message.
+    /// The kind of difference: `missing` if only the real server sends the value, `added` if only the embedded server does,
+    /// and `value` if the values differ. For different status codes, contains both codes and the real server's message.
     pub how: String,
 }
 
@@ -27,26 +25,26 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The differences that have the same cause.
+/// The differences with the same cause.
 #[derive(Clone, Debug, Default)]
 pub struct Sightings {
     /// The number of differences.
     pub count: usize,
-    /// The requests whose responses show this difference, such as `create` or `put status`.
+    /// The requests with this difference, such as `create` or `put status`.
     pub requests: BTreeSet<String>,
-    /// The documents for which the responses show this difference.
+    /// The documents with this difference.
     pub documents: BTreeSet<String>,
-    /// The first occurrence of this difference, as text. The text contains the value that each server sent.
+    /// The first difference as text, with both servers' values.
     pub example: String,
 }
 
-/// All causes, each with its differences.
+/// All causes with their differences.
 #[derive(Clone, Debug, Default)]
 pub struct Causes(pub BTreeMap<Cause, Sightings>);
 
 impl Causes {
-    /// Compares the responses of both servers for one document. Different status codes of a step count as a single difference. If the
-    /// step is a create, the later steps are not compared.
+    /// Compares the responses of both servers for one document. Different status codes of a step count
+    /// as a single difference. After a create with different codes, later steps are not compared.
     pub(super) fn add(&mut self, kind: &str, document: &str, real: &[Step], embedded: &[Step]) {
         for (real, embedded) in real.iter().zip(embedded) {
             let note = real.note.as_deref().unwrap_or_default();
@@ -113,7 +111,7 @@ fn how(difference: &Difference) -> String {
     }
 }
 
-/// Returns a generalized path. In the path, `*` replaces list indexes, and `k:` or `v:` replaces a key of managed fields.
+/// Generalizes a path: `*` replaces list indices, and `k:` or `v:` replaces a key of managed fields.
 fn pattern(place: &str) -> String {
     let general = |part: &str| match part {
         _ if part.parse::<usize>().is_ok() => "*".to_owned(),
@@ -123,7 +121,7 @@ fn pattern(place: &str) -> String {
     place.split('/').map(general).collect::<Vec<_>>().join("/")
 }
 
-/// Returns a generalized message. In the message, `*` replaces quoted texts, and `#` replaces numbers.
+/// Generalizes a message: `*` replaces quoted texts, and `#` replaces numbers.
 fn shape(message: &str) -> String {
     let message = message.replace("\\\"", "\"");
     let mut out = String::new();

@@ -1,5 +1,4 @@
-//! Creates all CustomResourceDefinitions before the other documents. After this, the module compares the discovery and
-//! OpenAPI documents of the two servers.
+//! Creates all CustomResourceDefinitions before the other documents, and then compares both servers' discovery and OpenAPI documents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +13,14 @@ use super::{Causes, Comparison, Servers};
 use crate::json::Json;
 use crate::session::{Server, Session};
 
-/// The maximum time until a server has published a definition.
+/// The maximum time until a server publishes a definition.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 impl Servers {
-    /// Creates the definitions on both servers and waits until they are established. After this, compares the discovery
-    /// and OpenAPI documents that describe the new resources.
+    /// Creates the definitions on both servers and waits until they are established.
+    /// Then compares the discovery and OpenAPI documents for the new resources.
     pub(super) async fn definitions(
         &self,
         definitions: Vec<Manifest>,
@@ -30,7 +29,7 @@ impl Servers {
     ) -> anyhow::Result<()> {
         let versions: BTreeSet<String> = definitions.iter().flat_map(versions).collect();
         let mut names = BTreeSet::new();
-        // If several definitions have the same name, the further definitions are sent after the first one exists.
+        // Send further definitions of the same name only after the first one exists.
         let (first, repeated): (Vec<_>, Vec<_>) =
             definitions.into_iter().partition(|definition| names.insert(definition.text("/metadata/name").to_owned()));
         for (definitions, at_once) in [(first, at_once), (repeated, 1)] {
@@ -38,12 +37,11 @@ impl Servers {
             let definitions = comparison.with_resources(definitions, &resources);
             self.all(definitions, at_once, comparison).await?;
         }
-        // All definitions have the same deadline. A difference that still exists at this deadline is recorded.
+        // All definitions share a deadline. A difference that remains at the deadline is recorded.
         let deadline = Instant::now() + PATIENCE;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let [real, embedded] = [settled(&self.real, &name).await?, settled(&self.embedded, &name).await?];
-            // If one server has rejected a definition, do not compare the definition, because the create request already shows a
-            // difference.
+            // If a server has rejected a definition, its create request already shows a difference.
             if real && embedded {
                 self.until_equal(&name, &[format!("{PATH}/{name}")], deadline, comparison).await?;
             }
@@ -56,8 +54,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Compares the responses of both servers to GET requests. The function repeats the GET requests as long as the responses differ,
-    /// because a real server publishes definitions with a delay.
+    /// Compares both servers' responses to GET requests. Repeats the requests while
+    /// the responses differ, because a real server publishes definitions with a delay.
     async fn until_equal(
         &self,
         name: &str,
@@ -81,8 +79,8 @@ impl Servers {
     }
 }
 
-/// Waits up to ten seconds until the server has established a definition or rejected its names. Returns whether it
-/// exists.
+/// Waits up to ten seconds until the server has established a definition
+/// or rejected its names. Returns `true` if the definition exists.
 async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     let session = Session::new(server, "settled");
     let deadline = Instant::now() + PATIENCE;
@@ -101,7 +99,7 @@ async fn settled(server: &Arc<Server>, name: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns the group and the served versions of a definition.
+/// Returns a definition's group and served versions.
 fn versions(definition: &Manifest) -> Vec<String> {
     let group = definition.text("/spec/group");
     let Some(Json::Array(versions)) = definition.body.at("/spec/versions") else { return Vec::new() };

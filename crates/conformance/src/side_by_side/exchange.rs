@@ -1,4 +1,4 @@
-//! The requests that are sent for each document.
+//! The requests for each document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
-/// Sends the requests for a document to a server, and returns the steps with the server's responses. If the server rejects the create
-/// request, no further requests are sent.
+/// Sends a document's requests to a server and returns the steps with the
+/// responses. If the create is rejected, no further requests are sent.
 ///
 /// # Errors
 ///
-/// Returns an error if the server does not respond to a request.
+/// Fails if the server does not respond to a request.
 pub(super) async fn exchange(
     server: &Arc<Server>,
     id: &str,
@@ -32,11 +32,11 @@ pub(super) async fn exchange(
     Ok(talk.masked())
 }
 
-/// Sends GET requests and returns the steps with the server's responses.
+/// Sends GET requests and returns the steps with the responses.
 ///
 /// # Errors
 ///
-/// Returns an error if the server does not respond to a request.
+/// Fails if the server does not respond to a request.
 pub(super) async fn look(server: &Arc<Server>, paths: &[String]) -> anyhow::Result<Vec<Step>> {
     let mut talk = Talk { session: Session::new(server, "qqqqqq"), done: Vec::new() };
     for path in paths {
@@ -73,7 +73,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends the requests that need an existing object, such as updates and the deletion.
+    /// Sends the requests for an existing object, such as updates and the deletion.
     async fn stored(&mut self, collection: &str, name: &str, body: &Json, has_status: bool) -> anyhow::Result<()> {
         let object = format!("{collection}/{name}");
         self.send(step("get", "GET", &object)).await?;
@@ -100,7 +100,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// Sends a request, stores its response, and saves the name and the resourceVersion of the object. Returns whether it succeeded.
+    /// Sends a request, stores its response, and saves the object's name and resourceVersion. Returns `true` if the request succeeded.
     async fn send(&mut self, step: Step) -> anyhow::Result<bool> {
         let done = self.session.step(&step).await?;
         let answer = done.answer.as_ref();
@@ -124,8 +124,7 @@ impl Talk<'_> {
     }
 }
 
-/// Moves the document to a namespace of its own. Texts such as `${x}` in the document are escaped, because they are not variables of the
-/// case.
+/// Moves the document to its own namespace. Texts such as `${x}` are escaped, because they are not variables of the case.
 fn in_own_namespace(body: &Json, namespaced: bool) -> Json {
     let body = escaped(body);
     if namespaced { set(&body, &["metadata", "namespace"], "${ns}".into()) } else { body }
@@ -141,7 +140,7 @@ fn escaped(value: &Json) -> Json {
     }
 }
 
-/// Returns the document with its status. If the document has no status, the result has a status with one condition.
+/// Returns the document with its status, or with a status of one condition if it has none.
 fn with_status(body: &Json) -> Json {
     if body.member("status").is_some() {
         return body.clone();
@@ -151,8 +150,7 @@ fn with_status(body: &Json) -> Json {
     set(body, &["status"], from(&json!({"conditions": [condition]})))
 }
 
-/// Returns a copy of a JSON value in which the value at a path is replaced. The path consists of member names. A value on the path that is
-/// not an object is replaced by an object.
+/// Returns the JSON with the value at a path of member names replaced. Values on the path that are not objects are replaced by objects.
 fn set(body: &Json, path: &[&str], value: Json) -> Json {
     let [first, rest @ ..] = path else { return value };
     let mut members = body.members().unwrap_or_default().to_vec();

@@ -8,52 +8,51 @@ use serde::Deserialize;
 
 use crate::json::Json;
 
-/// One document of a file.
+/// A document of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
-    /// The file's path relative to the folder, and the index of the document in the file, such as `pods/a.yaml#2`.
+    /// The file's relative path and the document's index, such as `pods/a.yaml#2`.
     pub(super) place: String,
     pub(super) body: Json,
 }
 
 impl Manifest {
-    /// Returns the text at a JSON pointer. Returns an empty text if there is none.
+    /// Returns the text at a JSON pointer, or an empty text if there is none.
     pub(super) fn text(&self, pointer: &str) -> &str {
         self.body.at(pointer).and_then(Json::text).unwrap_or_default()
     }
 
-    /// Returns the API version and the kind of the document, such as `apps/v1/Deployment`.
+    /// Returns the document's API version and kind, such as `apps/v1/Deployment`.
     pub(super) fn kind(&self) -> String {
         format!("{}/{}", self.text("/apiVersion"), self.text("/kind"))
     }
 
-    /// Returns true if the API group is not one of the groups of Kubernetes itself.
+    /// Returns `true` if the API group does not belong to Kubernetes itself.
     pub(super) fn is_custom(&self) -> bool {
         let group = self.text("/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
         group.contains('.') && !group.ends_with(".k8s.io") || group.ends_with(".x-k8s.io")
     }
 
-    /// Returns whether the document is a CustomResourceDefinition.
+    /// Returns `true` if the document is a CustomResourceDefinition.
     pub(super) fn is_definition(&self) -> bool {
         self.text("/kind") == "CustomResourceDefinition"
     }
 }
 
-/// The documents in all files of a folder and its subfolders, sorted by file name.
+/// The documents in a folder and its subfolders, sorted by file name.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     pub(super) documents: Vec<Manifest>,
-    /// The documents that are not manifests. For each document, the text also contains the reason: invalid YAML, or a
-    /// missing apiVersion or kind.
+    /// The documents that are not manifests, each with the reason: invalid YAML, or a missing apiVersion or kind.
     pub(super) skipped: Vec<String>,
 }
 
-/// Reads all `.yaml`, `.yml` and `.json` files in a folder and its subfolders. Each item of a `List` counts as a
-/// separate document.
+/// Reads all `.yaml`, `.yml` and `.json` files in a folder and
+/// its subfolders. Each item of a `List` is a separate document.
 ///
 /// # Errors
 ///
-/// Returns an error if a file cannot be read, or if there are no manifests.
+/// Fails if a file cannot be read, or if there are no manifests.
 pub(super) fn read(folder: &Path) -> anyhow::Result<Manifests> {
     let mut files = Vec::new();
     files_below(folder, &mut files)?;

@@ -1,19 +1,19 @@
-//! Replaces the values that each server chooses itself, such as addresses, ports and ages, by placeholders. An earlier step has already
-//! replaced names, uids, times and resourceVersions.
+//! Replaces values that each server chooses itself, such as addresses, ports
+//! and ages. Names, uids, times and resourceVersions are already replaced.
 
 use crate::case::Step;
 use crate::json::Json;
 
-/// Replaces the values that each server chooses in the responses to all steps. If a custom resource is rejected, the causes are
-/// sorted, because a real server returns them in random order.
+/// Replaces chosen values in all responses. Sorts the causes of a rejected
+/// custom resource, because a real server returns them in random order.
 pub(super) fn normalise(steps: &mut [Step], custom: bool) {
     for step in steps {
         step.answer = step.answer.as_ref().map(|answer| value(answer, "", custom));
     }
 }
 
-/// Sorts the resources in discovery documents. In OpenAPI documents, the function removes the ETag, the descriptions of paths, and the
-/// types that all definitions share.
+/// Sorts the resources in discovery documents. In OpenAPI documents, removes
+/// the ETag, the path descriptions and the types that all definitions share.
 pub(super) fn without_shared(steps: &mut [Step]) {
     for step in steps.iter_mut() {
         let is_openapi = step.path.as_ref().is_some_and(|path| path.starts_with("/openapi/"));
@@ -21,7 +21,7 @@ pub(super) fn without_shared(steps: &mut [Step]) {
     }
 }
 
-/// Sorts the resources of a discovery document by name. A real server lists the resources of CustomResourceDefinitions in random order.
+/// Sorts a discovery document's resources by name. A real server lists custom resources in random order.
 fn sorted(json: &Json) -> Json {
     let Json::Object(members) = json else { return json.clone() };
     let sorted = members.iter().map(|(name, member)| match member {
@@ -53,7 +53,7 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
         Json::Object(members) => {
             let dropped = |name: &str| match name {
                 "message" => custom && json.at("/details/causes").is_some(),
-                // The description of a table column comes from the API documentation.
+                // A table column's description comes from the API documentation.
                 "description" => key == "columnDefinitions",
                 _ => false,
             };
@@ -74,12 +74,12 @@ fn value(json: &Json, key: &str, custom: bool) -> Json {
     }
 }
 
-/// Returns whether the text is an IP address in the range for Services.
+/// Returns `true` if the text is an IP address in the Service range.
 fn is_address(text: &str) -> bool {
     text.strip_prefix("10.0.0.").is_some_and(|last| last.parse::<u8>().is_ok())
 }
 
-/// Replaces a table cell that contains an address, an age, or ports such as `80:30123/TCP`.
+/// Replaces a table cell with an address, an age, or ports such as `80:30123/TCP`.
 fn cell(text: &str) -> String {
     let is_age = text.strip_suffix('s').is_some_and(|number| number.parse::<u32>().is_ok());
     if is_address(text) {

@@ -1,4 +1,4 @@
-//! Reads the discovery documents of a server, which list its resources.
+//! Reads a server's discovery documents, which list its resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use crate::session::{Server, Session};
 /// An API resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Resource {
-    /// The URL path of the API group and version, such as `/api/v1` or `/apis/apps/v1`.
+    /// The URL path of the group and version, such as `/api/v1` or `/apis/apps/v1`.
     pub(super) root: String,
-    /// The plural name of the resource.
+    /// The plural name, such as `pods`.
     pub(super) name: String,
     pub(super) namespaced: bool,
-    /// Whether the server stores objects of the resource. For some resources, such as reviews, a create request returns a response but
-    /// stores nothing.
+    /// Whether the server stores the objects. For reviews, for example, a create returns a response but stores nothing.
     pub(super) stored: bool,
     pub(super) has_status: bool,
 }
@@ -28,11 +27,11 @@ pub(super) struct Resource {
 pub(super) struct Resources(BTreeMap<(String, String), Resource>);
 
 impl Resources {
-    /// Reads the discovery documents of a server.
+    /// Reads a server's discovery documents.
     ///
     /// # Errors
     ///
-    /// Returns an error if a discovery document cannot be read.
+    /// Fails if a discovery document cannot be read.
     pub(super) async fn of(server: &Arc<Server>) -> anyhow::Result<Self> {
         let session = Session::new(server, "discovery");
         let groups = session.get("/apis").await?;
@@ -69,7 +68,7 @@ impl Resources {
         }
     }
 
-    /// Returns the resource that stores objects of this kind.
+    /// Returns the resource for the manifest's kind.
     pub(super) fn get(&self, manifest: &Manifest) -> Option<&Resource> {
         self.0.get(&(manifest.text("/apiVersion").to_owned(), manifest.text("/kind").to_owned()))
     }

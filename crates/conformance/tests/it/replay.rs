@@ -1,11 +1,11 @@
-//! Tests that replay cases against the embedded server, against a server that never responds, and without a server.
+//! Replays cases against the embedded server, against a server that never responds, and without a server.
 
 use std::time::Duration;
 
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, packed_folder, replay};
 use tokio::net::TcpListener;
 
-/// Cases that contain every type of step. Every API server must pass these cases.
+/// Cases with all types of steps, which every API server must pass.
 const PLAIN: [&str; 3] =
     ["lifecycle/create-already-exists", "list/limit-divides-count", "watch/timeout-with-nothing-to-say"];
 

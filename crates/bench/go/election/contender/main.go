@@ -1,4 +1,4 @@
-// Command contender does the same as the Rust program of this name, with client-go.
+// Command contender does the same as the Rust program `contender`, with client-go.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The same settings as in resourcelock.NewFromKubeconfig.
+	// As in resourcelock.NewFromKubeconfig.
 	config.Timeout = 1250 * time.Millisecond
 	namespace, name, _ := strings.Cut(*lease, "/")
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-// Package meter measures the cost of one run of a workload, as the Rust side does.
+// Package meter measures the cost of one workload run, like the Rust side.
 package meter
 
 import (
@@ -21,25 +21,25 @@ type Sample struct {
 	WallNs      float64 `json:"wall_ns"`
 	CPUNs       float64 `json:"cpu_ns"`
 	Allocations float64 `json:"allocations"`
-	// PeakBytes is the peak of resident memory minus the resident memory at the start.
+	// PeakBytes is the peak resident memory minus the resident memory at the start.
 	PeakBytes float64 `json:"peak_bytes"`
-	// Figures are other figures of the workload, by unit.
+	// Figures are the workload's other figures, by unit.
 	Figures map[string]float64 `json:"figures"`
 }
 
-// Tally counts the operations of one measured run.
+// Tally counts the operations in a measured run.
 type Tally struct{ Operations, Adds, Gets int }
 
-// Operations counts operations of a workload without a queue.
+// Operations returns the counts for a workload without a queue.
 func Operations(n int) Tally { return Tally{Operations: n} }
 
-// Keys counts keys that were added and taken once each. An add and its get are one operation.
+// Keys returns the counts for n keys that were added and taken once. An add and its get are one operation.
 func Keys(n int) Tally { return Tally{n, n, n} }
 
-// Calls counts each add as one operation, and each get with its Done as another.
+// Calls returns counts in which each add is one operation, and each get with its Done is another.
 func Calls(adds, gets int) Tally { return Tally{adds + gets, adds, gets} }
 
-// Measure runs work and measures it, after a garbage collection.
+// Measure collects garbage, and then runs and measures work.
 func Measure(work func() Tally) Sample {
 	debug.FreeOSMemory()
 	return MeasureOnly(work)
@@ -47,7 +47,7 @@ func Measure(work func() Tally) Sample {
 
 // MeasureOnly is Measure without the garbage collection.
 func MeasureOnly(work func() Tally) Sample {
-	// Resets the peak of resident memory.
+	// Reset the peak resident memory.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the peak includes the preparation:", err)
 	}
@@ -71,7 +71,7 @@ func MeasureOnly(work func() Tally) Sample {
 	}
 }
 
-// Process returns the cost of the process up to now. Its memory is the peak of the process. The program sets the counts and the wall time.
+// Process returns the cost of the process so far, with its peak memory. The caller sets the counts and the wall time.
 func Process() Sample {
 	var now runtime.MemStats
 	runtime.ReadMemStats(&now)
@@ -81,10 +81,10 @@ func Process() Sample {
 // Resident returns the resident memory in bytes.
 func Resident() float64 { return status("self", "VmRSS:") }
 
-// Peak returns the peak of resident memory since Measure began.
+// Peak returns the peak resident memory since Measure began.
 func Peak() float64 { return status("self", "VmHWM:") }
 
-// Sockets returns the number of open sockets of this process.
+// Sockets returns the number of this process's open sockets.
 func Sockets() (count int) {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -107,7 +107,7 @@ func Live() float64 {
 	return float64(now.HeapAlloc)
 }
 
-// Print prints the sample. The program ends after it.
+// Print prints the sample, or ends the program if printing fails.
 func (s Sample) Print() {
 	if err := json.NewEncoder(os.Stdout).Encode(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)

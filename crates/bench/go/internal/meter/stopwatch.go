@@ -17,10 +17,10 @@ func Stopwatches(n int) []Stopwatch {
 	return watches
 }
 
-// Since records the time since then.
+// Since records the time since start.
 func (w *Stopwatch) Since(start time.Time) { *w = append(*w, time.Since(start)) }
 
-// Micros returns the quantiles of all durations in microseconds.
+// Micros returns quantiles of all durations in microseconds.
 func Micros(watches []Stopwatch, qs ...float64) []float64 {
 	all := slices.Concat(watches...)
 	slices.Sort(all)

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// Setting is the variant of a workload.
+// Setting selects a workload's variant.
 type Setting struct {
-	// Metrics enables the metrics of the queue.
+	// Metrics enables the queue's metrics.
 	Metrics bool
-	// Quick runs a fiftieth of the full size, to check that everything works.
+	// Quick runs a fiftieth of the full size, as a smoke test.
 	Quick bool
-	// Server is the URL of the load server, or the kubeconfig of an API server.
+	// Server is the load server's URL, or an API server's kubeconfig.
 	Server string
-	// Processes are the process ids of the API server, for workloads that measure its memory.
+	// Processes are the API server's process ids, for workloads that measure its memory.
 	Processes []string
 	// Objects is the number of objects on the server.
 	Objects int
@@ -24,7 +24,7 @@ type Setting struct {
 	Workers int
 }
 
-// ServerBytes returns the resident memory of the API server.
+// ServerBytes returns the API server's resident memory.
 func (s Setting) ServerBytes() (sum float64) {
 	for _, process := range s.Processes {
 		sum += status(process, "VmRSS:")
@@ -40,7 +40,7 @@ func (s Setting) Size(full int) int {
 	return full
 }
 
-// Name returns the name of the queue. A queue without a name reports no metrics.
+// Name returns the queue's name. A queue without a name reports no metrics.
 func (s Setting) Name() string {
 	if s.Metrics {
 		return "bench"
@@ -48,7 +48,7 @@ func (s Setting) Name() string {
 	return ""
 }
 
-// Main runs the workload that the command line names and prints its sample.
+// Main runs the workload from the command line and prints its sample.
 func Main(works map[string]func(Setting) Sample) {
 	usage := func() {
 		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--processes ID,…] [--objects N] [--workers N] [--quick], one of:\n", os.Args[0])
@@ -91,7 +91,7 @@ func Main(works map[string]func(Setting) Sample) {
 	works[os.Args[1]](how).Print()
 }
 
-// Names returns different namespaced names of about 30 bytes.
+// Names returns distinct namespaced names of about 30 bytes.
 func Names(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -100,10 +100,10 @@ func Names(n int) []string {
 	return names
 }
 
-// Together runs work in n goroutines and adds up their counts.
+// Together runs work in n goroutines and returns the sum of their counts.
 func Together(n int, work func(int) int) int { return Begin(n, work)() }
 
-// Begin does the same in the background. The returned function waits for the end.
+// Begin runs work in n goroutines. The returned function waits for them and returns the sum of their counts.
 func Begin(n int, work func(int) int) func() int {
 	var all sync.WaitGroup
 	counts := make([]int, n)

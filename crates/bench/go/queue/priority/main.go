@@ -1,4 +1,4 @@
-// Command priority runs the workload `priority` of the area `queue` on the queue of controller-runtime once.
+// Command priority runs the workload `priority` of the area `queue` on controller-runtime's queue once.
 package main
 
 import (
@@ -23,7 +23,7 @@ func priority(how meter.Setting) meter.Sample {
 	for _, key := range keys {
 		q.AddWithOpts(anyLevel(random), key)
 	}
-	// Adds are buffered. Reading the length moves them into the queue.
+	// Reading the length moves buffered adds into the queue.
 	q.Len()
 	var taken atomic.Int64
 	return meter.Measure(func() meter.Tally {

@@ -1,4 +1,4 @@
-//! Runs the same workloads as the program `cache`, and counts allocations. Counting makes the program slower.
+//! Runs the workloads of `cache` and counts allocations, which makes the program slower.
 
 use std::alloc::System;
 

@@ -1,5 +1,5 @@
-//! The operator from the README, implemented with kube-rs for the comparison in docs/OPERATORS.md. This operator has no
-//! leader election, no probes and no metrics.
+//! The README's operator with kube-rs, for the comparison in
+//! docs/OPERATORS.md. It has no leader election, no probes and no metrics.
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ enum Error {
 
 struct Context {
     client: Client,
-    /// The number of consecutive failures. The back-off depends on this number.
+    /// The number of consecutive failures, which determines the back-off.
     failures: Mutex<HashMap<String, u32>>,
 }
 

@@ -1,5 +1,4 @@
-//! A network proxy between one process and the server. While the network is cut, the proxy accepts data but does not
-//! forward it.
+//! A network proxy between a process and the server. While the network is cut, it accepts data but does not forward it.
 
 use std::net::SocketAddr;
 
