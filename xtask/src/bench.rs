@@ -5,8 +5,8 @@
 //!
 //! * Our programs are binaries of `crates/bench` ([`Program::Rust`]) or
 //!   examples of other crates ([`Program::Example`]), built with `--release`.
-//! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]). This folder
-//!   is a separate workspace with its own `Cargo.lock`, and is built into `target/bench/kube/`.
+//! * The kube-rs programs are binaries of `crates/bench/kube` ([`Program::Kube`]), which is
+//!   a separate workspace with its own `Cargo.lock` and is built into `target/bench/kube/`.
 //! * The Go programs are `main` packages in `crates/bench/go/AREA` ([`Program::Go`]).
 //!   Their `go.sum` pins the versions, and they are built into `target/bench/AREA/`.
 //!
@@ -80,7 +80,7 @@ pub(crate) struct Area {
 
 /// A task that our program and the peers' programs perform.
 pub(crate) struct Workload {
-    /// The text in the table's first column. It must be unique in the area.
+    /// The text in the table's first column, which must be unique in the area.
     pub(crate) name: &'static str,
     /// The variants of our side. The workload's name describes the first one.
     pub(crate) ours: &'static [Variant],
@@ -181,7 +181,7 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// The number of runs for short workloads. It is large, because the figures of short workloads vary more between runs.
+/// The number of runs for short workloads. The figures of short workloads vary more between runs, so the number is large.
 pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {

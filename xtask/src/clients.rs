@@ -1,6 +1,6 @@
 //! `cargo xtask conformance --clients` runs a controller's scenario with other client libraries on the embedded server.
 //!
-//! Each client is a program that performs the scenario. It fails at the first step whose result differs
+//! Each client is a program that performs the scenario and fails at the first step whose result differs
 //! from a real cluster's. The clients are kubectl, client-go (`crates/bench/go/conformance`), Python,
 //! JavaScript and Java (`crates/conformance/clients`), and kube (`crates/apiserver/examples/kube`).
 //!

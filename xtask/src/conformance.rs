@@ -1,5 +1,5 @@
-//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a server.
-//! It can also run the client's test scenarios or a fleet of electors on a real server.
+//! `cargo xtask conformance` replays recorded cases (`crates/conformance`) against a
+//! server, or runs the client's test scenarios or a fleet of electors on a real server.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

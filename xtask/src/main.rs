@@ -76,7 +76,7 @@ fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Returns the workspace's root folder. It does not depend on the current folder.
+/// Returns the workspace's root folder, independently of the current folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

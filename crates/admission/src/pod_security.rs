@@ -107,8 +107,8 @@ impl Policy {
             level: audited.flatten().unwrap_or(Level::Privileged),
             version: audited_version.unwrap_or(Version::Latest),
         };
-        // By default, violations of the enforced standard also cause warnings. They help clients
-        // that create workloads, because the enforced standard does not reject pod templates.
+        // By default, violations of the enforced standard also cause warnings. These warnings help
+        // clients that create workloads, because the enforced standard does not reject pod templates.
         let follows = warned.is_none() && known > Level::Privileged;
         let warn = Standard {
             level: warned.map_or(known, |level| level.unwrap_or(Level::Privileged)),

@@ -1,5 +1,5 @@
-//! The approval annotation, which definitions in API groups of the Kubernetes project
-//! must have. Its value is the URL of an API review, or the reason why there was none.
+//! The approval annotation, which definitions in API groups of the Kubernetes project must have.
+//! The annotation's value is the URL of an API review, or the reason why there was no review.
 
 use std::mem::discriminant;
 
@@ -31,7 +31,7 @@ impl<'a> Approval<'a> {
 }
 
 /// Returns an error if a required approval annotation is missing or invalid. An update may leave a
-/// missing annotation missing. It may also change an invalid annotation to another invalid value.
+/// missing annotation missing. An update may also change an invalid annotation to another invalid value.
 pub(super) fn error(definition: &Json, old: Option<&Json>) -> Option<FieldError> {
     if !is_protected(definition.text("/spec/group")) {
         return None;

@@ -11,7 +11,7 @@ const LARGEST_AUTOMATON: usize = 32 << 10;
 const SEARCH_STEPS: usize = 16;
 /// The maximum number of instructions in a compiled pattern. Go's limit is about three times as high.
 const MAX_INSTRUCTIONS: u64 = 1 << 20;
-/// The maximum length of a pattern, in bytes. It is low because three characters can name a class of thousands of characters.
+/// The maximum length of a pattern, in bytes. The limit is low, because three characters can name a class with thousands of characters.
 const LONGEST_PATTERN: usize = 8 << 10;
 /// The memory budget for a definition's patterns, in bytes. Each pattern costs [`LARGEST_AUTOMATON`], plus [`OF_PATTERN_CHARACTER`]
 /// for each byte, [`OF_INSTRUCTION`] for each instruction and [`OF_NAMED_CLASS`] for each named Unicode class.
@@ -20,7 +20,8 @@ const OF_PATTERN_CHARACTER: u64 = 1 << 10;
 const OF_INSTRUCTION: u64 = 32;
 const OF_NAMED_CLASS: u64 = 8 << 10;
 
-/// A pattern that is parsed and compiled on first use. This saves time, because most objects use only some of their definition's patterns.
+/// A pattern that is parsed and compiled on first use. Most objects use only
+/// some of their definition's patterns, so compiling on first use saves time.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,

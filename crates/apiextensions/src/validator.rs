@@ -161,8 +161,9 @@ impl Validation {
         }
     }
 
-    /// Returns the number of matching branches. Also returns the errors of the branch whose validation visited the most
-    /// values, or of the first one of several such branches. All other errors are dropped immediately to save memory.
+    /// Returns the number of matching branches. Also returns the errors of the branch whose
+    /// validation visited the most values. If several branches are equal in this respect, the
+    /// first one's errors are returned. All other errors are dropped immediately to save memory.
     fn alternatives(
         &mut self,
         branches: &[Structural],

@@ -11,8 +11,8 @@ const OF_BRANCH: usize = 2 << 10;
 const OF_WORD: usize = 1 << 8;
 const OF_DEFAULTED: usize = 1 << 6;
 
-/// Returns the maximum cost of validating one value of a body, without the cost of its bytes. This is the
-/// cost at the schema's most expensive position, because all values of a body can be at this position.
+/// Returns the maximum cost of validating one value of a body, without the cost of its bytes. All values
+/// of a body can be at the schema's most expensive position, so the result is the cost at this position.
 pub(super) fn of_schema(schema: &Structural) -> usize {
     let branches = schema.all_of.iter().chain(&schema.any_of).chain(&schema.one_of).chain(schema.not.as_deref());
     let branches = branches.map(|branch| OF_BRANCH + of_schema(branch)).sum::<usize>();

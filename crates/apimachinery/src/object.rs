@@ -1,6 +1,6 @@
 //! Functions for API objects as JSON.
 //!
-//! These functions do not panic. They ignore values of unexpected types or treat them as absent.
+//! The functions in this module do not panic. Values of unexpected types are ignored or treated as absent.
 
 pub mod metadata;
 mod ordered;

@@ -1,4 +1,4 @@
-//! The pods of the load server. They resemble the pods of Deployments in a real cluster, with about 8 KB of JSON each.
+//! The pods of the load server. Each pod resembles a Deployment's pod in a real cluster and has about 8 KB of JSON.
 //!
 //! Each replica set has 20 pods, each node has 100 pods, and there are 200 namespaces. The resource versions
 //! are in random order. The random seed is constant, so the same number of pods always produces the same pods.

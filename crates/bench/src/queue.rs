@@ -35,8 +35,7 @@ pub struct Setting {
     pub metrics: bool,
     /// Whether workers and producers are tokio tasks in the default runtime instead of threads.
     pub tasks: bool,
-    /// Whether workers use one call to finish a key and to take the next one.
-    /// This applies only to workers that take keys but do no work for them.
+    /// Whether workers that do no work for their keys use one call to finish a key and to take the next one.
     pub next: bool,
     /// Whether to run one fiftieth of the workload, as a smoke test.
     pub quick: bool,

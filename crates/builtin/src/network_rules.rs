@@ -8,8 +8,8 @@ use pintle_json::Json;
 
 pub(super) const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Returns `true` for the server's own address in the Endpoints `default/kubernetes`.
-/// It can be a loopback address, which no other endpoint can have.
+/// Returns `true` for the server's own address in the Endpoints
+/// `default/kubernetes`. Only this endpoint can have a loopback address.
 pub(super) fn is_own_address(object: &Json, address: &str) -> bool {
     metadata::namespace(object) == "default"
         && metadata::name(object) == "kubernetes"
@@ -75,7 +75,7 @@ fn parse_lenient(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(zeros)
 }
 
-/// Validates a domain name of at least two labels. It may end with a dot.
+/// Validates a domain name of at least two labels, which may end with a dot.
 pub(super) fn domain_errors(name: &str, field: &str) -> Option<FieldError> {
     if name.is_empty() {
         return Some(FieldError::required(field, ""));

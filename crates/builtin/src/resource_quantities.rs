@@ -46,7 +46,7 @@ pub(super) fn page_error(field: &str, name: &str, amount: &str) -> Option<FieldE
     (!fits).then(|| FieldError::invalid_text(field, amount, why))
 }
 
-/// Validates a resource name in a claim's status. It must be
+/// Validates a resource name in a claim's status, which must be
 /// `storage` or have a domain that does not belong to Kubernetes.
 pub(super) fn resource_key_errors(field: &str, name: &str) -> FieldErrors {
     let why = qualified_name_faults(name);

@@ -134,8 +134,8 @@ fn of_stored(resource: &str) -> Option<&'static Kind> {
     kinds.get(resource)
 }
 
-/// Returns the values of an object's selectable fields, by which the store indexes it. They have the order
-/// of `Strategy::field_labels`. The result is empty if no built-in kind has the store name `resource`.
+/// Returns the values of an object's selectable fields, by which the store indexes it, in the order of
+/// `Strategy::field_labels`. The result is empty if no built-in kind has the store name `resource`.
 pub fn selectable(resource: &str, object: &Json) -> Vec<String> {
     let Some(Kind { strategy, .. }) = of_stored(resource) else { return Vec::new() };
     let labels = strategy.field_labels().unwrap_or_default();

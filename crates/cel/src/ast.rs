@@ -73,7 +73,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// A placeholder for an expression that failed to parse. It marks the position of the error.
+    /// A placeholder for an expression that failed to parse, which marks the position of the error.
     Broken,
 }
 

@@ -8,7 +8,7 @@ use crate::types::Type;
 
 /// The variables, object types and functions that an expression can use.
 ///
-/// An environment is cheap to clone. It has the same functions as kube-apiserver 1.36: CEL's standard functions and
+/// An environment is cheap to clone, and has the same functions as kube-apiserver 1.36: CEL's standard functions and
 /// macros, and the libraries of cel-go and Kubernetes. The libraries cover optional values, strings, lists, sets,
 /// regular expressions, URLs, IP addresses, CIDRs, quantities, semantic versions, named formats and the authorizer.
 ///
@@ -105,12 +105,12 @@ impl Environment {
         self.patches
     }
 
-    /// Returns whether an object type with this name is declared.
+    /// Returns `true` if an object type with this name is declared.
     pub(crate) fn has_object(&self, name: &str) -> bool {
         self.objects.contains_key(name) || self.patches && is_patch_type(name)
     }
 
-    /// Returns the type of a field of an object type.
+    /// Returns the type of a field in the object type `object`.
     pub(crate) fn field_type(&self, object: &str, field: &str) -> Option<Type> {
         if let Some(fields) = self.objects.get(object) {
             let keyword = || fields.get(&format!("__{field}__")).filter(|_| is_reserved(field));
@@ -132,7 +132,7 @@ impl Environment {
 
 pub(crate) const JSON_PATCH: &str = "JSONPatch";
 
-/// Returns whether a name is `JSONPatch`, `Object`, or the type of an object field such as `Object.spec`.
+/// Returns `true` if a name is `JSONPatch`, `Object`, or the type of an object field such as `Object.spec`.
 fn is_patch_type(name: &str) -> bool {
     name == JSON_PATCH || name == "Object" || name.starts_with("Object.")
 }

@@ -57,7 +57,7 @@ impl EvalError {
         self.failure.message()
     }
 
-    /// Returns whether the evaluation failed because it exceeded its budget.
+    /// Returns `true` if the evaluation failed because it exceeded its budget.
     pub fn is_out_of_budget(&self) -> bool {
         matches!(self.failure, Failure::Budget)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A node in a tree of data, such as a JSON value.
 ///
-/// The evaluator reads nodes by reference. It copies only data that becomes part of a
+/// The evaluator reads nodes by reference and copies only data that becomes part of a
 /// result. This crate implements the trait for [`pintle_json::Json`] and
 /// [`serde_json::Value`]. Implement these methods to let expressions read your own type:
 ///
@@ -49,7 +49,7 @@ pub trait Node: fmt::Debug + Sync {
         0
     }
 
-    /// Returns whether the node has no items and no fields.
+    /// Returns `true` if the node has no items and no fields.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -41,7 +41,7 @@ fn parsed(pattern: &str, max_depth: u32) -> Result<(String, Ast), String> {
     }
 }
 
-/// A class without characters. It is valid inside and outside of brackets.
+/// A class without characters, which is valid inside and outside of brackets.
 const NO_CHARACTER: &str = r"[^\x{0}-\x{10FFFF}]";
 /// A class of all characters.
 const ANY_CHARACTER: &str = r"[\x{0}-\x{10FFFF}]";
@@ -247,7 +247,7 @@ impl<'p> Scanner<'p> {
 
 impl Piece {
     /// Returns the kind of a part that is separated from the repetition operator by flags or an
-    /// empty quotation. RE2 accepts such an operator even if the part itself ends with an operator.
+    /// empty quotation. RE2 accepts the operator even if the part itself ends with an operator.
     fn behind_nothing(self) -> Self {
         if self == Self::Start { Self::Start } else { Self::Operand }
     }
@@ -262,7 +262,7 @@ struct Counts {
 
 impl Counts {
     /// Reads the counts at the start of a text. Returns `None` if the text
-    /// is not a repetition. In this case, RE2 reads the brace as a literal.
+    /// is not a repetition, because RE2 then reads the brace as a literal.
     fn read(text: &str) -> Option<Self> {
         let (counts, _) = text.strip_prefix('{')?.split_once('}')?;
         let number = |text: &str| {

@@ -87,7 +87,7 @@ impl CompileError {
         Self { issues: vec![Issue::whole(message)], text: text.into(), constant: true }
     }
 
-    /// Returns whether the compiler failed to evaluate a constant subexpression, such as `int('x')`. kube-apiserver
+    /// Returns `true` if the compiler failed to evaluate a constant subexpression, such as `int('x')`. kube-apiserver
     /// calls this an instantiation error.
     pub fn is_in_constant(&self) -> bool {
         self.constant

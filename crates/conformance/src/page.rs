@@ -19,8 +19,8 @@ does not match the results. With `--update` it writes the page.
 
 ";
 
-/// The section about the client's test scenarios on a real server. It is
-/// constant, so a run of the cases changes neither the text nor its date.
+/// The section about the client's test scenarios on a real server.
+/// A run of the cases changes neither this text nor its date.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the

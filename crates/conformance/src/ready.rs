@@ -21,7 +21,7 @@ enum Family {
 /// A webhook or policy that only affects the creation of a [`lease`].
 pub(crate) struct Probe {
     family: Family,
-    /// The probe's unique name. It must be unique, because a real server uses a deleted object for a while.
+    /// The probe's name, which must be unique because a real server uses a deleted object for a while.
     pub(crate) name: String,
 }
 

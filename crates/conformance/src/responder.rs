@@ -1,4 +1,5 @@
-//! A TLS server on loopback that stands in for the webhooks of a case. It records each review and answers as the case specifies.
+//! A TLS server on loopback that stands in for a case's webhooks.
+//! The server records each review and answers as the case specifies.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 
@@ -76,7 +77,7 @@ struct State {
 }
 
 impl Responder {
-    /// Starts a responder on a free port. It answers all paths with 404 until [`set_behaviours`](Self::set_behaviours) is called.
+    /// Starts a responder on a free port. All paths respond with 404 until [`set_behaviours`](Self::set_behaviours) is called.
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ impl Map {
         }
     }
 
-    /// Returns whether the map has no members.
+    /// Returns `true` if the map has no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -43,8 +43,8 @@ impl Kind {
         !self.is_declared()
     }
 
-    /// Returns `true` if list items contain `apiVersion` and `kind`. In
-    /// this case, the list metadata can contain an empty `continue`.
+    /// Returns `true` if list items contain `apiVersion` and `kind`.
+    /// The metadata of such a list can contain an empty `continue`.
     pub fn lists_in_full(&self) -> bool {
         !self.is_declared()
     }

@@ -9,8 +9,8 @@
 //!   objects, and [`Writer`](writer::Writer) records which fields a write changes.
 //! - [`Check`](check::Check) applies validation rules to an object and collects the field errors.
 //!
-//! The crate contains no built-in kinds, which `pintle-builtin` implements. It reads no store: a strategy
-//! reads other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
+//! The crate contains no built-in kinds, which `pintle-builtin` implements. A strategy has no access to a store,
+//! but reads other objects through [`Cluster`](pintle_apimachinery::cluster::Cluster). Start with `strategy.rs`.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Handlers for POST requests that store no object. They perform an action or
-//! return information, for example to bind or evict a pod, or to review an access.
+//! Handlers for POST requests that store no object, but perform an action or return
+//! information. For example, such a request binds or evicts a pod, or reviews an access.
 
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ impl Scale {
         self.try_read(object).ok_or_else(|| Failure::internal(absent()))
     }
 
-    /// Returns the Scale for a write request. It has 0 replicas if the object has no number of replicas.
+    /// Returns the Scale for a write request. If the object has no number of replicas, the Scale has 0 replicas.
     pub fn present(&self, object: &Json) -> Json {
         let of_none = || self.try_read(&self.write(&json!({"spec": {"replicas": 0}}), object));
         self.try_read(object).or_else(of_none).unwrap_or_default()

@@ -216,8 +216,9 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Returns `true` if kube-apiserver stores a new object without some of its defaults. It adds these defaults whenever it reads
-    /// the object, and the next update stores them. Therefore, this update counts as a change even if the client changes nothing.
+    /// Returns `true` if kube-apiserver stores a new object without some of its defaults.
+    /// kube-apiserver adds these defaults whenever it reads the object, and the next update
+    /// stores them. Therefore, that update counts as a change even if the client changes nothing.
     fn stores_defaults_late(&self, _created: &Json) -> bool {
         false
     }

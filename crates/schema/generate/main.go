@@ -1,8 +1,8 @@
-// Writes the table of built-in types: `go run . DIR >../types.txt`. DIR contains the OpenAPI v3 documents of a
-// kube-apiserver of the same release. README.md describes the table's format and how to fetch the documents.
+// Writes the table of built-in types: `go run . DIR >../types.txt`. DIR contains the OpenAPI v3 documents from a
+// kube-apiserver with the same release. README.md describes the table's format and how to fetch the documents.
 //
-// The Go types and their struct tags define a field's wire format: whether it is omitted when empty, whether it is a
-// pointer, and whether it is a time or a quantity. The OpenAPI documents define how server-side apply treats lists and maps.
+// The Go types and their struct tags define a field's wire format: omitted if empty or not, a pointer or
+// a value, a time, a quantity. The OpenAPI documents define how server-side apply treats lists and maps.
 package main
 
 import (

@@ -1,6 +1,6 @@
 //! Converts a custom resource's structural schema to the types that describe built-in kinds.
 //!
-//! These types contain only the information for patches and field management.
+//! The resulting types contain only the information for patches and field management.
 //! Validation, pruning and defaulting read the structural schema instead.
 
 use std::sync::Arc;

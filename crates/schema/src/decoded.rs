@@ -8,7 +8,7 @@ use crate::finding::StrictFinding;
 /// The result of decoding a request body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The decoded object. It contains only fields that its type declares.
+    /// The decoded object, which contains only fields that its type declares.
     pub object: Json,
     /// The unknown and duplicate fields.
     pub findings: Vec<StrictFinding>,

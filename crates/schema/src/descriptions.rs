@@ -1,4 +1,4 @@
-//! Short descriptions of built-in types and their fields for OpenAPI documents. They are parsed again for each document.
+//! Short descriptions of built-in types and their fields, which are parsed again for each OpenAPI document.
 
 use std::collections::HashMap;
 

@@ -15,7 +15,7 @@ pub(super) struct StructFields<'r> {
     at: Option<&'r FieldPath<'r>>,
     /// The fields that were already read, as a bit set.
     seen: u128,
-    /// Whether the same struct occurred earlier in the document. In this case, `out` starts with the members of the earlier occurrence.
+    /// Whether the same struct occurred earlier in the document, so that `out` starts with the members of the earlier occurrence.
     is_repeated: bool,
     out: Map,
 }

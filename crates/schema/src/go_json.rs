@@ -3,8 +3,8 @@
 use serde_json::{Error, Number};
 
 /// Returns a number as Go writes it after decoding it. Go keeps 64-bit integers and converts all other
-/// numbers to floats. It writes a float with an integral value as an integer: the shortest digits of
-/// the float, followed by zeros. If this integer fits into 64 bits, Go decodes it as an integer later.
+/// numbers to floats. A float with an integral value is written as an integer: the float's shortest
+/// digits, followed by zeros. If this integer fits into 64 bits, Go later decodes it as an integer.
 pub(super) fn plain_number(number: Number) -> Number {
     if number.as_i64().is_some() {
         return number;

@@ -119,7 +119,7 @@ impl PatchBody {
         }
     }
 
-    /// Returns whether the patch is a JSON patch without operations.
+    /// Returns `true` if the patch is a JSON patch without operations.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Json(patch) if patch.is_empty())
     }

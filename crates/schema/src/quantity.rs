@@ -49,8 +49,7 @@ impl Quantity {
         Self { nanos, ..Self::ZERO }
     }
 
-    /// Returns the sum of two quantities. The sum has the format of `self`,
-    /// unless `self` is zero. In this case, it has the format of `other`.
+    /// Returns the sum of two quantities. The sum has the format of `self`, or the format of `other` if `self` is zero.
     pub fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         // The sum must not become `i128::MIN`, which has no absolute value.

@@ -98,7 +98,7 @@ impl Reader {
         self.error.get_or_insert_with(|| BodyError::Value(why()));
     }
 
-    /// Returns `true` if the body is a custom resource. In this case, duplicate members are reported even in values without a type.
+    /// Returns `true` if the body is a custom resource, for which duplicate members are reported even in values without a type.
     pub(super) fn is_of_custom(&self) -> bool {
         self.unknown.is_some()
     }

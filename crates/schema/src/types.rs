@@ -102,7 +102,7 @@ pub enum Topology {
     Keyed(Vec<ListKey>),
 }
 
-/// A key field of a list. It identifies an item, alone or together with other key fields.
+/// A key field of a list, which identifies an item alone or together with other key fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListKey {
     /// The JSON name of the field.
@@ -114,7 +114,7 @@ pub struct ListKey {
 /// A map with known fields.
 #[derive(Debug, Default)]
 pub struct Struct {
-    /// The name in the type table, such as `core.PodSpec`. It is empty for a custom resource's struct.
+    /// The name in the type table, such as `core.PodSpec`, or an empty text for a custom resource's struct.
     pub name: &'static str,
     /// The fields, in Go's order.
     pub fields: Vec<Field>,

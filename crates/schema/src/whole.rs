@@ -77,7 +77,7 @@ impl<'r> Object<'r> {
         Ok(())
     }
 
-    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. Such a member is reported as an
+    /// Reads a member whose name differs from `apiVersion` or `kind` only in case. The member is reported as an
     /// unknown field, but Go still uses its value for a built-in kind. A value of the wrong type is always an error.
     fn next_case_variant<'de, A: MapAccess<'de>>(
         &mut self,

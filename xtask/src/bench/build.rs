@@ -39,8 +39,8 @@ pub(crate) fn build(sh: &Shell, area: &Area, workloads: &[&Workload]) -> anyhow:
             .quiet()
             .run()?;
     }
-    // Build the examples separately. They share code with tests that enables
-    // features of our crates. All other programs need these features disabled.
+    // Build the examples separately. The examples share code with tests that enables
+    // features of our crates, and all other programs need these features disabled.
     for (package, name) in examples(workloads) {
         cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package {package} --example {name}")
             .quiet()

@@ -322,8 +322,8 @@ const ALLOCATIONS: Row = (AllocationsPerOp, &[]);
 const CPU: Row = (Cpu, &[]);
 const ADDING: Row = (Figure("adding, ns/object"), &[]);
 const POPPING: Row = (Figure("popping, ns/object"), &[]);
-/// The number of events that the slowest handler received, divided by the
-/// number of all events. It is 1 if the subscription merged no events.
+/// The number of events that the slowest handler received, divided by
+/// the number of all events: 1 if the subscription merged no events.
 const DELIVERED: Row = (Figure("of the events told"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];

@@ -10,8 +10,8 @@ use super::command::Quiet;
 /// The path of the facade crate in the README's `Cargo.toml` lines.
 const CLONE: &str = "\"../pintle/crates/pintle\"";
 
-/// The build profile of dependencies. It is the same as in this workspace,
-/// so that a separate workspace can reuse most built dependencies.
+/// The build profile of dependencies. The profile is the same as in this
+/// workspace, so that a separate workspace can reuse most built dependencies.
 pub(super) const PROFILE: &str = r#"
 [profile.dev]
 debug = "line-tables-only"

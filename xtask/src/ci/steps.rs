@@ -11,9 +11,9 @@ use super::command::{Ended, Quiet};
 use super::tally::Tally;
 use super::{Done, Step, TestsFailed, checked, front_page, project, tools};
 
-/// All steps, fast ones first. The step that replays recorded cases waits a minute for a bookmark, and the step that
-/// runs the examples waits for timers, so both run in parallel with other steps. They run after the step `shuttle`,
-/// because their builds replace this program, which is the compiler wrapper of the steps `loom` and `shuttle`.
+/// All steps, fast ones first. Two steps run in parallel with others: the replay of recorded cases waits
+/// a minute for a bookmark, and the examples wait for timers. Both run after the step `shuttle`, because
+/// their builds replace this program, which is the compiler wrapper of the steps `loom` and `shuttle`.
 pub(super) const STEPS: &[Step] = &[
     Step::new("tidy", "the repository's own rules: layers, crate pages, lengths, links, plain language", tidy),
     Step::new("fmt", "rustfmt would change nothing", fmt),
@@ -132,7 +132,7 @@ fn browser(sh: &Shell) -> anyhow::Result<Done> {
     tested(nextest(sh, "browser", WORKSPACE)?.args(tests).end()?)
 }
 
-/// The number of worlds of each kind for the step `election`, which runs the elector in simulated clusters ("worlds") of ten kinds.
+/// The number of worlds per kind for the step `election`. The step runs the elector in simulated clusters ("worlds") of ten kinds.
 const WORLDS: &str = "2000";
 
 /// Repeats some tests from the step `tests` with more cases.
@@ -168,7 +168,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
     model(sh, "shuttle")
 }
 
-/// Runs the tests for loom or shuttle, whose names contain the checker's name. They are built with the checker's lock types.
+/// Runs the tests for loom or shuttle, whose names contain the checker's name, with the checker's lock types.
 fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let run = format!("test --workspace --all-features --locked --no-fail-fast --test {checker}");
     let compiler = checked::compiler(sh, &format!("pintle_{checker}"))?;
@@ -185,7 +185,8 @@ fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
     // cargo-deny runs offline, so fetch the dependencies of all platforms first.
     Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
-    // Do not check advisories. They need a database from the network, and a new advisory would make the step fail without a commit.
+    // Do not check advisories, because they need a database from the network,
+    // and because a new advisory would make the step fail without a commit.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;
     Ok(Done::default())
@@ -213,7 +214,7 @@ fn examples(sh: &Shell) -> anyhow::Result<Done> {
 
 fn kube(sh: &Shell) -> anyhow::Result<Done> {
     // These examples are separate workspaces, so that this workspace's lock file does
-    // not contain kube. They are only checked, because a full build takes minutes.
+    // not contain kube. A full build takes minutes, so the examples are only checked.
     for manifest in KUBE {
         let check = Quiet::cargo(sh, "kube").args(&format!("check --quiet --locked --manifest-path {manifest}"));
         check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run().with_context(|| {

@@ -15,7 +15,7 @@ pub struct Expressions {
     conditions: Environment,
     full: Environment,
     without_authorizer: Environment,
-    /// The CEL environment with all variables and the types of mutations. It is created after all variables are compiled.
+    /// The CEL environment with all variables and the types of mutations. Created after all variables are compiled.
     mutations: OnceCell<Environment>,
 }
 

@@ -19,7 +19,7 @@ pub(super) const OUT_OF_BUDGET: &str =
 const MAX_MESSAGE: usize = 5 * 1024;
 /// The maximum length of an audit annotation's value, in bytes.
 const MAX_ANNOTATION: usize = 10 * 1024;
-/// The maximum length of a chain of variables that refer to each other. kube-apiserver has no such limit.
+/// The maximum number of variables in a chain of references. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 64;
 
 /// The values of an expression's variables.

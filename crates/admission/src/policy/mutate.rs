@@ -132,8 +132,7 @@ fn to_json(value: &Value<'_>) -> Result<Json, String> {
     value.to_json().map(Json::from).map_err(|error| error.message().to_owned())
 }
 
-/// Checks the type name of each object in the result. It must be the path
-/// of the object's field, for example `Object.spec` for the field `spec`.
+/// Checks that each object's type name in the result is the path of its field, for example `Object.spec` for the field `spec`.
 fn check_type_names(value: &Value<'_>, json: &Result<Json, String>) -> Result<(), String> {
     let (Value::Object(object), Ok(_)) = (value, json) else { return Ok(()) };
     let mut errors = Vec::new();

@@ -87,7 +87,7 @@ fn as_counted(requests: &Amounts, limits: &Amounts) -> Amounts {
     counted
 }
 
-/// Returns `true` if Kubernetes itself defines the resource. Its name then has no domain or the domain `kubernetes.io`.
+/// Returns `true` if Kubernetes itself defines the resource, so that its name has no domain or the domain `kubernetes.io`.
 fn is_native(resource: &str) -> bool {
     !resource.contains('/') || resource.contains("kubernetes.io/")
 }

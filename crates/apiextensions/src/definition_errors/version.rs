@@ -12,8 +12,8 @@ use crate::validator::MAX_STEPS;
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: &[&str] = &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const MAX_SELECTABLE: usize = 8;
-/// Limits that kube-apiserver does not have. They bound memory, because each version becomes a kind
-/// with a copy of all names. They also bound tables, which have a cell for each column of each object.
+/// Limits that kube-apiserver does not have. Each version becomes a kind with a copy of all names, so the
+/// limits bound memory. Tables have a cell for each column of each object, so the limits also bound tables.
 const MAX_VERSIONS: usize = 100;
 const MAX_COLUMNS: usize = 100;
 const MAX_WARNING: usize = 256;

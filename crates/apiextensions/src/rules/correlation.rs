@@ -25,7 +25,7 @@ enum Ratchet {
     /// The value is a list item that cannot be matched with an old item. A violation
     /// becomes a warning if the enclosing list is unchanged, which the boolean states.
     Above(bool),
-    /// A violation never becomes a warning. This applies to new objects, to defaults in a definition, and to `kind` and `apiVersion`.
+    /// A violation never becomes a warning. Used for new objects, for defaults in a definition, and for `kind` and `apiVersion`.
     Never,
 }
 

@@ -90,7 +90,7 @@ struct Run {
     budget: u64,
     is_over: bool,
     /// Whether the value is a default in a definition that is being validated. Otherwise, the definition
-    /// is already valid, but an older definition's rule may fail to compile. Such a rule is skipped.
+    /// is already valid, but an older definition's rule may fail to compile and is then skipped.
     is_default: bool,
 }
 

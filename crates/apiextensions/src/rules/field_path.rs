@@ -1,5 +1,5 @@
-//! Parses a rule's `fieldPath`, which leads from the validated value to a nested value.
-//! It consists of fields and map keys, for example `.spec.labels['example.com/tier']`.
+//! Parses a rule's `fieldPath`, which leads from the validated value to a nested value. The
+//! path consists of fields and map keys, for example `.spec.labels['example.com/tier']`.
 
 use pintle_json::Json;
 

@@ -61,7 +61,8 @@ impl Requester {
         }
     }
 
-    /// Fails if the attempt needs a webhook conversion that is missing or has failed. Such an attempt must not write.
+    /// Fails if the attempt needs a webhook conversion that is missing
+    /// or has failed, because the attempt must then not write.
     pub fn check_conversions(&self) -> Outcome<()> {
         let Some(calls) = &self.webhooks else { return Ok(()) };
         if let Some(why) = calls.take_failed() {

@@ -12,9 +12,9 @@ pub enum NameRule {
     Subdomain,
     /// A DNS subdomain of at most this length in bytes.
     ShortSubdomain(usize),
-    /// A DNS label (RFC 1123) of at most 63 bytes. It may begin with a digit.
+    /// A DNS label (RFC 1123) of at most 63 bytes, which may begin with a digit.
     Label,
-    /// A DNS label (RFC 1035) of at most 63 bytes. It begins with a letter.
+    /// A DNS label (RFC 1035) of at most 63 bytes, which begins with a letter.
     OldLabel,
     /// A segment of a URL path.
     PathSegment,

@@ -1,5 +1,5 @@
-// Command apiserver loads an API server with client-go once and prints one line of JSON. It measures small writes,
-// reads, lists and watchers over TLS, in JSON or protobuf. Both sides use this program with different servers.
+// Command apiserver loads an API server with client-go once and prints one line of JSON. The requests are small
+// writes, reads, lists and watches over TLS, in JSON or protobuf. Both sides use this program with different servers.
 package main
 
 import (
@@ -115,7 +115,7 @@ func watch(ctx context.Context, config *rest.Config, namespace string, changes i
 	}
 }
 
-// each calls work with the numbers up to n, with limited concurrency. It returns the elapsed seconds.
+// each calls work with the numbers up to n, with limited concurrency, and returns the elapsed seconds.
 func each(n, atOnce int, work func(int)) float64 {
 	var next atomic.Int64
 	start := time.Now()

@@ -102,7 +102,7 @@ func (c *counter) wait() time.Time {
 	return *c.done.Load()
 }
 
-// start starts an informer and waits for its store and a handler. It returns how long the store took to be complete.
+// start starts an informer, waits for its store and a handler, and returns how long the store took to be complete.
 func start(informer cache.SharedIndexInformer, handler *counter) time.Duration {
 	begin := time.Now()
 	go informer.Run(make(chan struct{}))

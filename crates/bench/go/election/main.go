@@ -77,7 +77,7 @@ func crash(how meter.Setting) meter.Sample {
 }
 
 // vacancies returns the sorted times without a leader, in seconds, after end has ended the leader.
-// It runs several leases concurrently, each with two standbys, and ends each leader several times.
+// Several leases run concurrently, each with two standbys, and each leader is ended several times.
 func vacancies(how meter.Setting, work string, leases, times int, end func(*contender)) (meter.Sample, []float64) {
 	var seconds []float64
 	sample := meter.Measure(func() meter.Tally {

@@ -50,7 +50,7 @@ pub(super) fn informer<T: Kind>(setting: &Setting, kept: Kept, streaming_list: b
     SharedInformer::new(Api::<T>::all(client), config)
 }
 
-/// A handler that counts objects. It is done when it has received `wanted` different objects in their newest state.
+/// A handler that counts objects until it has received `wanted` different objects in their newest state.
 pub(super) struct Counter {
     /// The lowest resource version of an object's newest state.
     newest: u64,

@@ -109,8 +109,8 @@ impl Crew for Tasks {
     type Clock = TokioClock;
     type Member = task::JoinHandle<usize>;
 
-    // Use a part of tokio's task budget in each iteration, as a reconciler would. These
-    // tasks do not wait for the network, so they would never yield their thread otherwise.
+    // Use a part of tokio's task budget in each iteration, as a reconciler would.
+    // Without it, tasks that never wait for the network would not yield their thread.
 
     fn worker<K: Key>(
         &self,

@@ -16,7 +16,7 @@ use super::Setting;
 use super::keys::{Key, keys};
 use crate::meter::{Sample, Tally, measure, resident, thread_cpu};
 
-/// The number of keys that another thread has in flight during the measurement. It finishes them one by one.
+/// The number of keys that another thread holds and finishes one by one during the measurement.
 const HELD: usize = 100_000;
 
 /// 1 M keys become due at the same time. A single thread takes and finishes all of them.

@@ -1,4 +1,4 @@
-//! The server for the benchmark area `rest`. It serves a small object, and watches with one event per second.
+//! The server for the benchmark area `rest`, which serves a small object, and watches with one event per second.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -88,7 +88,7 @@ impl Fleet {
         let index = self.leader(None).await;
         let leader = &mut self.processes[index];
         // After a pause, client-go's elector acts until a renewal fails, possibly at
-        // the same time as another leader. This is a known property of client-go.
+        // the same time as another leader. client-go is known to behave like this.
         let disruption = match disruption {
             Disruption::Pause if !leader.is_ours => Disruption::Kill,
             disruption => disruption,

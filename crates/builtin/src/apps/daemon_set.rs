@@ -134,7 +134,7 @@ fn rolling_errors(object: &Json) -> FieldErrors {
         .done()
 }
 
-/// Returns the template generation from its annotation. It counts the changes of the template.
+/// Returns the template generation, which counts the template's changes, from its annotation.
 ///
 /// # Errors
 ///

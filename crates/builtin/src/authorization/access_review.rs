@@ -116,7 +116,7 @@ impl AccessReview {
     }
 }
 
-/// Validates a field or label selector. It must contain either a raw selector or requirements.
+/// Validates a field or label selector, which must contain either a raw selector or requirements.
 fn selector_errors(selector: Check<'_>) -> Check<'_> {
     let raw = selector.object().text("/rawSelector");
     let some = selector.object().list("/requirements").next().is_some();

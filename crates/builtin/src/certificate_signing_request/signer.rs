@@ -16,7 +16,7 @@ const LONGEST_DOMAIN: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
 /// Returns the permission that the user needs to approve or sign
-/// the request. It covers this signer or all signers of its domain.
+/// the request: for this signer, or for all signers of its domain.
 pub(super) fn extra_permission(
     new: &Json,
     old: Option<&Json>,

@@ -81,7 +81,7 @@ fn to_service(cluster: &dyn Cluster, target: &RequestTarget, _: &Json) -> Outcom
     Err(unavailable(format!("no endpoints available for service {}", quoted(&target.name))))
 }
 
-/// The IP addresses of a namespace's pods. They are cached, because many endpoints can refer to the same pod.
+/// The IP addresses of a namespace's pods. Many endpoints can refer to the same pod, so the addresses are cached.
 struct PodAddresses<'a> {
     cluster: &'a dyn Cluster,
     namespace: &'a str,

@@ -37,7 +37,7 @@ impl Inference {
         Type::Param(name)
     }
 
-    /// Returns `true` if a `right` value can be used where a `left` value is expected. In this case, records the inferred type parameters.
+    /// Returns `true` and records the inferred type parameters if a `right` value can be used where a `left` value is expected.
     pub(super) fn assignable(&mut self, left: &Type, right: &Type) -> bool {
         self.attempt(|inference| inference.unify(left, right))
     }

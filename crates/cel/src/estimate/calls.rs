@@ -331,7 +331,7 @@ fn self_compare_factor(overload: &str) -> f64 {
     }
 }
 
-/// Returns whether a call of this Kubernetes library function costs one unit.
+/// Returns `true` if a call of this Kubernetes library function costs one unit.
 fn costs_one(function: &str) -> bool {
     matches!(
         function,

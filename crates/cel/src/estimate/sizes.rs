@@ -101,7 +101,7 @@ impl<'e> Estimator<'e> {
         Local { place: self.place(id), size: self.size(id), entries: self.entry_size(id) }
     }
 
-    /// Returns whether a comprehension iterates over a list.
+    /// Returns `true` if a comprehension iterates over a list.
     pub(super) fn is_list(&self, range: Id) -> bool {
         match self.entry_size(range) {
             Some(entries) => !entries.is_map,

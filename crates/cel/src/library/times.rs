@@ -21,7 +21,7 @@ pub(super) fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Returns whether cel-go implements methods for values of this type.
+/// Returns `true` if cel-go implements methods for values of this type.
 pub(crate) fn is_receiver(value: &Value<'_>) -> bool {
     matches!(value, Value::String(_) | Value::Timestamp(_) | Value::Duration(_))
 }

@@ -95,7 +95,7 @@ fn fault(message: &str, pattern: &str, examples: &str) -> String {
     format!("{message} (e.g. {examples}, regex used for validation is '{pattern}')")
 }
 
-/// Returns whether a text consists of allowed characters, and begins and ends with an alphanumeric character.
+/// Returns `true` if a text consists of allowed characters, and begins and ends with an alphanumeric character.
 fn is_name(text: &str, inner: impl Fn(u8) -> bool, ends: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| ends(*first))
@@ -196,7 +196,7 @@ fn label_value(text: &str) -> Vec<String> {
     faults
 }
 
-/// Returns whether a text is a valid UUID. The hyphens are optional.
+/// Returns `true` if a text is a valid UUID. The hyphens are optional.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -217,7 +217,7 @@ fn is_base64(text: &str) -> bool {
     valid && !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2
 }
 
-/// Returns whether a text is a valid date and time. The letters `T` and `Z` may be in either case, and any offset is
+/// Returns `true` if a text is a valid date and time. The letters `T` and `Z` may be in either case, and any offset is
 /// allowed.
 fn is_time(text: &str) -> bool {
     let text = text.to_lowercase();

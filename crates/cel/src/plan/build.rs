@@ -303,8 +303,8 @@ impl Planner<'_> {
         self.locals.truncate(outer + 1);
         let result = self.expr(fold.result)?;
         self.locals.truncate(outer);
-        // The accumulator's initial value is computed when the accumulator is first read. The loop's slots are in use
-        // at that time, so the initial value must not use a slot of the loop condition, the loop step or the result.
+        // The accumulator's initial value is computed when the accumulator is first read, while the loop's slots
+        // are in use. Therefore, it must not share slots with the loop condition, the loop step or the result.
         self.next_slot = self.slots;
         let init = self.expr(fold.init)?;
         self.next_slot = slot;

@@ -1,8 +1,8 @@
 //! A matcher for patterns whose automaton would be too large.
 //!
-//! Like Go's matcher, it steps through the text with a list of active states. It needs little memory even for large
-//! classes in repetitions: a repetition copies the instructions of the repeated part, but all copies share the
-//! class. The time of a search is proportional to the length of the pattern multiplied by the length of the text.
+//! Like Go's matcher, this matcher steps through the text with a list of active states. A repetition copies the instructions
+//! of the repeated part, but all copies share its classes. Therefore, the matcher needs little memory even for large classes
+//! in repetitions. The time of a search is proportional to the length of the pattern multiplied by the length of the text.
 
 use std::collections::HashMap;
 

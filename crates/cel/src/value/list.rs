@@ -67,7 +67,7 @@ impl<'a> List<'a> {
         self.0.len()
     }
 
-    /// Returns whether the list has no items.
+    /// Returns `true` if the list has no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -148,7 +148,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Returns whether the map has no entries.
+    /// Returns `true` if the map has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,9 +1,8 @@
 //! The conformance tests of cel-spec.
 //!
-//! `own.textproto` has a few additional tests in the same format. To run all tests of
-//! cel-spec as well, set the variable `PINTLE_CEL_SPEC` to the folder `tests/simple/testdata`
-//! of a clone of <https://github.com/google/cel-spec>. docs/CEL.md has the results.
-//! well. docs/CEL.md has the results.
+//! `own.textproto` has a few additional tests in the same format. To also run cel-spec's
+//! own tests, clone <https://github.com/google/cel-spec> and set `PINTLE_CEL_SPEC` to
+//! its folder `tests/simple/testdata`. docs/CEL.md has the results.
 
 mod literal;
 mod reader;

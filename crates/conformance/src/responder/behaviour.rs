@@ -22,7 +22,7 @@ use crate::json::Json;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Behaviour {
-    /// Members of the review's response. They replace members that the responder sets itself.
+    /// Members of the review's response, which replace members that the responder sets itself.
     response: Option<Json>,
     /// A JSON patch, which is sent in base64 with the patch type `JSONPatch`.
     patch: Option<Json>,

@@ -10,10 +10,10 @@ use serde_json::Number;
 
 /// A map that represents an object or a number. Call [`MapOrNumber::of`] in `visit_map` to read it.
 ///
-/// With its feature `arbitrary_precision`, `serde_json` passes a number as a map. The map has one special key, whose value is the
-/// number's text. Any crate can enable this feature for the whole build. With the feature, `serde_json` treats every object with the
-/// special key as a number, so the object is read as a number or causes an error. Without the feature, it is an ordinary object.
-/// object with this key is an ordinary object.
+/// With its feature `arbitrary_precision`, `serde_json` passes a number as a map. The map has one
+/// special key, whose value is the number's text. Any crate can enable this feature for the whole build.
+/// With the feature, `serde_json` treats every object with the special key as a number, so the object is
+/// read as a number or causes an error. Without the feature, the object is an ordinary object.
 #[derive(Debug)]
 pub enum MapOrNumber<'de, A> {
     /// The members of an object.

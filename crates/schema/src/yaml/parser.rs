@@ -42,7 +42,7 @@ enum State {
     FlowSequence {
         first: bool,
     },
-    /// A mapping without braces inside a flow sequence. It has a single pair.
+    /// A mapping with a single pair and without braces, inside a flow sequence.
     PairKey,
     PairValue,
     PairEnd,

@@ -15,7 +15,7 @@ const CLUSTER_IPS: &str = "spec.clusterIPs";
 const FAMILY_POLICY: &str = "spec.ipFamilyPolicy";
 
 /// Sets the defaults of `ipFamilyPolicy` and `ipFamilies`. Returns errors about contradictory fields and unsupported
-/// families. With such an error, the Service is rejected before validation, so the response contains no validation errors.
+/// families. Any of these errors rejects the Service before validation, so the response contains no validation errors.
 pub(super) fn complete(object: &mut Json, old: Option<&Json>) -> FieldErrors {
     if object.text("/spec/type") == "ExternalName" || old.is_some_and(|old| is_unchanged_preference(object, old)) {
         return FieldErrors::default();
