@@ -105,7 +105,7 @@ fn closing(days: &[(&str, Day)]) -> String {
     line
 }
 
-/// The embedded server with TLS, as a separate process. Dropping it kills the process.
+/// The embedded server with TLS, in a separate process that is killed on drop.
 struct Server(Child);
 
 impl Server {

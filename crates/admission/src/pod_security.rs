@@ -62,7 +62,8 @@ pub struct Violation {
 struct Control {
     /// The minor Kubernetes version that introduced the rule.
     since: u64,
-    /// The first minor version in which a stricter rule of the restricted standard replaces this rule. `None` if no rule replaces it.
+    /// The first minor version in which a stricter rule of the restricted
+    /// standard replaces this rule. `None` if no rule replaces this rule.
     replaced: Option<u64>,
     violation: fn(&PodView<'_>, Version) -> Option<Violation>,
 }

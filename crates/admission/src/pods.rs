@@ -8,7 +8,7 @@ use crate::amounts::Amounts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContainerType {
     Container,
-    /// An init container that keeps running beside the ordinary containers.
+    /// An init container that keeps running while the ordinary containers run.
     Sidecar,
     Init,
 }

@@ -13,7 +13,7 @@ const APPROVAL_RULES: &str = "see https://github.com/kubernetes/enhancements/pul
 /// The value of the approval annotation.
 enum Approval<'a> {
     Missing,
-    /// The value is neither a URL nor a reason with the required prefix.
+    /// The value is not a URL, and not a reason with the required prefix.
     Invalid(&'a str),
     Unapproved(&'a str),
     Approved(&'a str),

@@ -77,7 +77,8 @@ fn set_status_condition(definition: &mut Json, kind: &str, status: &str, reason:
     set_condition(definition, condition, now);
 }
 
-/// Returns `true` if all requested names are accepted. No other definition can then use them, so the caller need not check for conflicts.
+/// Returns `true` if all requested names are accepted. Other definitions
+/// cannot use accepted names, so the caller need not check for conflicts.
 pub fn has_accepted_names(definition: &Json) -> bool {
     DefinitionNames { categories: Vec::new(), ..DefinitionNames::requested(definition) }
         == DefinitionNames { categories: Vec::new(), ..DefinitionNames::accepted(definition) }

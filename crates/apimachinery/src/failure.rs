@@ -46,7 +46,7 @@ impl Failure {
         failure
     }
 
-    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers respond with it.
+    /// Creates a 404 failure with a plain text body. In kube-apiserver, handlers that run before the API handlers use this response.
     pub fn page_not_found() -> Self {
         Self { text: Some("404 page not found\n".into()), ..Self::plain(404, "404 page not found") }
     }

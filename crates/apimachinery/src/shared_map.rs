@@ -172,7 +172,8 @@ impl<V: fmt::Debug> fmt::Debug for SharedMap<V> {
 }
 
 impl<V> SharedMap<V> {
-    /// Returns the number of nodes that `other` does not share. Tests check with it that a change copies only the necessary nodes.
+    /// Returns the number of nodes that `other` does not share. Tests use
+    /// this number to check that a change copies only the necessary nodes.
     pub fn unshared_with(&self, other: &Self) -> usize {
         let theirs: HashSet<_> = other.nodes().into_iter().map(std::ptr::from_ref).collect();
         self.nodes().into_iter().filter(|node| !theirs.contains(&std::ptr::from_ref(*node))).count()

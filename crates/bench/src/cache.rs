@@ -1,4 +1,5 @@
-//! The workloads of the benchmark area `cache`. `go/cache` runs them on client-go, and `kube` runs them on kube-rs.
+//! The workloads of the benchmark area `cache`. `go/cache` runs the
+//! same workloads on client-go, and `kube` runs them on kube-rs.
 //!
 //! A load server on the same processors sends the pods to the measured
 //! program. Each workload's comment describes the measured time and memory.
@@ -63,7 +64,7 @@ pub fn main() -> ExitCode {
     answer(run(), "cache WORK --server URL [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if it does not exist.
+/// Runs the workload from the command line. Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

@@ -1,4 +1,4 @@
-//! The workloads of the benchmark area `cel`. `go/cel` runs them on cel-go.
+//! The workloads of the benchmark area `cel`. `go/cel` runs the same workloads on cel-go.
 //!
 //! The rules resemble the validation rules of Gateway API and of autoscalers.
 //! The object satisfies all rules, so each evaluation runs to its end.

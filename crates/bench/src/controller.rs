@@ -1,4 +1,5 @@
-//! The workloads of the benchmark area `controller`. `go/controller` runs them on controller-runtime, and `kube` runs them on kube-rs.
+//! The workloads of the benchmark area `controller`. `go/controller` runs the
+//! same workloads on controller-runtime, and `kube` runs them on kube-rs.
 //!
 //! A controller reconciles the ConfigMaps from [`fill`]. In the workload `noop`, a reconciliation only reads the
 //! object from the cache. In the workload `write`, an object's first reconciliation sends a merge patch that

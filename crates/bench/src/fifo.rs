@@ -1,4 +1,5 @@
-//! Workloads with FIFO queues but without an informer. `go/cache` runs them with the same objects on client-go's queues.
+//! Workloads with FIFO queues but without an informer. `go/cache` runs
+//! the same workloads with the same objects on client-go's queues.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The workloads of the benchmark area `queue`. `go/queue` runs them on client-go and controller-runtime.
+//! The workloads of the benchmark area `queue`. `go/queue` runs the same workloads on client-go and controller-runtime.
 //!
 //! In each workload, the closure for `measure` contains the measured part, which the workload's comment describes.
 

@@ -1,4 +1,5 @@
-//! The workloads of the benchmark area `rest`. `go/rest` runs them on client-go, and `kube` runs them on kube-rs.
+//! The workloads of the benchmark area `rest`. `go/rest` runs the
+//! same workloads on client-go, and `kube` runs them on kube-rs.
 //!
 //! All client libraries use the same server ([`serve`]) on the same processors. The server's CPU
 //! time is not counted. A GET workload runs for one second without measurement, and then for three
@@ -74,7 +75,7 @@ pub fn main() -> ExitCode {
     answer(run(), "rest WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if it does not exist.
+/// Runs the workload from the command line. Returns `None` if there is no such workload.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

@@ -1,4 +1,5 @@
-//! Workloads with the informer cache but without an informer. `go/cache` runs them with the same keys on client-go's indexer.
+//! Workloads with the informer cache but without an informer. `go/cache`
+//! runs the same workloads with the same keys on client-go's indexer.
 
 use std::array;
 use std::hint::black_box;
@@ -188,7 +189,7 @@ fn update(setting: &Setting, shift: usize) -> Sample {
     })
 }
 
-/// Measures a writer alone, and then beside a thread that repeatedly visits all pods in a snapshot.
+/// Measures a writer alone, and then while another thread repeatedly visits all pods in a snapshot.
 fn beside_snapshots(setting: &Setting) -> Sample {
     let (alone, beside) = (mixed(setting, 0, false), mixed(setting, 0, true));
     let share = beside.figures["writes/s"] / alone.figures["writes/s"];

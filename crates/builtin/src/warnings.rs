@@ -31,7 +31,7 @@ pub(super) fn fractional_bytes(amounts: Option<&Json>, name: &str, path: &str) -
     fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))
 }
 
-/// Warns about a claim's storage requests and limits. `path` is the path of its spec.
+/// Warns about a claim's storage requests and limits. `path` is the path of `spec`.
 pub(super) fn claim(spec: &Json, path: &str) -> Vec<String> {
     let of = |side: &str| {
         fractional_bytes(spec.at(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))

@@ -22,8 +22,8 @@ pub(crate) enum Pricing {
     Selector,
     /// The cost depends on the total number of characters and items in the first argument.
     Traversal,
-    /// The cost depends on the lengths of the string and the pattern. As in cel-go,
-    /// the content of an optional value counts. Kubernetes' libraries do not count it.
+    /// The cost depends on the lengths of the string and the pattern. As in cel-go, the content of
+    /// an optional value counts. Kubernetes' libraries do not count an optional value's content.
     Pattern,
     Contains,
     Concatenation,

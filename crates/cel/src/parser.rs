@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Consumes the required token `token`. As in cel-go, skips one unexpected token before it.
+    /// Consumes the required token `token`. As in cel-go, skips one unexpected token before `token`.
     fn expect(&mut self, token: Token) -> Parsed<Lexeme<'a>> {
         if self.peek() == token {
             return Ok(self.take());

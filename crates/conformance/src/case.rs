@@ -58,7 +58,7 @@ impl Case {
     }
 }
 
-/// A step of a case. The field `do` determines which other fields are used. The others are absent.
+/// A step of a case. The field `do` determines which other fields are present.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {

@@ -61,8 +61,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Compares the list with a run. `replayed` contains the names
-    /// of all replayed cases, and `failed` those of the failed ones.
+    /// Compares the list with a run. `replayed` contains the names of
+    /// all replayed cases, and `failed` the names of the failed cases.
     #[must_use]
     pub fn of(listed: &BTreeSet<String>, replayed: &BTreeSet<String>, failed: &BTreeSet<String>) -> Self {
         let listed_here = listed.intersection(replayed);

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! * A [`Case`] is a list of [`Step`]s with recorded responses. Placeholders such
-//!   as `<uid:1>`, `<rv:2>` and `<time>` stand for values that differ between runs.
+//!   as `<uid:1>`, `<rv:2>` and `<time>` replace values that differ between runs.
 //! * [`replay`] runs many cases concurrently, each in a namespace of its own, and returns a [`Verdict`] for each case.
 //! * A [`Difference`] is a value that differs from the recorded response.
 //!   Different *wording* of a message is reported, but does not fail a case.

@@ -20,7 +20,7 @@ does not match the results. With `--update` it writes the page.
 ";
 
 /// The section about the client's test scenarios on a real server.
-/// A run of the cases changes neither this text nor its date.
+/// A run of the cases does not change this text or its date.
 const CLIENT: &str = "## The client on a real server: results of 2026-11-23
 
 `cargo xtask conformance --client` starts etcd and kube-apiserver from the folder in `KUBEBUILDER_ASSETS` and runs the scenarios of the
@@ -60,7 +60,7 @@ Differences in webhooks and conversion are expected. The next section lists the 
 
 ";
 
-/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the failed ones.
+/// Returns the new text of `docs/CONFORMANCE.md` after a run of all cases. `failed` contains the failed cases.
 #[must_use]
 pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
     let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();

@@ -1,5 +1,4 @@
-//! A TLS server on loopback that stands in for a case's webhooks.
-//! The server records each review and answers as the case specifies.
+//! A TLS server on loopback that acts as a case's webhooks. The server records each review and answers as the case specifies.
 //!
 //! Each case has its own responder, so concurrent cases do not see each other's calls.
 

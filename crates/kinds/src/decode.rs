@@ -347,7 +347,7 @@ impl<'a> Patcher<'a> {
     }
 }
 
-/// The message about a patch that cannot be applied. As in kube-apiserver, it does not say why.
+/// The message about a patch that cannot be applied. As in kube-apiserver, the message does not state the reason.
 const INAPPLICABLE: &str = "the server rejected our request due to an error in our request";
 
 fn patch_failure(error: PatchError) -> Failure {

@@ -15,7 +15,7 @@ pub struct TokenGrant {
     pub answer: Json,
 }
 
-/// The objects to which a token is bound. Deleting one of them invalidates the token.
+/// The objects to which a token is bound. Deleting any of these objects invalidates the token.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Bound {
     pub namespace: String,

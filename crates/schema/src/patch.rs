@@ -110,7 +110,7 @@ impl PatchBody {
     ///
     /// # Errors
     ///
-    /// Fails if the body is neither an object nor null.
+    /// Fails if the body is not an object or null.
     pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         let (value, findings) = read_verbatim(body).map_err(PatchError::BadRequest)?;
         match &value {

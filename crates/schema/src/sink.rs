@@ -1,4 +1,4 @@
-//! Reads JSON from a text, a [`JsonNode`] tree or YAML, and passes each value to a [`Sink`] as soon as it is read.
+//! Reads JSON from a text, a [`JsonNode`] tree or YAML, and immediately passes each value to a [`Sink`].
 
 use std::borrow::Cow;
 use std::fmt;

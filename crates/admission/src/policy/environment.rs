@@ -30,7 +30,7 @@ pub(super) fn base(optional: Optional) -> Environment {
 }
 
 /// Returns the CEL environment for type-checking a policy, in which objects and parameters have types. `None`
-/// stands for an unknown type. As in kube-controller-manager, there is no `authorizer.requestResource`.
+/// means that a type is unknown. As in kube-controller-manager, there is no `authorizer.requestResource`.
 pub(super) fn typed(objects: Option<&Arc<Schema>>, params: Option<Option<&Arc<Schema>>>) -> Environment {
     let declare = |environment: Environment, name: &str, schema: Option<&Arc<Schema>>| match schema {
         Some(schema) if schema.cel_type().is_some() => environment.data(name, schema),

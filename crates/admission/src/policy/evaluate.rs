@@ -55,7 +55,8 @@ impl Denial {
 /// The result of evaluating a policy.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// The failed validations. The binding's actions determine whether they deny the request and whether they cause warnings.
+    /// The failed validations. The binding's actions determine whether
+    /// the failures deny the request and whether they cause warnings.
     pub denials: Vec<Denial>,
     /// The audit annotations whose expressions failed. Each failure denies the request.
     pub annotation_denials: Vec<Denial>,

@@ -29,8 +29,8 @@ pub struct Matched<'a> {
     pub namespace: Option<&'a Json>,
 }
 
-/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's
-/// version, and the others describe it in the resource's other versions. With the match policy `Exact`, the others are ignored.
+/// Returns the index of the first matching candidate, if any. The first candidate describes the request in the client's version,
+/// and the others describe it in the resource's other versions. With the match policy `Exact`, only the first candidate counts.
 pub fn matches(resources: &Json, candidates: &[Candidate<'_>], matched: &Matched<'_>) -> Option<usize> {
     let selects = |field: &str, object: &Json| {
         let selector = selector::structured(&resources[field]);
@@ -89,7 +89,7 @@ fn resource_matches(pattern: &str, candidate: &Candidate<'_>) -> bool {
         && (subresource == candidate.subresource || subresource == "*" && pattern.contains('/'))
 }
 
-/// Returns the object's name for messages. If it has none yet, returns its `generateName` or `Unknown`.
+/// Returns the object's name for messages. If the object has no name yet, returns its `generateName` or `Unknown`.
 pub fn name_of(object: Option<&Json>) -> String {
     let Some(object) = object else { return "Unknown".into() };
     match (metadata::name(object), object.text("/metadata/generateName")) {

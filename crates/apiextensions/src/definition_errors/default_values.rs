@@ -94,7 +94,8 @@ impl Check<'_> {
             let part = Part { schema, structural: items, rules: rules.and_then(RuleTree::items) };
             self.below(part, deeper.as_ref(), path.member("items"));
         }
-        // As in kube-apiserver, defaults below `additionalProperties` are not checked. In metadata, they are forbidden.
+        // As in kube-apiserver, defaults below `additionalProperties`
+        // are not checked. In metadata, such defaults are forbidden.
         if within.is_some() && schema.has("/additionalProperties/default") {
             let why = "must not be set inside additionalProperties applying to object metadata";
             let path = path.member("additionalProperties");

@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode;
 
-/// The target of a path. The server does not necessarily serve it.
+/// The target of a path. The server does not necessarily serve this path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A path below `/api/v1/` or `/apis/GROUP/VERSION/`.

@@ -10,7 +10,7 @@ use super::user::User;
 use super::webhook_calls::WebhookCalls;
 use crate::failure::{Failure, Outcome};
 
-/// The maximum number of stored warnings. Only a few of them fit into a response.
+/// The maximum number of stored warnings. A response has space for only a few warnings.
 const MAX_WARNINGS: usize = 1024;
 
 /// The requesting user. All clones share the warnings and annotations, which are sent and recorded even if the request fails.

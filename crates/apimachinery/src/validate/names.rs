@@ -147,8 +147,7 @@ fn too_long(name: &str, most: usize) -> Vec<String> {
     if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
 }
 
-/// Returns `true` if `text` consists of ASCII letters, digits and the characters in
-/// `others`, and neither begins nor ends with one of `others`. The empty text is valid.
+/// Returns `true` if `text` is empty, or consists of ASCII letters, digits and `others`, and begins and ends with a letter or digit.
 fn is_word(text: &str, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

@@ -1,4 +1,5 @@
-//! The kube-rs workloads of the benchmark area `controller`. `src/controller.rs` of pintle-bench describes them.
+//! The kube-rs workloads of the benchmark area `controller`.
+//! `src/controller.rs` in pintle-bench describes the workloads.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The kube-rs workloads of the area `cache`. `src/cache.rs` of pintle-bench describes them.
+//! The kube-rs workloads of the area `cache`. `src/cache.rs` in pintle-bench describes the workloads.
 //!
 //! A workload with one handler uses a reflector and its store, and a workload with several handlers uses kube-rs's shared store.
 

@@ -1,4 +1,4 @@
-//! The kube-rs workloads of the benchmark area `rest`. `src/rest.rs` of pintle-bench describes them.
+//! The kube-rs workloads of the benchmark area `rest`. `src/rest.rs` in pintle-bench describes the workloads.
 
 use std::path::Path;
 use std::sync::Arc;

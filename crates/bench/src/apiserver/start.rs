@@ -30,7 +30,7 @@ pub(super) fn start(setting: &Setting) -> Sample {
         .with("MB at the first answer", bytes / 1e6 / times as f64)
 }
 
-/// A process with the embedded server. Dropping it kills the process.
+/// A process with the embedded server. The process is killed on drop.
 struct Server(Child, String);
 
 impl Server {

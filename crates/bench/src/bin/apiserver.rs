@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     answer(run(), USAGE, WORKS.iter().map(|(work, _)| *work))
 }
 
-/// Runs the workload from the command line. Returns `None` if it does not exist or an argument is unknown.
+/// Runs the workload from the command line. Returns `None` if the workload or an argument is unknown.
 fn run() -> Option<Sample> {
     let mut args = std::env::args().skip(1);
     let name = args.next()?;

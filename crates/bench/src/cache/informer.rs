@@ -115,7 +115,7 @@ impl<T: Object> ResourceEventHandler<T> for Counter {
 }
 
 impl Counted {
-    /// Waits until the handler is done. Returns the time at which it was done.
+    /// Waits until the handler is done, and returns the completion time.
     pub(super) async fn done(&mut self) -> Instant {
         let done = self.done.wait_for(Option::is_some).await.expect("the handler exists");
         done.expect("the condition checked it")

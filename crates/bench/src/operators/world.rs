@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// An operator process. Dropping it kills the process.
+/// An operator process, which is killed on drop.
 pub(super) struct Process(Child);
 
 impl Process {

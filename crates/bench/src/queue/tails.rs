@@ -47,7 +47,7 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, setting: Setting) -> Sample {
 }
 
 /// For 2 s, two threads add, take and finish keys without pauses, while a third
-/// thread repeatedly sleeps and reads the queue's counts. Measures these reads.
+/// thread repeatedly sleeps and reads the queue's counts. Measures the reads.
 pub(super) fn counts<K: Key>(setting: Setting) -> Sample {
     // With this many keys, a key is never added while it is queued, so exactly one get follows each add.
     const EACH: usize = 1000;

@@ -71,7 +71,7 @@ pub(super) fn rule_errors(rule: Check<'_>) -> Check<'_> {
     resource_errors(rule).known("scope", &["*", "Cluster", "Namespaced"])
 }
 
-/// Reports an empty list, and a list that contains `*` beside other items.
+/// Reports an empty list, and a list that contains `*` and other items.
 fn listed<'a>(rule: Check<'a>, field: &'static str, what: &str) -> Check<'a> {
     let value = &rule.object()[field];
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -86,7 +86,7 @@ fn not_empty(item: Check<'_>, _: usize) -> Check<'_> {
     item.required_if(empty, "", "")
 }
 
-/// Validates resources and subresources. A wildcard must not occur beside names that it includes.
+/// Validates resources and subresources. A list with a wildcard must not contain names that the wildcard includes.
 fn resource_errors(rule: Check<'_>) -> Check<'_> {
     let value = &rule.object()["resources"];
     let names: Vec<&str> = rule.object().texts("/resources").collect();

@@ -83,8 +83,8 @@ impl CertificationRequest {
 }
 
 impl CertificationRequest {
-    /// Returns the algorithm that verifies an RSA signature with a weak key
-    /// or digest. Certification requests may contain them, but TLS may not.
+    /// Returns the algorithm that verifies an RSA signature with a weak key or
+    /// digest. Certification requests may contain such signatures, but TLS may not.
     fn weak_algorithm(&self) -> Option<&'static RsaParameters> {
         let rest = self.signature_algorithm.strip_prefix(&RSA_WITH)?;
         RSA_DIGESTS.iter().find(|(digest, _)| rest == [*digest, 5, 0]).map(|(_, algorithm)| *algorithm)

@@ -151,7 +151,7 @@ fn kernel(node: &Json) -> Json {
     }
 }
 
-/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If they differ, `podCIDR` is kept.
+/// Synchronizes `podCIDR` with the first item of `podCIDRs`. If both are set and differ, `podCIDR` is kept.
 fn complete_ranges(spec: &mut Json) {
     let (first, single) = (spec.text("/podCIDRs/0").to_owned(), spec.text("/podCIDR").to_owned());
     match () {

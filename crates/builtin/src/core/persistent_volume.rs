@@ -239,7 +239,7 @@ fn source_errors(spec: &Json) -> FieldErrors {
     let why = "may not specify more than 1 volume type";
     for (source, spelling) in there {
         match *source {
-            // kube-apiserver allows a flexVolume beside another source.
+            // kube-apiserver allows a flexVolume together with another source.
             "flexVolume" => errors.extend(volume_plugins::errors(&spec["flexVolume"], source, "spec", true)),
             _ => errors.push(FieldError::forbidden(format!("spec.{spelling}"), why)),
         }

@@ -127,7 +127,7 @@ fn cpu(side: &str, amount: Json) -> Json {
     json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
 }
 
-/// Removes a member. Returns `None` if it is absent or null.
+/// Removes a member. Returns `None` if the member is absent or null.
 fn take_non_null(object: &mut Json, key: &str) -> Option<Json> {
     object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
 }

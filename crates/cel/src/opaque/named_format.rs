@@ -1,4 +1,4 @@
-//! Named string formats, such as DNS labels. Expressions validate strings with them.
+//! Named string formats, such as DNS labels. Expressions can validate strings with these formats.
 
 use super::url;
 use crate::time::Timestamp;

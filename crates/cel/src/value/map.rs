@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the equal keys of the other number types.
+    /// Returns the keys of other number types that equal this key.
     fn equal_numbers(&self) -> [Option<Self>; 2] {
         match self {
             Self::Int(value) => [u64::try_from(*value).ok().map(Self::Uint), None],

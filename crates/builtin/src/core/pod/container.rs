@@ -81,7 +81,7 @@ pub(super) fn errors(
     }
 }
 
-/// Reports whitespace around an image name in a pod. As in kube-apiserver, it is ignored in a pod template.
+/// Reports whitespace around an image name in a pod. As in kube-apiserver, such whitespace is ignored in a pod template.
 pub(super) fn padded_image(container: &Json, path: &str) -> Option<FieldError> {
     let image = container.text("/image");
     let why = "must not have leading or trailing whitespace";

@@ -23,7 +23,7 @@ pub(super) fn keep_class(pod: &mut Json, old: &Json) {
     }
 }
 
-/// Synchronizes `podIP` with the first item of `podIPs`. If they differ, `podIP` is kept.
+/// Synchronizes `podIP` with the first item of `podIPs`. If both are set and differ, `podIP` is kept.
 pub(super) fn complete_addresses(pod: &mut Json) {
     let Some(status) = pod.get_mut("status") else { return };
     let first = status.list("/podIPs").next().map(|address| address.text("/ip").to_owned());

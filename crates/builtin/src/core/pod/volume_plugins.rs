@@ -145,7 +145,7 @@ fn csi<'a>(object: &'a Json, check: Check<'a>) -> Check<'a> {
 /// Returns why a text is not an iSCSI node name.
 fn node_name(name: &str) -> Option<&'static str> {
     let of_digits = |rest: Option<&str>, digits: usize| {
-        // Skip the separator. As in kube-apiserver, it can be any character.
+        // Skip the separator. As in kube-apiserver, any character can be the separator.
         let rest = rest.map(|rest| rest.chars().skip(1).collect::<String>());
         rest.is_some_and(|rest| rest.len() == digits && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     };

@@ -34,8 +34,8 @@ pub(super) fn needs_health_check(spec: &Json) -> bool {
     spec.text("/type") == "LoadBalancer" && spec.text("/externalTrafficPolicy") == "Local"
 }
 
-/// Returns the cluster IPs and node ports that the Service reserves. The store accepts no second Service with the same one.
-/// Node ports that the type does not use are omitted. A Service's ports can share a node port if their protocols differ.
+/// Returns the cluster IPs and node ports that the Service reserves. The store rejects a second Service with the same address or
+/// port. Node ports that the type does not use are omitted. A Service's ports can share a node port if their protocols differ.
 pub(super) fn claims(service: &Json) -> Vec<String> {
     if service.text("/spec/type") == "ExternalName" {
         return Vec::new();
@@ -125,7 +125,7 @@ fn allocate_address(cluster: &dyn Cluster, object: &mut Json) -> Outcome<()> {
                     )
                 }
                 // This error occurs even if the Service itself has the address, because kube-apiserver allocates
-                // addresses before it checks the name. Therefore, creating the same Service a second time causes it.
+                // addresses before it checks the name. Therefore, creating the same Service twice causes this error, too.
                 _ if cluster.holder(&address_claim(address)).is_some() => "provided IP is already allocated".into(),
                 _ => return Ok(()),
             };
