@@ -1,4 +1,4 @@
-//! The configuration of a client.
+//! Client configuration.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,10 +11,10 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::redacted::redacted_url;
 
-/// The configuration of a client for one API server, like client-go's `rest.Config`.
+/// A client's configuration for one API server, like client-go's `rest.Config`.
 ///
 /// The configuration can come from a kubeconfig file, a pod's service account or the embedded server. `Debug` prints
-/// secrets as `[redacted]`, and URLs without user and password.
+/// secrets as `[redacted]` and omits the user and password in URLs.
 ///
 /// # Examples
 ///
@@ -31,47 +31,47 @@ use crate::redacted::redacted_url;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// The URL of the server, with an optional path prefix, such as `https://10.0.0.1:6443`.
+    /// The server's URL, such as `https://10.0.0.1:6443`. The URL may contain a path prefix.
     pub server: String,
     /// The default namespace for requests. An empty string means `default`.
     pub namespace: String,
-    /// The TLS settings.
+    /// The certificates and other TLS settings.
     pub tls: TlsClientConfig,
-    /// A bearer token. If `token_file` is also set, the client uses this token only until it has read the file.
+    /// A bearer token. If `token_file` is also set, this token applies only until the client has read the file.
     pub token: Option<Secret>,
-    /// The path of a file that contains the bearer token. The client reads the file again when its content changes.
+    /// The path of a bearer token file. The client reads the file again when its content changes.
     pub token_file: Option<PathBuf>,
-    /// The user name and the password for basic authentication.
+    /// The credentials for basic authentication.
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
-    /// An OpenID Connect login. The client refreshes the tokens of this login. The client does not use this login if a
-    /// token or a password is also set.
+    /// An OpenID Connect login. The client refreshes its tokens. A token or a password takes precedence over this
+    /// login.
     pub oidc: Option<OidcConfig>,
-    /// The policy that determines which credential programs [`exec`](Self::exec) may run.
+    /// The credential programs that [`exec`](Self::exec) may run. By default, all programs may run.
     pub plugin_policy: PluginPolicy,
-    /// The user to impersonate. The authenticated user needs the permission to impersonate this user.
+    /// The user to impersonate. The authenticated user needs permission to impersonate this user.
     pub impersonate: Option<Impersonate>,
-    /// The proxy for all requests. The URL of the proxy has the scheme `http`, `https` or `socks5`. `None` uses the
+    /// The URL of the proxy for all requests, with the scheme `http`, `https` or `socks5`. `None` uses the proxy
     /// environment variables.
     pub proxy_url: Option<String>,
     /// Whether to request uncompressed responses.
     pub disable_compression: bool,
-    /// The `User-Agent`. `None` means the name and the version of the program.
+    /// The `User-Agent` header. `None` means the program's name and version.
     pub user_agent: Option<String>,
-    /// The maximum number of requests per second that the client sends. `None`, or a value of 0 or less, means no
-    /// limit. Servers have limits of their own. The default in client-go is 5.
+    /// The client's maximum number of requests per second. `None`, or a value of 0 or less, means no limit. client-go's
+    /// default is 5. Servers apply their own limits.
     pub qps: Option<f32>,
-    /// The number of requests that the client may send without waiting, before `qps` limits the rate. `None` means
-    /// client-go's default, 10.
+    /// The number of requests that the client may send at once before `qps` limits the rate. `None` means client-go's
+    /// default, 10.
     pub burst: Option<u32>,
-    /// The time limit for a whole request, including the response body. Watches have no time limit. `None` means no
-    /// limit.
+    /// The timeout for a whole request, including the response body. Watches ignore this timeout. `None` means no
+    /// timeout.
     pub timeout: Option<Duration>,
     /// The maximum size of one object in a list or a watch, in bytes. The client skips a larger object without
-    /// buffering it, and reports it as [`RawObject::Oversized`](crate::RawObject::Oversized). An informer treats an
-    /// oversized object like an object that cannot be decoded. All other objects of the list or watch are delivered.
-    /// `None` means 16 MiB. etcd accepts objects of up to 1.5 MiB, but objects of an aggregated server can be larger.
+    /// buffering it, and reports it as [`RawObject::Oversized`](crate::RawObject::Oversized). All other objects in the
+    /// list or watch are delivered. An informer treats an oversized object like an undecodable one. `None` means 16
+    /// MiB. etcd accepts up to 1.5 MiB per object, but an aggregated server's objects can be larger.
     pub max_object: Option<usize>,
 }
 
@@ -81,9 +81,8 @@ impl ClientConfig {
         Self { server: server.into(), ..Self::default() }
     }
 
-    /// Returns a configuration for the same server, but without credentials. The returned configuration contains no
-    /// token, password, certificate, credential program, login or impersonation. The method is client-go's
-    /// `AnonymousClientConfig`.
+    /// Returns a configuration for the same server without credentials, like client-go's `AnonymousClientConfig`. The
+    /// result contains no token, password, client certificate, credential program, login or impersonation.
     ///
     /// # Examples
     ///
@@ -97,7 +96,7 @@ impl ClientConfig {
     /// ```
     #[must_use]
     pub fn anonymous(&self) -> Self {
-        // This expression lists all fields, so that the compiler reports an error here when a field is added.
+        // Lists the fields to keep, because a new field may be a credential.
         Self {
             server: self.server.clone(),
             namespace: self.namespace.clone(),
@@ -119,7 +118,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the namespace for requests that specify no namespace.
+    /// Returns the namespace for requests without an explicit namespace.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
             "" => "default",
@@ -137,27 +136,25 @@ crate::debug_fields!(ClientConfig {
 /// The TLS settings of a [`ClientConfig`].
 #[derive(Clone, Debug, Default)]
 pub struct TlsClientConfig {
-    /// The certificate authorities that verify the server's certificate. `None` means the certificate authorities of
-    /// the operating system.
+    /// The certificate authorities for verifying the server's certificate. `None` means the operating system's.
     pub ca: Option<PemSource>,
     /// The client certificate, including its chain.
     pub certificate: Option<PemSource>,
-    /// The private key of the client certificate.
+    /// The client certificate's private key.
     pub key: Option<PemSource>,
-    /// The server name that the client uses for SNI and to verify the server's certificate. `None` means the host in
-    /// the server's URL.
+    /// The server name for SNI and for verifying the server's certificate. `None` means the host in the server's URL.
     pub server_name: Option<String>,
-    /// Whether to accept any certificate. This setting cannot be combined with `ca`.
+    /// Whether to accept any server certificate. Cannot be combined with `ca`.
     pub insecure_skip_verify: bool,
 }
 
-/// A source of PEM text. The client reads a PEM file again when the file changes. `Debug` prints the path of a file but
-/// never its content. Inline PEM text is wiped from memory when the value is dropped.
+/// PEM text or the path of a PEM file. The client reads a file again when it changes. `Debug` prints the path but never
+/// PEM text. Dropping a `PemSource` wipes inline PEM text from memory.
 #[derive(Clone)]
 pub enum PemSource {
     /// The PEM text.
     Inline(Vec<u8>),
-    /// The path of a file that contains the PEM text.
+    /// The path of a PEM file.
     File(PathBuf),
 }
 
@@ -180,7 +177,7 @@ impl fmt::Debug for PemSource {
     }
 }
 
-/// User name and password.
+/// Credentials for basic authentication.
 #[derive(Clone, Debug)]
 pub struct BasicAuth {
     /// The user name.
@@ -189,7 +186,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A string that is never printed. The string is wiped from memory when the value is dropped.
+/// A string that `Debug` never prints. Dropping a `Secret` wipes the string from memory.
 ///
 /// # Examples
 ///
@@ -211,7 +208,7 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// Returns the secret text. Use the text only to send it to a server.
+    /// Returns the secret text. Only use the text to authenticate to a server.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -223,24 +220,24 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A credential program, as defined by the API group `client.authentication.k8s.io`. The arguments and the environment
-/// variables are wiped from memory when the value is dropped.
+/// A credential program, as defined by the API group `client.authentication.k8s.io`. Dropping an `ExecConfig` wipes the
+/// arguments and environment variables from memory.
 #[derive(Clone)]
 pub struct ExecConfig {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub api_version: String,
-    /// The program. The text is a path, or a name that is looked up in `PATH`.
+    /// The program's path, or a name to look up in `PATH`.
     pub command: String,
     /// The arguments.
     pub args: Vec<String>,
-    /// The environment variables that are set for the program. The program also inherits all other variables.
+    /// Additional environment variables for the program. The program also inherits all variables of this process.
     pub env: BTreeMap<String, String>,
-    /// A hint for the user. If the program is missing, the error message contains this hint.
+    /// A hint for the error message if the program is missing.
     pub install_hint: Option<String>,
-    /// Whether the program receives information about the cluster.
+    /// Whether the program receives cluster information, such as the server's URL.
     pub provide_cluster_info: bool,
-    /// Additional cluster data for the program. A kubeconfig file stores this data in the cluster's extension
-    /// `client.authentication.k8s.io/exec`.
+    /// Additional cluster data for the program, from the extension `client.authentication.k8s.io/exec` of a kubeconfig
+    /// cluster.
     pub cluster_extension: Option<serde_json::Value>,
     /// Whether the program may interact with the user.
     pub interactive_mode: InteractiveMode,
@@ -257,8 +254,7 @@ impl Drop for ExecConfig {
 impl ZeroizeOnDrop for ExecConfig {}
 
 impl fmt::Debug for ExecConfig {
-    /// Prints only the number of arguments and the names of the environment variables. The arguments and the values of
-    /// the environment variables may be secrets.
+    /// Prints the number of arguments and the names of the environment variables. Their values may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecConfig")
             .field("api_version", &self.api_version)
@@ -270,7 +266,7 @@ impl fmt::Debug for ExecConfig {
     }
 }
 
-/// Specifies whether a credential program may use standard input.
+/// Whether a credential program may use standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InteractiveMode {
     /// The program needs standard input.
@@ -301,25 +297,25 @@ pub enum InteractiveMode {
 /// ```
 #[derive(Clone, Default)]
 pub struct OidcConfig {
-    /// The issuer's `https` URL. To refresh tokens, the client reads `/.well-known/openid-configuration` below this
+    /// The issuer's `https` URL. To refresh tokens, the client reads `/.well-known/openid-configuration` under this
     /// URL.
     pub issuer_url: String,
-    /// The client ID that is registered with the issuer.
+    /// The client ID at the issuer.
     pub client_id: String,
     /// The client secret, if the issuer requires one.
     pub client_secret: Option<Secret>,
-    /// The last id token. The client uses this token until shortly before it expires.
+    /// The current id token. The client replaces the token shortly before it expires.
     pub id_token: Option<Secret>,
-    /// The client uses this refresh token to request new id tokens. Without a refresh token, the login ends when the id
-    /// token expires. Most issuers accept a refresh token only once. Therefore, all clients in a process that use the
-    /// same refresh token at the same time share one login. The shared login uses the token store of the client that
-    /// was created first.
+    /// The refresh token for requesting new id tokens. Without a refresh token, the login ends when the id token
+    /// expires.
+    ///
+    /// Most issuers accept a refresh token only once. Clients in one process that use the same refresh token at the
+    /// same time therefore share one login. The shared login uses the first client's token store.
     pub refresh_token: Option<Secret>,
-    /// The certificate authorities that verify the issuer's certificate. `None` means the certificate authorities of
-    /// the operating system.
+    /// The certificate authorities for verifying the issuer's certificate. `None` means the operating system's.
     pub ca: Option<PemSource>,
-    /// A store that saves new tokens for the next start of the program. Most issuers accept a refresh token only once,
-    /// so the next start needs the new token. `None` stores nothing.
+    /// Saves new tokens for the next start of the program. Most issuers accept a refresh token only once, so the next
+    /// start needs the new token. `None` saves nothing.
     pub token_store: Option<Arc<dyn TokenStore>>,
 }
 
@@ -328,22 +324,22 @@ crate::debug_fields!(OidcConfig {
     token_store => |store: &Option<_>| store.as_ref().map(|_| format_args!("[a store]")),
 });
 
-/// A store for the tokens of a login, like client-go's `AuthProviderConfigPersister`.
+/// Saves a login's tokens, like client-go's `AuthProviderConfigPersister`.
 pub trait TokenStore: Send + Sync {
     /// Replaces the stored tokens. `id_token` is empty if the issuer returned no id token.
     ///
-    /// The method may block. The client calls this method on a separate thread and holds no lock during the call. Two
-    /// calls for the same login never overlap. Requests wait until the method returns, but at most for a few seconds.
+    /// The method may block. The client calls `store` on a separate thread and holds no lock during the call. Two calls
+    /// for the same login never overlap. Requests wait until `store` returns, but at most for a few seconds.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tokens cannot be stored. After an error, the client calls the method again a few times.
-    /// The client uses the new tokens even if the method cannot store them.
+    /// Returns an error if the tokens cannot be stored. The client uses the new tokens anyway, and calls `store` again
+    /// a few times.
     fn store(&self, id_token: &Secret, refresh_token: &Secret) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// The policy that determines which credential programs may run, as in client-go. The policy can prevent an untrusted
-/// kubeconfig from starting arbitrary programs.
+/// The credential programs that may run, as in client-go. A policy can prevent an untrusted kubeconfig from starting
+/// arbitrary programs.
 ///
 /// # Examples
 ///
@@ -361,16 +357,16 @@ pub enum PluginPolicy {
     AllowAll,
     /// No program may run.
     DenyAll,
-    /// Only these programs may run. Each entry of the list is a path, or a name that is looked up in `PATH`. A program
-    /// may run if its name in the configuration equals an entry, or if both resolve to the same file. The list must not
-    /// be empty. Paths must not contain `.`, `..` or double slashes.
+    /// Only these programs may run. Each entry is a path, or a name to look up in `PATH`. A program may run if its
+    /// configured name equals an entry, or if both resolve to the same file. The list must not be empty. Paths must not
+    /// contain `.`, `..` or double slashes.
     Allowlist(Vec<PathBuf>),
 }
 
 /// The identity to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
-    /// The user name. The name is required if any other field of this struct is set.
+    /// The user name. Required if any other field is set.
     pub user: String,
     /// The user's uid.
     pub uid: Option<String>,
@@ -394,7 +390,7 @@ mod tests {
         (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
         (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
         (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
-        // The proxy's URL keeps its user name, because the user name authenticates to the proxy and not to the server.
+        // The proxy's URL keeps its user name, which authenticates to the proxy and not to the server.
         let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
         let secret = ["token", "token_file", "basic", "exec", "oidc", "impersonate", "certificate", "key"];
         for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {

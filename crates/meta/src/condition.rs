@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 use crate::null::or_empty;
 use crate::time::Time;
 
-/// One condition of an object, like Kubernetes' `metav1.Condition`.
+/// A condition in an object's status, like Kubernetes' `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// The type of the condition, such as `Ready`. An object has at most one condition of each type.
+    /// The condition type, such as `Ready`. An object has at most one condition of each type.
     #[serde(rename = "type", default, deserialize_with = "or_empty")]
     pub condition_type: String,
     /// Whether the condition is met.
     #[serde(default, deserialize_with = "or_empty")]
     pub status: ConditionStatus,
-    /// The `metadata.generation` that the object had when this condition was computed.
+    /// The object's `metadata.generation` when this condition was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The time at which `status` last changed. If it is `None`, [`Conditions::set`] uses the current time.
+    /// The time of the last change of `status`. If this field is `None`, [`Conditions::set`] uses its `now` argument.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// The reason for the status, as one machine-readable word.
+    /// A machine-readable reason for the status, as one word in upper camel case.
     #[serde(default, deserialize_with = "or_empty")]
     pub reason: String,
-    /// The reason for the status, as a human-readable sentence.
+    /// A human-readable explanation of the status.
     #[serde(default, deserialize_with = "or_empty")]
     pub message: String,
 }
@@ -36,14 +36,14 @@ pub enum ConditionStatus {
     True,
     /// The condition is not met.
     False,
-    /// The author of the condition does not know whether the condition is met. A status that this crate does not know
-    /// is decoded as `Unknown`.
+    /// The controller does not know whether the condition is met. Unrecognized statuses are also decoded as `Unknown`.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// The `conditions` in an object's status. The methods work like apimachinery's `meta.SetStatusCondition`.
+/// The `conditions` in an object's status. The methods work like apimachinery's `meta.SetStatusCondition` and related
+/// functions.
 ///
 /// # Examples
 ///
@@ -75,9 +75,10 @@ impl From<Option<Vec<Condition>>> for Conditions {
 }
 
 impl Conditions {
-    /// Adds a condition, or replaces the existing condition of the same type. Returns whether anything changed. The
-    /// transition time changes only if the status changes. The new transition time is the time in `condition`. If
-    /// `condition` has no time, the new transition time is `now`.
+    /// Adds `condition`, or replaces the existing condition of the same type. Returns `true` if anything changed.
+    ///
+    /// The transition time changes only if the status changes. The new transition time is the time in `condition`, or
+    /// `now` if `condition` has none.
     pub fn set(&mut self, condition: Condition, now: Time) -> bool {
         let at = condition.last_transition_time.unwrap_or(now);
         let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
@@ -92,29 +93,29 @@ impl Conditions {
         is_change
     }
 
-    /// Removes the condition of this type. Returns whether the list contained a condition of this type.
+    /// Removes the condition `condition_type`. Returns `true` if the condition was present.
     pub fn remove(&mut self, condition_type: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.condition_type != condition_type);
         self.0.len() < before
     }
 
-    /// Returns the condition of this type.
+    /// Returns the condition `condition_type`, if present.
     pub fn find(&self, condition_type: &str) -> Option<&Condition> {
         self.0.iter().find(|condition| condition.condition_type == condition_type)
     }
 
-    /// Returns whether there is a condition of this type that has this status.
+    /// Returns `true` if the condition `condition_type` is present and has the status `status`.
     pub fn has(&self, condition_type: &str, status: ConditionStatus) -> bool {
         self.find(condition_type).is_some_and(|condition| condition.status == status)
     }
 
-    /// Returns whether there is a condition of this type that has the status `True`.
+    /// Returns `true` if the condition `condition_type` is present and has the status `True`.
     pub fn is_true(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::True)
     }
 
-    /// Returns whether there is a condition of this type that has the status `False`.
+    /// Returns `true` if the condition `condition_type` is present and has the status `False`.
     pub fn is_false(&self, condition_type: &str) -> bool {
         self.has(condition_type, ConditionStatus::False)
     }

@@ -7,8 +7,7 @@ use crate::null::or_empty;
 use crate::object::{Metadata, Object};
 use crate::object_meta::{ObjectMeta, TypeMeta};
 
-/// An object of any kind, like client-go's `Unstructured`. The metadata of the object has a Rust type, and all other
-/// fields are JSON.
+/// An object of any kind, like client-go's `Unstructured`. The metadata is typed, and all other fields are JSON.
 ///
 /// # Examples
 ///
@@ -24,13 +23,13 @@ use crate::object_meta::{ObjectMeta, TypeMeta};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
-    /// The `apiVersion` and `kind`. In a list response, the items have no `apiVersion` and no `kind`.
+    /// The `apiVersion` and `kind`. Both are empty for the items of a list response.
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// All other members.
+    /// All other top-level fields.
     #[serde(flatten)]
     pub data: Map<String, Value>,
 }
@@ -41,9 +40,8 @@ impl Object for DynamicObject {
     }
 }
 
-/// A type that contains only the metadata of an object. A server returns such objects to requests for
-/// `PartialObjectMetadata`. Every object can be decoded as a `PartialObject`, because all fields outside of the
-/// metadata are skipped.
+/// An object with only its metadata, like Kubernetes' `PartialObjectMetadata`. Every object can be decoded as a
+/// `PartialObject`. Decoding skips all other fields.
 ///
 /// # Examples
 ///
@@ -58,7 +56,7 @@ impl Object for DynamicObject {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {
-    /// The API version in the response, in the form `version` or `group/version`.
+    /// The API version in the response, as `version` or `group/version`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// The kind of the response.

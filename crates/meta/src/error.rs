@@ -1,4 +1,4 @@
-//! The error of a request. The error type does not depend on the client implementation.
+//! The error type that all clients return.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::status::{Reason, Status};
 
-/// The error of a request to an API server. Every client implementation returns this type.
+/// An API request error. Every client implementation returns this type.
 ///
-/// Informers, electors, recorders and controllers base their decisions on this error. The error contains the kind of
-/// failure, the request, the server's retry delay, and whether the server may have executed the request. Clones are
-/// cheap.
+/// An `ApiError` contains the kind of failure, the request, the server's retry delay, and whether the server may have
+/// executed the request. Informers, electors, recorders and controllers decide from these fields what to do next.
+/// Cloning an `ApiError` is cheap.
 ///
 /// # Examples
 ///
@@ -27,16 +27,15 @@ pub struct ApiError {
     pub kind: ErrorKind,
     /// The request that failed, if the client provided it.
     pub request: Option<Arc<RequestLine>>,
-    /// The delay that the server asks for before a retry, if any. Clients also store this delay in the
-    /// [details](crate::StatusDetails::retry_after_seconds) of the status, which is a [source](Error::source) of this
-    /// error.
+    /// The server's requested delay before a retry, if any. Clients also store the delay in the status
+    /// [details](crate::StatusDetails::retry_after_seconds).
     pub retry_after: Option<Duration>,
-    /// Whether the server may already have executed an earlier attempt of the same request. If this is true, that
-    /// earlier attempt can be the cause of a conflict.
+    /// Whether the server may have executed an earlier attempt of the same request. If `true`, a conflict can be caused
+    /// by that earlier attempt.
     pub earlier_may_have_acted: bool,
 }
 
-/// The kind of failure of an [`ApiError`].
+/// The kind of failure in an [`ApiError`].
 ///
 /// # Examples
 ///
@@ -58,35 +57,34 @@ pub struct ApiError {
 pub enum ErrorKind {
     /// The client could not establish a connection. Nothing was sent.
     Connect {
-        /// Whether the peer refused the connection because no program listens on the address.
+        /// Whether the peer refused the connection, because no program listens on the address.
         refused: bool,
         /// The cause.
         cause: Cause,
     },
-    /// The client could not decode the response. For example, the JSON is broken, a field is missing, or a watch frame
-    /// has an unknown type. If the request was a write, the server has executed the write.
+    /// The client could not decode the response. For example, the JSON is invalid, a field is missing, or a watch frame
+    /// has an unknown type. The server has executed the request.
     Decode(Cause),
     /// The request is invalid. Nothing was sent.
     InvalidRequest(Cause),
-    /// The server returned a status that reports an error.
+    /// The server returned an error status.
     Status(Box<Status>),
-    /// No response arrived in time. The caller cannot know whether the server executed the request.
+    /// No response arrived in time. The server may or may not have executed the request.
     Timeout(Cause),
-    /// The connection failed. The caller cannot know whether the server executed the request.
+    /// The connection failed. The server may or may not have executed the request.
     Transport(Cause),
     /// The client could not obtain credentials. A later attempt may succeed. Nothing was sent.
     Unauthenticated(Cause),
-    /// The connection failed or the server refused the stream, before the server processed the request. Nothing was
-    /// executed.
+    /// The connection failed or the server refused the stream before processing the request. The server executed
+    /// nothing.
     Unprocessed(Cause),
 }
 
-/// The cause of an [`ApiError`]. The message of this cause does not contain the request, because the [`ApiError`]
-/// stores the request separately.
+/// The cause of an [`ApiError`]. The cause's message does not repeat the request, which [`ApiError::request`] contains.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// The method and the URL of a request, for errors and logs. The URL contains no user name and no password. The values
-/// of query parameters that may be secret are removed.
+/// A request's method and URL, for errors and logs. The URL contains no user name, no password and no values of query
+/// parameters that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
     /// The method, such as `GET`.
@@ -96,7 +94,7 @@ pub struct RequestLine {
 }
 
 impl RequestLine {
-    /// Returns the path of the URL, without the server and the query.
+    /// Returns the URL's path, without the server and the query.
     pub fn path(&self) -> &str {
         let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let path = &rest[rest.find('/').unwrap_or(rest.len())..];
@@ -111,32 +109,32 @@ impl fmt::Display for RequestLine {
 }
 
 impl ApiError {
-    /// Creates an error for a response that the client cannot decode.
+    /// Creates a [`Decode`](ErrorKind::Decode) error.
     pub fn decode(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Decode(cause.into().into()).into()
     }
 
-    /// Creates an error for an invalid request.
+    /// Creates an [`InvalidRequest`](ErrorKind::InvalidRequest) error.
     pub fn invalid_request(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::InvalidRequest(cause.into().into()).into()
     }
 
-    /// Creates an error for a request whose response did not arrive.
+    /// Creates a [`Timeout`](ErrorKind::Timeout) error.
     pub fn timeout(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Timeout(cause.into().into()).into()
     }
 
-    /// Creates an error for a connection that failed after the client may have sent the request.
+    /// Creates a [`Transport`](ErrorKind::Transport) error.
     pub fn transport(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Transport(cause.into().into()).into()
     }
 
-    /// Creates an error for a connection that the peer refused.
+    /// Creates a [`Connect`](ErrorKind::Connect) error with `refused` set.
     pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
 
-    /// Returns the status in the server's response, if there is one.
+    /// Returns the server's status, if the response contained one.
     pub fn status(&self) -> Option<&Status> {
         match &self.kind {
             ErrorKind::Status(status) => Some(status),
@@ -144,17 +142,17 @@ impl ApiError {
         }
     }
 
-    /// Returns the reason in the server's status, if there is one.
+    /// Returns the reason in the server's status, if any.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns whether the server may have executed the request in this attempt or in an earlier one. Ignore the result
-    /// for requests that only read.
+    /// Returns `true` if the server may have executed this attempt or an earlier one. The result is meaningless for
+    /// read requests.
     ///
-    /// A 4xx status or the status 501 means that the server did not execute this attempt. For other statuses from 500
-    /// on, it is unknown whether the server executed the request. A proxy may have sent such a status. For example,
-    /// Envoy returns 503 if a connection breaks after the request was sent.
+    /// A 4xx status or status 501 means that the server did not execute this attempt. For other statuses from 500 on,
+    /// the outcome is unknown, because a proxy may have sent the status. For example, Envoy returns 503 if a connection
+    /// breaks after Envoy has forwarded the request.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
             ErrorKind::Connect { .. }
@@ -176,13 +174,13 @@ impl ApiError {
         this || self.earlier_may_have_acted
     }
 
-    /// Returns whether the peer refused the connection.
+    /// Returns `true` if the peer refused the connection.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self.kind, ErrorKind::Connect { refused: true, .. })
     }
 
-    /// Returns whether no response arrived. The result is true if there was no connection, the connection broke, or the
-    /// request timed out.
+    /// Returns `true` if no response arrived: the client could not connect, the connection broke, or the request timed
+    /// out.
     pub fn is_unanswered(&self) -> bool {
         matches!(
             self.kind,
@@ -190,124 +188,120 @@ impl ApiError {
         )
     }
 
-    /// Returns whether the status is 404, which means that the object or the resource does not exist. A proxy can also
-    /// send this status. Use [`is_object_not_found`](Self::is_object_not_found) to decide that an object was deleted.
+    /// Returns `true` for a 404 status: the object or the resource does not exist. A proxy can also send this status.
+    /// Use [`is_object_not_found`](Self::is_object_not_found) to decide that an object was deleted.
     pub fn is_not_found(&self) -> bool {
         self.is(&[Reason::NotFound], 404)
     }
 
-    /// Returns whether the API server reported that the object does not exist. The result is false for a response with
-    /// the code 404 and without a `Status`. Such a response comes from a proxy, or from a server that does not have the
-    /// resource.
+    /// Returns `true` if the API server reported that the object does not exist. Returns `false` for a 404 response
+    /// without a `Status` object. A proxy, or a server without the resource, sends such responses.
     pub fn is_object_not_found(&self) -> bool {
         self.is_not_found() && !self.is_unexpected_server_error()
     }
 
-    /// Returns whether the reason is `AlreadyExists`, which means that an object with this name already exists.
+    /// Returns `true` for the reason `AlreadyExists`: an object with this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(&Reason::AlreadyExists)
     }
 
-    /// Returns whether the server reported a conflict. A conflict means that the object has changed or a precondition
-    /// failed.
+    /// Returns `true` for a 409 conflict: the object has changed or a precondition failed.
     pub fn is_conflict(&self) -> bool {
         self.is(&[Reason::Conflict], 409)
     }
 
-    /// Returns whether the status is 422, which means that a field has an invalid value.
+    /// Returns `true` for a 422 status: a field has an invalid value.
     pub fn is_invalid(&self) -> bool {
         self.is(&[Reason::Invalid], 422)
     }
 
-    /// Returns whether the status is 400, which means that the request is malformed.
+    /// Returns `true` for a 400 status: the request is malformed.
     pub fn is_bad_request(&self) -> bool {
         self.is(&[Reason::BadRequest], 400)
     }
 
-    /// Returns whether the status is 401, which means that the request is not authenticated.
+    /// Returns `true` for a 401 status: the request is not authenticated.
     pub fn is_unauthorized(&self) -> bool {
         self.is(&[Reason::Unauthorized], 401)
     }
 
-    /// Returns whether the status is 403, which means that the user lacks a permission.
+    /// Returns `true` for a 403 status: the user lacks a permission.
     pub fn is_forbidden(&self) -> bool {
         self.is(&[Reason::Forbidden], 403)
     }
 
-    /// Returns whether the status is 405, which means that the resource does not support the method.
+    /// Returns `true` for a 405 status: the resource does not support the method.
     pub fn is_method_not_allowed(&self) -> bool {
         self.is(&[Reason::MethodNotAllowed], 405)
     }
 
-    /// Returns whether the status is 406, which means that the server supports none of the media types that the client
-    /// accepts.
+    /// Returns `true` for a 406 status: the server supports none of the accepted media types.
     pub fn is_not_acceptable(&self) -> bool {
         self.is(&[Reason::NotAcceptable], 406)
     }
 
-    /// Returns whether the status is 413, which means that the request body is too large.
+    /// Returns `true` for a 413 status: the request body is too large.
     pub fn is_too_large(&self) -> bool {
         self.is(&[Reason::RequestEntityTooLarge], 413)
     }
 
-    /// Returns whether the status is 415, which means that the server does not support the media type of the request
-    /// body.
+    /// Returns `true` for a 415 status: the server does not support the request body's media type.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.is(&[Reason::UnsupportedMediaType], 415)
     }
 
-    /// Returns whether the status is 410 and the resource no longer exists.
+    /// Returns `true` for a 410 status with the reason `Gone`, or without a known reason: the resource no longer
+    /// exists.
     pub fn is_gone(&self) -> bool {
         self.is(&[Reason::Gone], 410)
     }
 
-    /// Returns whether the requested revision is too old, so that the server no longer has it. List again without a
-    /// revision. The method checks both the reason and the code 410.
+    /// Returns `true` for the reasons `Expired` and `Gone`, and for a 410 status without a known reason: the server no
+    /// longer has the requested revision. List again without a revision.
     pub fn is_expired(&self) -> bool {
         self.is(&[Reason::Expired, Reason::Gone], 410)
     }
 
-    /// Returns whether the status is 429, which means that the server or a proxy in front of it received too many
-    /// requests.
+    /// Returns `true` for a 429 status: the server or a proxy received too many requests.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
     }
 
-    /// Returns whether the status is 500, which means that the server has an internal error.
+    /// Returns `true` for a 500 status: the server has an internal error.
     pub fn is_internal_error(&self) -> bool {
         self.is(&[Reason::InternalError], 500)
     }
 
-    /// Returns whether the status is 503, which means that the service is unavailable. Retry later.
+    /// Returns `true` for a 503 status: the service is unavailable. Retry later.
     pub fn is_service_unavailable(&self) -> bool {
         self.is(&[Reason::ServiceUnavailable], 503)
     }
 
-    /// Returns whether the status is 504, which means that the server timed out. If no response arrived in time, the
-    /// kind is [`ErrorKind::Timeout`] instead.
+    /// Returns `true` for a 504 status: the server timed out. If no response arrived in time, the kind is
+    /// [`ErrorKind::Timeout`] instead.
     pub fn is_timeout(&self) -> bool {
         self.is(&[Reason::Timeout], 504)
     }
 
-    /// Returns whether the server asked the client to retry later, because it cannot handle the request now. This
-    /// method is client-go's `IsServerTimeout`.
+    /// Returns `true` for the reason `ServerTimeout`, like client-go's `IsServerTimeout`. The server asks the client to
+    /// retry later.
     pub fn is_server_timeout(&self) -> bool {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
-    /// Returns whether the response probably did not come from the API server. This method is client-go's
-    /// `IsUnexpectedServerError`. Such a response contains no `Status` object, so the client created one from the HTTP
-    /// status code.
+    /// Returns `true` if the response contained no `Status` object, so the client created one from the HTTP status
+    /// code. The response probably did not come from the API server. This method is client-go's
+    /// `IsUnexpectedServerError`.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause("UnexpectedServerResponse")
     }
 
-    /// Returns whether the server cannot read its stored data. This method is client-go's `IsStoreReadError`.
+    /// Returns `true` if the server cannot read its stored data, like client-go's `IsStoreReadError`.
     pub fn is_store_read_error(&self) -> bool {
         self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
     }
 
-    /// Returns whether the requested revision is newer than all revisions that this server has seen.
+    /// Returns `true` if the server has not yet seen the requested revision.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
         let Some(status) = self.status() else { return false };
@@ -317,14 +311,14 @@ impl ApiError {
             || (status.reason == Some(Reason::Timeout) && status.message.contains(MESSAGE))
     }
 
-    /// Returns whether the server's status has a cause with this reason, such as `FieldValueRequired`.
+    /// Returns `true` if the server's status has a cause with this reason, such as `FieldValueRequired`.
     pub fn has_cause(&self, reason: &str) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Returns whether the server's status has this reason. If the status has no known reason, the method compares the
-    /// status code instead, as client-go does.
+    /// Returns `true` if the status has one of `reasons`. Without a known reason, compares the status code instead,
+    /// like client-go.
     fn is(&self, reasons: &[Reason], code: u16) -> bool {
         self.status().is_some_and(|status| match &status.reason {
             None | Some(Reason::Other(_)) => status.code == code,
@@ -358,9 +352,9 @@ impl fmt::Display for ApiError {
 }
 
 impl Error for ApiError {
-    /// Returns the [`Status`] of the response, or the cause of another failure. Some wrappers leave the `ApiError`
-    /// itself out of the chain of sources, for example `anyhow::Error` and thiserror's attribute
-    /// `#[error(transparent)]`. The chain then still contains the status.
+    /// Returns the [`Status`] in the response, or the cause of another failure. Some wrappers omit the `ApiError`
+    /// itself from the source chain, for example thiserror's `#[error(transparent)]`. The chain then still contains the
+    /// status.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             ErrorKind::Status(status) => Some(&**status),

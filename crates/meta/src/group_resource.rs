@@ -1,4 +1,4 @@
-//! A resource without its version, in the form that Kubernetes uses in messages.
+//! A resource without its version, as Kubernetes prints it in messages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::resource::GroupVersionResource;
 
-/// A resource without its version, such as `deployments.apps`. The text form of a resource in the core group is only
-/// its name, such as `pods`.
+/// A resource without its version, such as `deployments.apps`. A core group resource is written without a group, such
+/// as `pods`.
 ///
 /// # Examples
 ///
@@ -23,17 +23,17 @@ use crate::resource::GroupVersionResource;
 pub struct GroupResource {
     /// The group. Empty for the core group.
     pub group: String,
-    /// The plural name of the resource, in lower case.
+    /// The lower-case plural name, such as `deployments`.
     pub resource: String,
 }
 
 impl GroupResource {
-    /// Creates a value from a group and the plural name of a resource.
+    /// Creates a `GroupResource` from a group and a plural name.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
 
-    /// Returns this resource with the given version.
+    /// Returns this resource with a version.
     pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource::new(&self.group, version, &self.resource)
     }
@@ -51,12 +51,12 @@ impl fmt::Display for GroupResource {
 impl FromStr for GroupResource {
     type Err = InvalidGroupResource;
 
-    /// Parses `resource` or `resource.group`. As in Kubernetes' `ParseGroupResource`, the name of the resource ends at
-    /// the first dot.
+    /// Parses `resource` or `resource.group`. As in Kubernetes' `ParseGroupResource`, the resource name ends at the
+    /// first dot.
     ///
     /// # Errors
     ///
-    /// Fails if the name of the resource is empty, or if no text follows the dot.
+    /// Returns an error if the resource name is empty, or if no text follows the dot.
     fn from_str(text: &str) -> Result<Self, InvalidGroupResource> {
         match text.split_once('.') {
             None if !text.is_empty() => Ok(Self::new("", text)),
@@ -66,7 +66,7 @@ impl FromStr for GroupResource {
     }
 }
 
-/// The error for a text that is not `resource` or `resource.group`.
+/// An error returned when parsing a string that is not `resource` or `resource.group`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not a resource: expected \"resource\" or \"resource.group\"")]
 pub struct InvalidGroupResource {

@@ -1,4 +1,4 @@
-//! Implements the trait `JsonSchema` of schemars for the types that custom resources use.
+//! Implements schemars' `JsonSchema` trait for the types that custom resources use.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::condition::{Condition, ConditionStatus, Conditions};
 use crate::object_meta::{ObjectMeta, OwnerReference};
 use crate::time::{MicroTime, Time};
 
-/// Implements `JsonSchema` for a type that has a constant schema.
+/// Implements `JsonSchema` for types with a constant schema.
 macro_rules! schemas {
     ($($type:ident: $schema:tt;)*) => {$(
         impl JsonSchema for $type {
@@ -28,8 +28,8 @@ macro_rules! schemas {
 }
 
 schemas! {
-    // Preserve unknown fields. Otherwise, kube-apiserver would prune the metadata of a template, because the template's
-    // schema does not declare the metadata fields.
+    // Preserve unknown fields. This schema declares no metadata fields, so kube-apiserver would otherwise prune the
+    // metadata in a pod template.
     ObjectMeta: { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
     Time: { "type": "string", "format": "date-time" };
     MicroTime: { "type": "string", "format": "date-time" };
@@ -46,7 +46,7 @@ schemas! {
         },
         "required": ["apiVersion", "kind", "name", "uid"],
     };
-    // `metav1.Condition` has these limits.
+    // The limits are those of `metav1.Condition`.
     Condition: {
         "type": "object",
         "properties": {

@@ -7,12 +7,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The namespace and the name of an object, which identify the object within its resource. A key has the form
-/// `namespace/name`, or `name` for a cluster-scoped object.
+/// An object's namespace and name, which identify it within its resource. A key is written as `namespace/name`, or as
+/// `name` for a cluster-scoped object.
 ///
-/// Keys are reference-counted, so clones of a key share its text. Keys are ordered by their texts. Two keys are equal
-/// if they have the same namespace and the same name. Like the result of client-go's `MetaNamespaceKeyFunc`, a key does
-/// not contain the uid. Therefore, an object that is deleted and created again has the same key.
+/// Cloning a key increments a reference count and does not allocate. Keys are ordered by their text. Two keys are equal
+/// if their namespaces and names are equal. As in client-go's `MetaNamespaceKeyFunc`, a key does not contain the uid,
+/// so an object keeps its key when it is deleted and created again.
 ///
 /// # Examples
 ///
@@ -29,19 +29,18 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,
-    /// The offset of the name in `text`. The offset is 0 if there is no namespace, and otherwise the position after the
-    /// slash.
+    /// The offset of the name in `text`: the byte after the slash, or 0 without a namespace.
     name_at: u32,
 }
 
 impl ObjectKey {
-    /// Creates the key of the object `name` in `namespace`. An empty namespace means that the object is cluster-scoped.
+    /// Creates a key from `namespace` and `name`. An empty namespace creates the key of a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
         let name_at = namespace.len() + 1;
-        // Valid names fit into this buffer, so creating a key needs one allocation instead of two.
+        // Valid names fit into this buffer, which saves the allocation of an intermediate `String`.
         let mut buffer = [0; 320];
         let text = match buffer.get_mut(..name_at + name.len()) {
             Some(text) => {
@@ -70,7 +69,7 @@ impl ObjectKey {
         &self.text[self.name_at as usize..]
     }
 
-    /// Returns the key in the form `namespace/name` or `name`.
+    /// Returns the key as `namespace/name` or `name`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -127,8 +126,8 @@ impl FromStr for ObjectKey {
     ///
     /// # Errors
     ///
-    /// Fails if the text has more than one slash, if the name is empty, or if the text begins with a slash. client-go
-    /// accepts the last two cases.
+    /// Returns an error if `text` has more than one slash, has an empty name or begins with a slash. client-go accepts
+    /// an empty name and a leading slash.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts[..] {
@@ -139,7 +138,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// Works like [`parse`](str::parse). With this conversion, functions that take a key also accept strings.
+/// Works like [`parse`](str::parse). Functions that take `impl TryInto<ObjectKey>` accept strings.
 impl TryFrom<&str> for ObjectKey {
     type Error = InvalidKey;
 
@@ -166,14 +165,14 @@ impl TryFrom<&String> for ObjectKey {
     }
 }
 
-/// The error for a string that is not `name` or `namespace/name`.
+/// An error returned when parsing a string that is not `name` or `namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not an object key: expected \"name\" or \"namespace/name\"")]
 pub struct InvalidKey {
     text: Box<str>,
 }
 
-/// Converting a key to a key cannot fail. Functions that accept both keys and strings need this conversion.
+/// Required by functions that take `impl TryInto<ObjectKey>`, because converting a key to a key returns [`Infallible`].
 impl From<Infallible> for InvalidKey {
     fn from(never: Infallible) -> Self {
         match never {}
@@ -200,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes does not allow such a name, but a file or a request can still contain it.
+    /// Kubernetes does not allow a slash in a name, but a file or a request can contain one.
     #[test]
     fn name_with_slash_differs_from_namespaced_name() {
         let (odd, plain) = (ObjectKey::cluster("a/b"), ObjectKey::new("a", "b"));
@@ -218,7 +217,7 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
-        // The test uses some lengths that Kubernetes allows and some that it does not allow.
+        // Kubernetes allows names of up to 253 bytes. `ObjectKey::new` has a fast path up to 320 bytes.
         for length in [1, 317, 318, 319, 1000] {
             let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
             check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));

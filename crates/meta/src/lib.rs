@@ -1,7 +1,6 @@
 //! The common types of the Kubernetes API: keys, resources, objects, lists, statuses and watch events.
 //!
-//! All crates of the Pintle project that work with Kubernetes use these types in their APIs. None of these types
-//! depends on a Kubernetes release.
+//! All Pintle crates use these types in their APIs. The types do not depend on a Kubernetes release.
 //!
 //! ```
 //! use pintle_meta::{Object, ObjectKey, ObjectMeta, Resource};
@@ -23,15 +22,15 @@
 //! # Concepts
 //!
 //! - [`ObjectKey`] identifies an object within its resource, and [`ApiResource`] identifies the resource.
-//! - [`Object`] is the trait of all types with metadata. [`Resource`] is the trait of objects whose resource is known at
-//!   compile time. A [`DynamicObject`] can have any kind, even one that is unknown at compile time.
-//! - [`LabelSelector`] and [`FieldSelector`] select some objects of a resource.
-//! - [`Conditions`] is the list of conditions in an object's status.
-//! - [`List`], [`WatchEvent`] and [`Status`] are responses of a server. [`ApiError`] is the error of a failed request.
-//! - [`ListWatch`] and [`ObjectApi`] are the interfaces through which informers, electors and recorders use a client. They deliver
+//! - [`Object`] is the trait for all types with metadata. [`Resource`] is the trait for objects whose resource is known
+//!   at compile time. A [`DynamicObject`] can have any kind.
+//! - [`LabelSelector`] and [`FieldSelector`] select objects by their labels and fields.
+//! - [`Conditions`] is the `conditions` list in an object's status.
+//! - [`List`], [`WatchEvent`] and [`Status`] are server responses. [`ApiError`] describes a failed request.
+//! - [`ListWatch`] and [`ObjectApi`] are the client traits for informers, electors and recorders. [`ListWatch`] delivers
 //!   [`RawObject`]s. A source that has objects instead of JSON bytes implements [`ObjectSource`].
-//! - [`ClientConfig`] is the configuration of a client. A [`Secret`] is never printed. [`redacted_url`] and [`DecodeError`] remove
-//!   secrets from text that is displayed.
+//! - [`ClientConfig`] configures a client. `Debug` never prints a [`Secret`]. [`redacted_url`] and [`DecodeError`] remove secrets
+//!   from displayed text.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -94,7 +93,7 @@ pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, WatchEvent};
 pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 
-// Runs the examples of the README as doc tests.
+// Runs the README examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

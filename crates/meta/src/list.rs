@@ -5,17 +5,18 @@ use serde::{Deserialize, Serialize};
 use crate::null::or_empty;
 use crate::object_meta::TypeMeta;
 
-/// A page of objects.
+/// A list response, which contains all objects or one page of them.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct List<T> {
-    /// The `apiVersion` and `kind` of the list, such as `PodList`.
+    /// The list's `apiVersion` and `kind`, such as `v1` and `PodList`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The metadata of the list.
+    /// The list metadata.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The objects, sorted by key. `null` is decoded as an empty list, because Go writes some empty lists as `null`.
+    /// The objects, sorted by key. Decoding accepts `null` as an empty list, because Go writes some empty lists as
+    /// `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
@@ -40,18 +41,17 @@ impl<'a, T> IntoIterator for &'a List<T> {
     }
 }
 
-/// The metadata of a list.
+/// List metadata, like Kubernetes' `metav1.ListMeta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The revision of the list. A watch that starts at this revision sends all changes after the list.
+    /// The list's revision. A watch that starts at this revision sends all changes after the list.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The token that a client sends to request the next page. The token is empty on the last page. The content of the
-    /// token is opaque.
+    /// An opaque token for requesting the next page. Empty on the last page.
     #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// The number of objects after this page. `None` if the server did not send this number.
+    /// The number of objects after this page, or `None` if the server did not send a count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Decodes `null` as the empty value of a type, like Go.
+//! Decodes `null` as a type's empty value, like Go.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Decodes a value. `null` becomes the empty value of the type. Use it for `#[serde(deserialize_with)]`.
+/// Decodes a value, for `#[serde(deserialize_with)]`. `null` becomes `T::default()`.
 pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value that is decoded as the empty value if the JSON is `null`.
+/// A value that decodes `null` as `T::default()`.
 pub(crate) struct OrEmpty<T>(pub(crate) T);
 
 impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
@@ -23,7 +23,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
     }
 }
 
-/// A map of strings. Values that are `null` are decoded as empty strings.
+/// A map of strings. A `null` value becomes an empty string.
 #[derive(Default)]
 pub(crate) struct Texts(pub(crate) BTreeMap<String, String>);
 
@@ -51,8 +51,8 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// A list that usually has few elements. The vector allocates exactly as much memory as its elements need. An element
-/// that is `null` is decoded as the empty value.
+/// A list that usually has few elements. Lists of one or two elements have no spare capacity. A `null` element becomes
+/// `T::default()`.
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
 
 impl<T> Default for Few<T> {
@@ -76,7 +76,7 @@ impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
                 let mut elements = Vec::new();
                 while let Some(OrEmpty(element)) = seq.next_element()? {
                     if elements.len() == elements.capacity() {
-                        // The vector starts with a capacity of one. The default would be a capacity of four.
+                        // Grow from 1 to 2 to 4 elements. `Vec` would start with a capacity of four.
                         elements.reserve_exact(elements.len().max(1));
                     }
                     elements.push(element);

@@ -1,4 +1,4 @@
-//! The traits of API objects and their metadata.
+//! Traits for API objects and their metadata.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::scope::ResourceScope;
 
 /// An API object. Any type with metadata can implement this trait.
 ///
-/// [`resource!`](crate::resource) implements this trait in one line. An implementation by hand needs only one method.
+/// [`resource!`](crate::resource) implements this trait in one line. A manual implementation needs only one method.
 ///
 /// # Examples
 ///
@@ -47,12 +47,12 @@ pub trait Object: Send + Sync + 'static {
         Some(self.metadata().namespace()).filter(|namespace| !namespace.is_empty())
     }
 
-    /// Returns the uid of the object. The uid is empty until the server has stored the object.
+    /// Returns the object's uid, or an empty string before the server has stored the object.
     fn uid(&self) -> &str {
         self.metadata().uid()
     }
 
-    /// Returns the resourceVersion of the object. The resourceVersion is empty until the server has stored the object.
+    /// Returns the object's resourceVersion, or an empty string before the server has stored the object.
     fn resource_version(&self) -> &str {
         self.metadata().resource_version()
     }
@@ -90,7 +90,7 @@ pub trait Object: Send + Sync + 'static {
     note = "for a type of k8s-openapi, enable the feature `k8s-openapi`; for a `DynamicObject`, use the methods named `dynamic`"
 )]
 pub trait Resource: Object {
-    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope), which determines the
+    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope). The scope determines the
     /// available methods.
     type Scope: ResourceScope;
 
@@ -100,10 +100,10 @@ pub trait Resource: Object {
     /// The kind in upper camel case, such as `Deployment`.
     const KIND: &'static str;
 
-    /// The plural name of the resource in lower case, as it appears in URLs, such as `deployments`.
+    /// The lower-case plural name in URLs, such as `deployments`.
     const PLURAL: &'static str;
 
-    /// Returns the description of the resource.
+    /// Returns the resource as an [`ApiResource`].
     ///
     /// # Panics
     ///
@@ -113,14 +113,14 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to metadata. [`ObjectMeta`](crate::ObjectMeta) and metadata types of other libraries implement this
-/// trait. A program can also implement it for a type with only the fields that it needs.
+/// Read access to metadata. [`ObjectMeta`](crate::ObjectMeta) and other libraries' metadata types implement this trait.
+/// A program can also implement `Metadata` for its own type with fewer fields.
 ///
-/// If a field is absent, or if the type does not have the field, the corresponding method returns an empty value or 0.
+/// A method returns an empty value or 0 if its field is absent or the type does not have the field.
 ///
 /// # Examples
 ///
-/// In this example, a program keeps a million pods in memory and needs only their identity and their node:
+/// A program that keeps a million pods in memory can save memory with a type that has only the identity fields:
 ///
 /// ```
 /// use pintle_meta::{Metadata, Object, ObjectKey};
@@ -171,11 +171,11 @@ pub trait Metadata {
     fn uid(&self) -> &str;
     /// Returns the resourceVersion.
     fn resource_version(&self) -> &str;
-    /// Returns the generation, which counts the changes of the desired state.
+    /// Returns the generation, which the server increments when the desired state changes.
     fn generation(&self) -> i64 {
         0
     }
-    /// Returns whether the deletion of the object was requested.
+    /// Returns `true` if a client has requested the object's deletion.
     fn is_terminating(&self) -> bool {
         false
     }
@@ -196,7 +196,7 @@ pub trait Metadata {
         Vec::new()
     }
 
-    /// Returns the owner reference of the controller, if there is one.
+    /// Returns the owner reference whose `controller` field is `true`, if any.
     fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().into_iter().find(|owner| owner.controller)
     }
@@ -207,21 +207,20 @@ static NONE: BTreeMap<String, String> = BTreeMap::new();
 /// A borrowed owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'a> {
-    /// The API version of the owner, in the form `version` or `group/version`.
+    /// The owner's API version, as `version` or `group/version`.
     pub api_version: &'a str,
-    /// The kind of the owner.
+    /// The owner's kind.
     pub kind: &'a str,
-    /// The name of the owner.
+    /// The owner's name.
     pub name: &'a str,
-    /// The uid of the owner.
+    /// The owner's uid.
     pub uid: &'a str,
-    /// Whether the owner is the controller of the object.
+    /// Whether the owner is the object's controller.
     pub controller: bool,
 }
 
 impl OwnerRef<'_> {
-    /// Returns the API group of the owner. Compare owners by group and kind, so that a reference stays valid when the
-    /// version changes.
+    /// Returns the owner's API group. Compare owners by group and kind, because the version in a reference can change.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
@@ -229,8 +228,8 @@ impl OwnerRef<'_> {
 
 /// Implements [`Object`] and [`Resource`] for a struct with a `metadata` field.
 ///
-/// The macro takes the type, its `apiVersion`, kind and plural name, and its [`Scope`](crate::Scope). The scope is
-/// `Namespaced` or `Cluster`. A macro call with an invalid `apiVersion` does not compile:
+/// The arguments are the type, its `apiVersion`, kind and plural name, and its [`Scope`](crate::Scope) (`Namespaced` or
+/// `Cluster`). A macro call with an invalid `apiVersion` does not compile:
 ///
 /// ```compile_fail,E0080
 /// use pintle_meta::ObjectMeta;
@@ -262,8 +261,7 @@ macro_rules! resource {
             }
         }
 
-        // The constant is evaluated here, so that an invalid version does not compile even if the constant is never
-        // used.
+        // Evaluates the constant, so that an invalid version does not compile even if no code uses the constant.
         const _: &str = <$type as $crate::Resource>::API_VERSION;
 
         impl $crate::Resource for $type {

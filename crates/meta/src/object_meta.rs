@@ -1,4 +1,4 @@
-//! The metadata of objects.
+//! Object metadata.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,24 +11,23 @@ use crate::null::{Few, OrEmpty, Texts, or_empty};
 use crate::object::{Metadata, OwnerRef, Resource};
 use crate::time::Time;
 
-/// The `metadata` of an object.
+/// An object's `metadata`, like Kubernetes' `metav1.ObjectMeta`.
 ///
-/// A field that is absent or `null` in the JSON becomes empty. Empty fields are omitted when the object is serialized.
-/// As in Go, a `null` in a map or list of strings becomes an empty string. Unknown fields are kept in the field
-/// `other`. Therefore, decoding and serializing an object preserves all fields except `managedFields`.
+/// A field that is absent or `null` in the JSON becomes empty, and serializing omits empty fields. As in Go, a `null`
+/// in a map or list of strings becomes an empty string. The field `other` contains unknown fields. Decoding and
+/// serializing an object therefore preserves all fields except `managedFields`.
 ///
-/// `managedFields` is not decoded, because it is often more than half of an object and controllers do not read it. If a
+/// Decoding skips `managedFields`, which is often more than half of an object and rarely needed by controllers. If a
 /// write omits `managedFields`, the server keeps the stored value (`docs/reference/using-api/server-side-apply`,
-/// "clearing managedFields"). To read `managedFields`, decode the object as a type that has this field.
+/// "clearing managedFields"). To read `managedFields`, decode the object as a type with this field.
 ///
 /// # Cost
 ///
-/// This example uses a struct that contains only the metadata of a pod of 7 KB. The struct needs at most 2,000 bytes in
-/// 31 allocations, including the struct itself. The pod has five labels, three annotations and one owner reference. The
-/// pod's managed fields of 3 KB use no memory after decoding. The maps of labels and annotations take more than half of
-/// the struct's memory. Each of the two maps takes 544 bytes for up to eleven entries, plus the memory of the strings.
-/// A custom [`Metadata`] type with four fields takes at most 231 bytes for the same pod. The test `tests/memory.rs`
-/// checks these numbers with a counting allocator.
+/// For a typical 7 KB pod with five labels, three annotations and one owner reference, an `ObjectMeta` takes at most
+/// 2,000 bytes in 31 allocations, including the struct itself. The pod's 3 KB of managed fields use no memory after
+/// decoding. The label and annotation maps take more than half of the memory: each map takes 544 bytes for up to eleven
+/// entries, plus the strings. A custom [`Metadata`] type with four fields takes at most 231 bytes for the same pod.
+/// `tests/memory.rs` checks these limits with a counting allocator.
 ///
 /// # Examples
 ///
@@ -47,63 +46,59 @@ use crate::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
-    /// The name. The name is unique within the namespace and the resource.
+    /// The name, which is unique within the namespace and the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The prefix for a name that the server generates. If `name` is empty, the server appends five characters to the
-    /// prefix.
+    /// A prefix for a generated name. If `name` is empty, the server appends five random characters to the prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
-    /// The namespace. The namespace is empty for a cluster-scoped object.
+    /// The namespace, or an empty string for a cluster-scoped object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The unique id of this object. No other object ever has the same id. The server sets it.
+    /// A unique ID that the server assigns. No two objects ever have the same uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The revision of the object's last change. The format of a revision is opaque, but two revisions can be compared
-    /// for equality.
+    /// The revision of the object's last change. Treat the revision as opaque and only compare it for equality.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The number of changes to the desired state. The server sets it. The generation is 0 for kinds that do not count
-    /// these changes.
+    /// A counter that the server increments when the desired state changes. 0 for kinds without a generation.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// The time at which the server created the object. The server sets it.
+    /// The time at which the server created the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
-    /// The time at which a client requested the deletion, or the end of the grace period if there is one. The server
-    /// sets it.
+    /// The time of the deletion request plus the grace period. The server sets this field when a client deletes the
+    /// object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// The grace period before the deletion, in seconds.
+    /// The grace period in seconds, for an object that is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// The labels. Label selectors select objects by their labels.
+    /// The labels, which label selectors match.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations contain data for tools and libraries.
+    /// The annotations, which contain data for tools and libraries.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The owners of the object. The garbage collector deletes the object when all its owners are deleted.
+    /// The object's owners. The garbage collector deletes the object after all its owners are deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// The finalizers. The server removes a deleted object only after this list has become empty.
+    /// The finalizers. The server removes a deleted object only when this list is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Unknown fields. The map of unknown fields is boxed, because it is usually empty.
+    /// Unknown fields. Boxed, because the map is usually empty.
     #[serde(flatten)]
     pub other: Option<Box<BTreeMap<String, Value>>>,
 }
 
 impl ObjectMeta {
-    /// Creates the metadata of a new object. An empty namespace means that the object is cluster-scoped.
+    /// Creates metadata for a new object. Pass an empty namespace for a cluster-scoped object.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
     }
 }
 
-/// The implementation is written by hand. With `#[serde(flatten)]`, a derived implementation would first store the
-/// whole object as a tree of values.
+/// Not derived, because a derived implementation with `#[serde(flatten)]` buffers the whole object as a tree of values.
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -210,8 +205,7 @@ impl Metadata for ObjectMeta {
     }
 }
 
-/// A reference from a dependent object to its owner. The owner must be in the same namespace as the dependent, or
-/// cluster-scoped.
+/// A reference from a dependent to its owner. The owner must be cluster-scoped or in the dependent's namespace.
 ///
 /// # Examples
 ///
@@ -229,23 +223,22 @@ impl Metadata for ObjectMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
-    /// The API version of the owner, in the form `version` or `group/version`.
+    /// The owner's API version, as `version` or `group/version`.
     #[serde(default, deserialize_with = "or_empty")]
     pub api_version: String,
-    /// The kind of the owner.
+    /// The owner's kind.
     #[serde(default, deserialize_with = "or_empty")]
     pub kind: String,
-    /// The name of the owner.
+    /// The owner's name.
     #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
-    /// The uid of the owner. If the owner is deleted and created again with the same name, the new object has another
-    /// uid and is not the owner.
+    /// The owner's uid. A new object with the owner's name has another uid and is not the owner.
     #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
-    /// Whether the owner is the controller of the dependent. At most one owner is the controller.
+    /// Whether the owner is the dependent's controller. At most one owner is the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether a foreground deletion of the owner waits for this object.
+    /// Whether a foreground deletion of the owner waits until the dependent is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
@@ -275,14 +268,14 @@ impl OwnerReference {
     }
 }
 
-/// The `apiVersion` and `kind` of an object.
+/// An object's `apiVersion` and `kind`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeMeta {
     /// `version` or `group/version`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
-    /// The kind.
+    /// The kind in upper camel case, such as `Deployment`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
 }

@@ -1,4 +1,4 @@
-//! Sources of decoded objects. Such a source replaces a client, which provides JSON bytes.
+//! Sources that provide decoded objects instead of JSON bytes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ use crate::resource::ApiResource;
 use crate::seams::{ListPart, ListWatch};
 use crate::watch::WatchEvent;
 
-/// A source of decoded objects of one resource. In contrast, a client provides JSON bytes. An `ObjectSource` can be a
-/// test double, or a system other than an API server. [`Encoded`] converts such a source to a [`ListWatch`].
+/// A source that provides one resource's objects already decoded, such as a test double or a system other than an API
+/// server. [`Encoded`] converts an `ObjectSource` to a [`ListWatch`].
 ///
 /// # Cancel safety
 ///
-/// Dropping a future or a stream has the same effect as for [`ListWatch`].
+/// As for [`ListWatch`], dropping a future or a stream must cancel its request.
 ///
 /// # Examples
 ///
@@ -55,16 +55,16 @@ use crate::watch::WatchEvent;
 /// }
 /// ```
 pub trait ObjectSource: Send + Sync + 'static {
-    /// The type of the objects.
+    /// The Rust type of an object.
     type Object: Serialize + Send + 'static;
 
-    /// The stream that delivers the events of a watch.
+    /// The stream of watch events.
     type Events: Stream<Item = Result<WatchEvent<Self::Object>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects. The result has the same meaning as for [`ListWatch::namespace`].
+    /// Returns the watched namespace, as in [`ListWatch::namespace`].
     fn namespace(&self) -> Option<&str>;
 
     /// Returns one page of objects.
@@ -74,7 +74,7 @@ pub trait ObjectSource: Send + Sync + 'static {
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// An adapter that makes a [`ListWatch`] from an [`ObjectSource`]. The adapter serializes each object as JSON.
+/// An adapter that implements [`ListWatch`] for an [`ObjectSource`] by serializing each object as JSON.
 ///
 /// # Examples
 ///
@@ -114,12 +114,12 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     }
 }
 
-/// A page of a list. All items of the page are in memory.
+/// A list page whose items are all in memory.
 #[derive(Debug)]
 pub struct Parts(vec::IntoIter<Result<ListPart, ApiError>>);
 
 impl Parts {
-    /// Creates a page that returns these parts in order.
+    /// Creates a page that yields `parts` in order.
     pub fn new(parts: Vec<Result<ListPart, ApiError>>) -> Self {
         Self(parts.into_iter())
     }
@@ -133,7 +133,7 @@ impl Stream for Parts {
     }
 }
 
-/// The events of an [`ObjectSource`]. The adapter serializes the objects as JSON.
+/// The watch events of an [`Encoded`] source, with objects serialized as JSON.
 #[derive(Debug)]
 pub struct EncodedEvents<S>(S);
 

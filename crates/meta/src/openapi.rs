@@ -1,4 +1,4 @@
-//! Implements [`Object`] and [`Resource`] for every type of k8s-openapi.
+//! Implements [`Object`] and [`Resource`] for all k8s-openapi types with metadata.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::object::{Metadata, Object, OwnerRef, Resource};
 use crate::object_meta::OwnerReference;
 use crate::scope::{ClusterScope, NamespaceScope, ResourceScope};
 
-// Without this attribute, the compiler reports that a type without `resource!` lacks `k8s_openapi::Metadata`.
+// Otherwise, the compiler reports that a type without `resource!` lacks `k8s_openapi::Metadata`.
 #[diagnostic::do_not_recommend]
 impl<T> Object for T
 where
@@ -32,9 +32,9 @@ where
     const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
-/// The two scopes of k8s-openapi whose objects a client can list: the cluster scope and the namespace scope.
+/// The k8s-openapi scopes whose objects a client can list: the cluster scope and the namespace scope.
 pub trait KnownScope {
-    /// The type of this crate that represents the same scope.
+    /// The same scope in this crate.
     type Scope: ResourceScope;
 }
 

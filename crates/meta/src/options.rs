@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::selector::{FieldSelector, LabelSelector};
 
-/// The options of a list request. By default, the request returns the newest state of all objects in one page.
+/// List request options. By default, a list request returns the newest state of all objects in one page.
 ///
 /// # Examples
 ///
@@ -25,27 +25,27 @@ use crate::selector::{FieldSelector, LabelSelector};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Selects objects by labels.
+    /// Returns only objects whose labels match. The default matches all objects.
     pub label_selector: LabelSelector,
-    /// Selects objects by fields. The kind determines which fields a selector can use. A server rejects other fields.
+    /// Returns only objects whose fields match. Each kind supports certain fields, and the server rejects other fields.
     pub field_selector: FieldSelector,
-    /// The revision to read. An empty string means the newest revision. `"0"` means any revision that the server has in
-    /// its cache. For other values, `resource_version_match` determines the meaning.
+    /// The revision to read. An empty string means the newest revision. `"0"` means any revision in the server's cache.
+    /// `resource_version_match` determines the meaning of other values.
     pub resource_version: String,
-    /// The rule for interpreting `resource_version`.
+    /// How the server interprets `resource_version`.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Selects objects by the hash of a field (KEP-5866), for example `shardRange(object.metadata.uid,
-    /// '0x0000000000000000', '0x8000000000000000')`. Kubernetes supports this selector since version 1.36, with the
-    /// feature gate `ShardedListAndWatch`. Older servers ignore the selector and send all objects. An empty string
-    /// selects all objects.
+    /// Returns only objects in a range of field hashes (KEP-5866), for example
+    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. This requires Kubernetes 1.36
+    /// with the feature gate `ShardedListAndWatch`. Older servers ignore the selector and send all objects. An empty
+    /// string selects all objects.
     pub shard_selector: String,
-    /// The maximum number of objects in a page. 0 means all.
+    /// The maximum number of objects in a page. 0 means no limit.
     pub limit: u32,
-    /// The continue token from the previous page. The token is empty for the first page.
+    /// The continue token of the previous page, or an empty string for the first page.
     pub continue_token: String,
 }
 
-/// The options of a watch request.
+/// Watch request options.
 ///
 /// # Examples
 ///
@@ -65,39 +65,38 @@ pub struct ListOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Selects objects by their labels, as in [`ListOptions`]. When an object starts to match the selector, the watch
-    /// sends an added event. When an object no longer matches, the watch sends a deleted event.
+    /// Watches only objects whose labels match, as in [`ListOptions`]. The watch sends an added event when an object
+    /// starts to match the selector, and a deleted event when it stops matching.
     pub label_selector: LabelSelector,
-    /// As in [`ListOptions`].
+    /// Watches only objects whose fields match, as in [`ListOptions`].
     pub field_selector: FieldSelector,
-    /// As in [`ListOptions`].
+    /// Watches only objects in a range of field hashes, as in [`ListOptions`].
     pub shard_selector: String,
-    /// The revision at which the watch starts. The watch sends only later events. If the revision is an empty string or
-    /// `"0"`, the watch starts with an added event for each existing object.
+    /// The revision after which the watch starts. The watch sends only later events. With an empty string or `"0"`, the
+    /// watch starts with an added event for each existing object.
     pub resource_version: String,
-    /// The rule for interpreting `resource_version`. A streaming list needs `NotOlderThan`.
+    /// How the server interprets `resource_version`. A streaming list requires `NotOlderThan`.
     pub resource_version_match: Option<ResourceVersionMatch>,
     /// Whether the server may send bookmark events.
     pub allow_bookmarks: bool,
-    /// Whether the watch starts with a streaming list. If `true`, the watch first sends the current objects, and then a
-    /// bookmark event with the annotation `k8s.io/initial-events-end`.
+    /// Whether the watch starts with a streaming list. A streaming list sends all current objects, and then a bookmark
+    /// event with the annotation `k8s.io/initial-events-end`.
     pub send_initial_events: bool,
-    /// The maximum duration of the watch, in whole seconds. The server ends the watch after this time. `None` lets the
-    /// server decide.
+    /// The time after which the server ends the watch, in whole seconds. `None` lets the server decide.
     pub timeout: Option<Duration>,
 }
 
-/// The meaning of the resourceVersion in a list request.
+/// How a server interprets the resourceVersion in a list or watch request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
-    /// The list contains the state at exactly this revision.
+    /// Returns the state at exactly this revision.
     Exact,
-    /// The list contains the state at this revision or at a later one.
+    /// Returns the state at this revision or at a later one.
     NotOlderThan,
 }
 
 impl ResourceVersionMatch {
-    /// Returns the value of the query parameter `resourceVersionMatch`.
+    /// Returns the text for the query parameter `resourceVersionMatch`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "Exact",
@@ -106,7 +105,7 @@ impl ResourceVersionMatch {
     }
 }
 
-/// The options of a create, update or patch request.
+/// Create, update and patch request options.
 ///
 /// # Examples
 ///
@@ -122,20 +121,19 @@ impl ResourceVersionMatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether the server processes the request without storing the result.
+    /// Whether the server validates and admits the request without storing the result.
     pub dry_run: bool,
-    /// The field manager, which becomes the owner of the written fields. If it is empty, the server derives a field
-    /// manager from the user agent.
+    /// The manager that owns the written fields. If empty, the server derives a name from the user agent.
     pub field_manager: String,
     /// How the server treats unknown and duplicate fields. `None` means the server's default.
     pub field_validation: Option<FieldValidation>,
-    /// Whether the request takes over fields that other managers own. Allowed only for apply patches.
+    /// Whether the request takes over fields of other managers. Only apply patches may set this option.
     pub force: bool,
 }
 
 impl WriteOptions {
-    /// Returns the options that a controller uses for server-side apply. The field manager is the name of the
-    /// controller. The option `force` is set, because a controller owns the fields that it applies.
+    /// Returns the server-side apply options for a controller. Pass the controller's name as `field_manager`. The
+    /// options set `force`, because a controller should own all fields that it applies.
     pub fn apply(field_manager: impl Into<String>) -> Self {
         Self { field_manager: field_manager.into(), force: true, ..Self::default() }
     }
@@ -144,9 +142,9 @@ impl WriteOptions {
 /// How a server treats unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
-    /// The server drops the fields without a warning.
+    /// The server silently drops the fields.
     Ignore,
-    /// The server drops the fields and sends a warning. Since Kubernetes 1.27, this setting is the default of servers.
+    /// The server drops the fields and sends a warning. This is the server's default since Kubernetes 1.27.
     #[default]
     Warn,
     /// The server rejects the request.
@@ -154,7 +152,7 @@ pub enum FieldValidation {
 }
 
 impl FieldValidation {
-    /// Returns the value of the query parameter `fieldValidation`.
+    /// Returns the text for the query parameter `fieldValidation`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "Ignore",
@@ -164,7 +162,7 @@ impl FieldValidation {
     }
 }
 
-/// The body of a delete request.
+/// Delete request options, which are sent as the request body.
 ///
 /// # Examples
 ///
@@ -184,17 +182,16 @@ impl FieldValidation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
-    /// The grace period in seconds. `None` means the default of the kind.
+    /// The grace period in seconds. `None` means the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
     /// Conditions that the object must meet before it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// How the server treats the dependents of the object. `None` means the default of the kind.
+    /// How the server treats the object's dependents. `None` means the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// Whether the server processes the request without deleting the object. In JSON, the value `true` is the list
-    /// `["All"]`, which names the stages of a dry run.
+    /// Whether the server processes the request without deleting the object. In JSON, `true` is written as `["All"]`.
     #[serde(
         default,
         skip_serializing_if = "is_false",
@@ -221,8 +218,7 @@ fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Er
     }
 }
 
-/// The conditions that an object must meet before it is deleted. If the object does not meet them, the delete request
-/// fails with a conflict.
+/// Preconditions for a deletion. The request fails with a conflict if the object does not meet them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
@@ -234,18 +230,18 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// How the server treats the dependents of a deleted object.
+/// How the server treats a deleted object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum PropagationPolicy {
-    /// The object is deleted immediately, and its dependents are deleted afterwards.
+    /// The server deletes the object immediately, and its dependents later in the background.
     Background,
-    /// The dependents are deleted before the object.
+    /// The server deletes the dependents before the object.
     Foreground,
-    /// The dependents are not deleted.
+    /// The server does not delete the dependents.
     Orphan,
 }
 
-/// A patch in one of the four formats that Kubernetes supports.
+/// A patch in one of Kubernetes' four formats.
 ///
 /// # Examples
 ///
@@ -261,14 +257,14 @@ pub enum PropagationPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// A server-side apply patch. The apply configuration must contain all fields that the field manager sets.
+    /// A server-side apply patch. Include all fields that the field manager wants to own, because the server removes
+    /// its other fields.
     Apply(Value),
-    /// A JSON patch (RFC 6902). The patch is a list of operations.
+    /// A JSON patch (RFC 6902), which is a list of operations.
     Json(Value),
-    /// A JSON merge patch (RFC 7386). The patch replaces members and whole lists, and removes members whose value is
-    /// `null`.
+    /// A JSON merge patch (RFC 7386), which replaces fields and whole lists, and removes fields whose value is `null`.
     Merge(Value),
-    /// A strategic merge patch. Such a patch works like a merge patch, but merges lists of built-in kinds by key.
+    /// A strategic merge patch, which works like a merge patch but merges the lists of built-in kinds by key.
     Strategic(Value),
 }
 
@@ -283,7 +279,7 @@ impl Patch {
         }
     }
 
-    /// Returns the patch document in JSON. An apply patch must be YAML, but every JSON document is also valid YAML.
+    /// Returns the patch document as JSON. JSON is also valid for apply patches, because their format is YAML.
     pub fn body(&self) -> &Value {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,

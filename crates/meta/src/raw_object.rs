@@ -10,8 +10,8 @@ use crate::error::ApiError;
 use crate::key::ObjectKey;
 use crate::redacted::DecodeError;
 
-/// An object that is not decoded yet. The value is either the JSON bytes of the object, or the description of an object
-/// that exceeds the size limit. `Debug` prints only the number of bytes, because the object may be a Secret.
+/// An undecoded object: either its JSON bytes, or a description if the object exceeds the size limit. `Debug` prints
+/// only the number of JSON bytes, because the object may be a Secret.
 ///
 /// # Examples
 ///
@@ -25,15 +25,13 @@ use crate::redacted::DecodeError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
-    /// The JSON bytes. The bytes may be invalid UTF-8, and may contain a value that is not an object. Only decoding
-    /// detects this.
+    /// The JSON bytes. Only decoding detects invalid UTF-8 and values that are not objects.
     Json(Bytes),
-    /// An object that exceeds the source's size limit. The source has skipped this object, but can still deliver all
-    /// following objects.
+    /// An object that exceeds the source's size limit. The source skips this object and delivers all following objects.
     Oversized(Box<Oversized>),
 }
 
-/// The description of an object that exceeds the size limit of its source.
+/// Describes an object that exceeds its source's size limit.
 ///
 /// # Examples
 ///
@@ -46,15 +44,15 @@ pub enum RawObject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Error)]
 #[error("its size of {size} bytes exceeds the limit of {limit}")]
 pub struct Oversized {
-    /// The key of the object. `None` if no name was found.
+    /// The object's key, or `None` if no name was found.
     pub key: Option<ObjectKey>,
-    /// The uid. Empty if the object contains no uid.
+    /// The uid, or an empty string if the object has none.
     pub uid: String,
-    /// The resourceVersion. Empty if the object contains no resourceVersion.
+    /// The resourceVersion, or an empty string if the object has none.
     pub resource_version: String,
-    /// The size in bytes. In a watch, the size is the size of the whole event.
+    /// The object's size in bytes. In a watch, the whole event's size.
     pub size: u64,
-    /// The size limit that the source applies.
+    /// The source's size limit in bytes.
     pub limit: usize,
 }
 
@@ -63,8 +61,8 @@ impl RawObject {
     ///
     /// # Errors
     ///
-    /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) if the JSON does not match `T` or the object exceeds
-    /// the size limit.
+    /// Returns an [`ErrorKind::Decode`](crate::ErrorKind::Decode) error if the JSON does not match `T` or the object
+    /// exceeds the size limit.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         match self {
             Self::Json(json) => {

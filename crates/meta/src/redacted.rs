@@ -1,11 +1,11 @@
-//! Removes secrets from text that is displayed.
+//! Removes secrets from displayed text.
 
 use thiserror::Error;
 
-/// Returns a URL without its user name and password, for display.
+/// Removes the user name and password from a URL, for display.
 ///
-/// The text does not need to be a valid URL. The function removes all characters before the last `@`, except for a
-/// scheme such as `https://`.
+/// `url` does not need to be valid. All characters before the last `@` are removed, except for a scheme such as
+/// `https://`.
 ///
 /// # Examples
 ///
@@ -16,8 +16,7 @@ use thiserror::Error;
 /// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
 /// ```
 pub fn redacted_url(url: &str) -> String {
-    // Search the whole text and not only the part before the first slash, because an unescaped password may contain a
-    // slash.
+    // Search past the first slash, because an unescaped password may contain a slash.
     let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -26,8 +25,8 @@ pub fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Implements `Debug` for a struct whose fields can contain secrets. The macro requires all fields of the struct, so
-/// that each new field is considered. `field => show` prints the result of `show(field)` instead of the field.
+/// Implements `Debug` for a struct whose fields can contain secrets. A call that does not list all fields does not
+/// compile, so a new field is never printed by accident. `field => show` prints `show(field)` instead of the field.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {
@@ -45,11 +44,10 @@ macro_rules! debug_fields {
     (@show $field:ident $show:expr) => { ($show)($field) };
 }
 
-/// The reason why JSON could not be decoded. The text is serde's message without the wrong value, because this value
-/// may be a secret. An example is `invalid type: string, expected u32 at line 1 column 7`.
+/// An error returned when decoding JSON. The message is serde's message without the wrong value, which may be a secret,
+/// for example `invalid type: string, expected u32 at line 1 column 7`.
 ///
-/// If a hand-written `Deserialize` implementation returns its own message, this message is not changed, even if it
-/// quotes a value.
+/// A message from a manual `Deserialize` implementation is not changed, even if it quotes a value.
 ///
 /// # Examples
 ///

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::group_resource::GroupResource;
 use crate::scope::Scope;
 
-/// An API group and a version, in the form `group/version`. The form for the core group is `version`.
+/// An API group and version, such as `apps/v1`. The core group is written without a group, such as `v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersion {
     /// The group. Empty for the core group.
@@ -19,12 +19,12 @@ pub struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// Creates a group and version.
+    /// Creates a `GroupVersion`. The core group is `""`.
     pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Returns whether a text is a valid group and version. The function can be evaluated at compile time.
+    /// Returns `true` if [`parse`](str::parse) accepts `text`. This function is `const`, for compile-time checks.
     pub const fn is_valid(text: &str) -> bool {
         let (bytes, mut slashes, mut at, mut since) = (text.as_bytes(), 0, 0, 0);
         while at < bytes.len() {
@@ -46,12 +46,12 @@ impl GroupVersion {
         }
     }
 
-    /// Returns a kind in this group and version.
+    /// Returns the kind `kind` in this group and version.
     pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
-    /// Returns a resource in this group and version.
+    /// Returns the resource `resource` in this group and version.
     pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
@@ -70,7 +70,7 @@ impl FromStr for GroupVersion {
     ///
     /// # Errors
     ///
-    /// Fails if the text has more than one slash or an empty version.
+    /// Returns an error if `text` has more than one slash or an empty version.
     fn from_str(text: &str) -> Result<Self, InvalidGroupVersion> {
         let (group, version) = text.split_once('/').unwrap_or(("", text));
         if version.is_empty() || version.contains('/') {
@@ -92,14 +92,14 @@ impl<'de> Deserialize<'de> for GroupVersion {
     }
 }
 
-/// The error for a string that is not `version` or `group/version`.
+/// An error returned when parsing a string that is not `version` or `group/version`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text:?} is not an API version: expected \"version\" or \"group/version\"")]
 pub struct InvalidGroupVersion {
     text: Box<str>,
 }
 
-/// A kind of object with its group and version, such as `apps/v1, Kind=Deployment`.
+/// A kind with its group and version, such as `apps/v1, Kind=Deployment`.
 ///
 /// # Examples
 ///
@@ -122,12 +122,12 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// Creates a kind.
+    /// Creates a `GroupVersionKind`. The core group is `""`.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// Returns the group and version. The result is equal to the `apiVersion` of objects of this kind.
+    /// Returns the group and version, which equal the objects' `apiVersion`.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
@@ -146,12 +146,12 @@ pub struct GroupVersionResource {
     pub group: String,
     /// The version.
     pub version: String,
-    /// The plural name of the resource, in lower case.
+    /// The lower-case plural name, such as `deployments`.
     pub resource: String,
 }
 
 impl GroupVersionResource {
-    /// Creates a resource.
+    /// Creates a `GroupVersionResource`. The core group is `""`.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
@@ -173,7 +173,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// The data that a client needs to send requests for a resource.
+/// A resource with its kind and scope, which a client needs to send requests.
 ///
 /// # Examples
 ///
@@ -189,16 +189,16 @@ impl fmt::Display for GroupVersionResource {
 pub struct ApiResource {
     /// The group and version.
     pub group_version: GroupVersion,
-    /// The kind of the objects.
+    /// The objects' kind, such as `Deployment`.
     pub kind: String,
-    /// The plural name of the resource, as in URLs.
+    /// The plural name in URLs, such as `deployments`.
     pub plural: String,
-    /// Whether the objects are namespaced.
+    /// Whether the objects are namespaced or cluster-scoped.
     pub scope: Scope,
 }
 
 impl ApiResource {
-    /// Creates the description of a resource. `api_version` is `version` or `group/version`.
+    /// Creates an `ApiResource`. `api_version` is `version` or `group/version`.
     ///
     /// # Panics
     ///
@@ -211,7 +211,7 @@ impl ApiResource {
         Self { group_version, kind: kind.into(), plural: plural.into(), scope }
     }
 
-    /// Returns the resource.
+    /// Returns the group, version and plural name.
     pub fn gvr(&self) -> GroupVersionResource {
         self.group_version.with_resource(&self.plural)
     }
@@ -221,13 +221,13 @@ impl ApiResource {
         GroupResource::new(&self.group_version.group, &self.plural)
     }
 
-    /// Returns the kind.
+    /// Returns the group, version and kind.
     pub fn gvk(&self) -> GroupVersionKind {
         self.group_version.with_kind(&self.kind)
     }
 
-    /// Returns the URL path of the resource's collection, such as `/apis/apps/v1/namespaces/a/deployments`. If the
-    /// namespace is `None`, the path selects the objects of all namespaces.
+    /// Returns the URL path of the resource's collection, such as `/apis/apps/v1/namespaces/a/deployments`. Without a
+    /// namespace, returns the path for all namespaces or for a cluster-scoped resource.
     pub fn path(&self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),
@@ -237,7 +237,7 @@ impl ApiResource {
 }
 
 impl fmt::Display for ApiResource {
-    /// Formats the resource as messages of Kubernetes show it, such as `deployments.apps`.
+    /// Formats the resource as in Kubernetes messages, such as `deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.group_resource().fmt(f)
     }

@@ -1,19 +1,18 @@
-//! The scope of a resource, as a value and as a type.
+//! Resource scopes, as values and as types.
 
-/// The scope of a resource's objects, which are either namespaced or cluster-scoped.
+/// Whether a resource's objects are namespaced or cluster-scoped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Objects are cluster-scoped. The name of an object is unique in the cluster.
+    /// Objects have no namespace. An object's name is unique in the cluster.
     Cluster,
-    /// Objects are namespaced. The name of an object is unique in its namespace.
+    /// Objects are in a namespace. An object's name is unique in its namespace.
     Namespaced,
 }
 
-/// A trait for types that each represent one [`Scope`]. The implementations are [`NamespaceScope`] and
-/// [`ClusterScope`]. A method that works only for one scope requires the type of this scope in a trait bound.
-/// Therefore, a call of a namespaced method for a cluster-scoped kind does not compile.
+/// A [`Scope`] as a type. The implementations are [`NamespaceScope`] and [`ClusterScope`]. Methods for one scope
+/// require its type in a trait bound, so calling a namespaced method for a cluster-scoped kind does not compile.
 pub trait ResourceScope: 'static {
-    /// The scope as a value.
+    /// The corresponding [`Scope`].
     const SCOPE: Scope;
 }
 

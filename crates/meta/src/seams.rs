@@ -1,4 +1,4 @@
-//! The interfaces through which informers, electors and recorders use a client.
+//! The client traits for informers, electors and recorders.
 
 use std::future::Future;
 
@@ -14,16 +14,16 @@ use crate::raw_object::RawObject;
 use crate::resource::ApiResource;
 use crate::watch::WatchEvent;
 
-/// The list and watch requests of a reflector for one resource, like client-go's `ListerWatcher`.
+/// Lists and watches the objects of one resource for a reflector, like client-go's `ListerWatcher`.
 ///
-/// Each `ListWatch` has a fixed resource and a fixed namespace. The options of each request contain the selectors.
-/// Objects are delivered as JSON bytes, and the caller decodes them. Therefore, an object that cannot be decoded or
-/// exceeds the size limit does not affect the other objects of the list. For a source that has objects instead of JSON
-/// bytes, implement [`ObjectSource`](crate::ObjectSource).
+/// Each `ListWatch` has a fixed resource and a fixed namespace. The request options contain the selectors. A
+/// `ListWatch` delivers objects as JSON bytes, and the caller decodes them. An undecodable or oversized object
+/// therefore does not affect the other objects in the list. For a source that has objects instead of JSON bytes,
+/// implement [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
-/// Dropping a future or a stream cancels the request. No task keeps running.
+/// Dropping a future or a stream cancels its request. No background task keeps running.
 ///
 /// # Examples
 ///
@@ -46,48 +46,45 @@ use crate::watch::WatchEvent;
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// The type to which the caller decodes the objects.
+    /// The Rust type of a decoded object.
     type Object: 'static;
 
-    /// The stream that delivers the parts of a page. The stream ends after it has delivered the metadata and all items
-    /// of the page.
+    /// The stream of a page's parts. The stream ends after all items and the metadata.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
-    /// The stream that delivers the events of a watch. The stream ends when the server closes the watch without an
-    /// error.
+    /// The stream of watch events. The stream ends when the server closes the watch without an error.
     type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Returns the resource.
     fn api_resource(&self) -> ApiResource;
 
-    /// Returns the namespace of the objects. `None` means all namespaces or a cluster-scoped resource.
+    /// Returns the watched namespace. `None` means all namespaces, or a cluster-scoped resource.
     fn namespace(&self) -> Option<&str>;
 
-    /// Requests one page of objects. The future completes when the server has accepted or rejected the list request.
-    /// To get further pages, the caller must send requests with the `continue` token.
+    /// Requests one page of objects. The future completes when the server accepts or rejects the request. To get the
+    /// next page, call `list` again with the page's `continue` token.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
-    /// Opens a watch. The future completes when the server has accepted or rejected the watch request.
+    /// Opens a watch. The future completes when the server accepts or rejects the request.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
 }
 
-/// A part of a page. Items arrive in list order. The metadata arrives once, either before or after the items.
+/// A part of a page. Items arrive in list order. The metadata arrives once, before or after the items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
     /// An object.
     Item(RawObject),
-    /// The metadata of the list.
+    /// The list metadata, with the resourceVersion and the `continue` token.
     Metadata(ListMeta),
 }
 
-/// Requests for single objects of one resource.
+/// Reads and writes single objects of one resource.
 ///
-/// If the resource is namespaced, each key must contain a namespace. Otherwise, no key may contain a namespace.
+/// Keys must contain a namespace if the resource is namespaced, and must not contain one if it is cluster-scoped.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. If the cancelled request is a write, the caller cannot know whether the
-/// server executed the write.
+/// Dropping a future cancels its request. The server may or may not have executed a cancelled write.
 ///
 /// # Examples
 ///
@@ -109,10 +106,10 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Creates an object in the namespace in its metadata, and returns the stored object.
+    /// Creates an object in its metadata's namespace and returns the stored object.
     fn create(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Replaces an object. If the metadata of `object` has a resourceVersion, the update fails unless the stored object
+    /// Replaces an object. If `object` has a resourceVersion, the update fails with a conflict unless the stored object
     /// has the same resourceVersion.
     fn update(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send;
 
@@ -127,13 +124,11 @@ pub trait ObjectApi<T>: Send + Sync + 'static {
         options: &WriteOptions,
     ) -> impl Future<Output = Result<T, ApiError>> + Send;
 
-    /// Deletes an object. If finalizers or a grace period delay the deletion, the method returns before the object is
-    /// removed.
+    /// Deletes an object. The method does not wait for finalizers or for the grace period.
     fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// Creates or changes an object with server-side apply. The field manager in the options becomes the owner of all
-    /// fields in `object`. The object is created if it does not exist. [`WriteOptions::apply`] returns suitable
-    /// options.
+    /// Applies `object` with server-side apply, which creates the object if it does not exist. The field manager in
+    /// `options` becomes the owner of all fields in `object`. [`WriteOptions::apply`] returns suitable options.
     fn apply(&self, object: &T, options: &WriteOptions) -> impl Future<Output = Result<T, ApiError>> + Send
     where
         T: Resource + Serialize,

@@ -1,14 +1,14 @@
-//! Label and field selectors: parsing, building, matching and printing.
+//! Label and field selectors.
 //!
-//! Clients and servers use the same parser. The grammar, the messages and the printed form match `k8s.io/apimachinery`
-//! (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
+//! Clients and servers use the same parser. The grammar, the error messages and the printed form match
+//! `k8s.io/apimachinery` (`labels`, `fields` and `LabelSelectorAsSelector`), with three differences:
 //!
-//! - The printed form is canonical. Two selectors with the same requirements have the same printed form, even if their
-//!   texts had a different order. Parsing the printed form returns an equal selector.
-//! - [`LabelSelector::nothing`] is printed as text that matches nothing. Kubernetes prints an empty text, which a
-//!   server parses as a selector for all objects.
-//! - A NUL character in a label selector is an error. In Kubernetes, a NUL ends the text, so all requirements after it
-//!   are silently ignored.
+//! - The printed form is canonical: two selectors with the same requirements print the same text, even if their input
+//!   was in a different order. Parsing the printed form returns an equal selector.
+//! - [`LabelSelector::nothing`] prints a text that matches no objects. Kubernetes prints an empty text, which a server
+//!   parses as a selector for all objects.
+//! - A NUL character in a label selector is an error. Kubernetes stops parsing at a NUL and silently ignores all
+//!   requirements after the NUL.
 
 use std::fmt::Write;
 use thiserror::Error;
@@ -26,9 +26,9 @@ pub use label::{LabelRequirement, LabelSelector, SelectorOperator};
 pub use names::{label_key_faults, label_value_faults};
 pub use spec::{LabelSelectorExpression, LabelSelectorSpec};
 
-/// The error for a text that is not a valid label or field selector.
+/// An error returned when parsing or building an invalid label or field selector.
 ///
-/// The message is the same as in a Kubernetes API server.
+/// The message is the same as kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct InvalidSelector {
@@ -41,7 +41,7 @@ impl InvalidSelector {
     }
 }
 
-/// Quotes a text in the form of Go's `%q`.
+/// Quotes `text` like Go's `%q`.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     // Writing to a `String` cannot fail.
@@ -66,8 +66,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns whether Go's `%q` prints the character without an escape sequence. Rust and Go escape the same characters,
-/// with one exception. Rust also escapes a combining character at the start of a text.
+/// Returns `true` if Go's `%q` prints `c` without an escape sequence. Rust escapes the same characters as Go, and also
+/// a combining character at the start of a string.
 fn is_printed(c: char) -> bool {
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) != Some('\\')

@@ -1,4 +1,4 @@
-//! Status responses.
+//! `Status` responses.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::list::ListMeta;
 use crate::null::{Few, or_empty};
 use crate::object_meta::TypeMeta;
 
-/// A server's response that contains no object, such as an error response. Error responses have this type.
+/// A response without an object, such as an error response, like Kubernetes' `metav1.Status`.
 ///
 /// # Examples
 ///
@@ -25,10 +25,10 @@ use crate::object_meta::TypeMeta;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Status {
-    /// `v1` and `Status`.
+    /// The `apiVersion` and `kind`, which are `v1` and `Status`.
     #[serde(flatten)]
     pub types: TypeMeta,
-    /// The list metadata. The metadata is empty, except in responses to list requests.
+    /// List metadata, which is usually empty.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -37,19 +37,19 @@ pub struct Status {
     /// A human-readable message.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The machine-readable reason, if the server sent one.
+    /// The machine-readable reason, if any.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Details of the failure.
+    /// Details of the failure, such as the object's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
-    /// The HTTP status code. The code is 0 if the server sent none.
+    /// The HTTP status code, or 0 if the server sent none.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
 
 impl Status {
-    /// Creates a failure.
+    /// Creates an error status.
     pub fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
@@ -73,35 +73,34 @@ impl fmt::Display for Status {
     }
 }
 
-/// The source of an [`ApiError`](crate::ApiError) that reports this status.
+/// An [`ApiError`](crate::ApiError) with a status returns the `Status` as its source.
 impl std::error::Error for Status {}
 
 /// Details of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusDetails {
-    /// The name of the object.
+    /// The object's name.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The group of the object.
+    /// The object's group.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The kind or the resource of the object that the status concerns. Some servers send the kind, and other servers
-    /// send the resource.
+    /// The object's kind or its plural resource name, depending on the server.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The uid of the object.
+    /// The object's uid.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The individual errors.
+    /// The individual errors, such as one for each invalid field.
     #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// The delay before the client should retry, in seconds. 0 means that there is no delay.
+    /// The requested delay before a retry, in seconds. 0 means no delay.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
 
-/// One cause in the details of a [`Status`].
+/// A cause in [`StatusDetails`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StatusCause {
     /// The machine-readable reason, such as `FieldValueRequired`.
@@ -110,14 +109,14 @@ pub struct StatusCause {
     /// A human-readable message.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The path of the invalid field, for example `spec.ports[0].port`.
+    /// The invalid field's path, for example `spec.ports[0].port`.
     #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The machine-readable reason for a failure.
+        /// A machine-readable reason for a failure, like Kubernetes' `metav1.StatusReason`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
@@ -127,7 +126,7 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// Returns the text that the server sends for this reason.
+            /// Returns the reason as servers send it, such as `NotFound`.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -160,13 +159,13 @@ reasons! {
     Forbidden,
     /// Status 410: the resource no longer exists.
     Gone,
-    /// Status 500: an internal error of the server.
+    /// Status 500: the server has an internal error.
     InternalError,
     /// Status 422: a field has an invalid value.
     Invalid,
     /// Status 405: the resource does not support the method.
     MethodNotAllowed,
-    /// Status 406: the server supports none of the media types that the client accepts.
+    /// Status 406: the server supports none of the accepted media types.
     NotAcceptable,
     /// Status 404: the object or the resource does not exist.
     NotFound,
@@ -178,11 +177,11 @@ reasons! {
     ServiceUnavailable,
     /// Status 504: the server timed out.
     Timeout,
-    /// Status 429: too many requests.
+    /// Status 429: the server or a proxy received too many requests.
     TooManyRequests,
     /// Status 401: the request is not authenticated.
     Unauthorized,
-    /// Status 415: the server does not support the media type of the request body.
+    /// Status 415: the server does not support the request body's media type.
     UnsupportedMediaType,
 }
 
@@ -204,7 +203,7 @@ impl<'de> Deserialize<'de> for Reason {
     }
 }
 
-/// Decodes a reason. An empty reason is decoded as `None`.
+/// Decodes a reason. An empty reason becomes `None`.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D::Error> {
     Ok(Option::deserialize(deserializer)?.filter(|reason: &Reason| !reason.as_str().is_empty()))
 }

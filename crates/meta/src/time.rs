@@ -1,4 +1,4 @@
-//! Timestamps of the API.
+//! API timestamps.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A timestamp with a precision of one second. The text form of a timestamp is RFC 3339 in UTC, such as
-/// `2026-11-20T08:30:00Z`. This is `metav1.Time`.
+/// A timestamp that is written with second precision, like Kubernetes' `metav1.Time`. The format is RFC 3339 in UTC,
+/// such as `2026-11-20T08:30:00Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(pub Timestamp);
 
-/// A timestamp with a precision of one microsecond. The text form of a timestamp always has six fractional digits, such
-/// as `2026-11-20T08:30:00.000000Z`. This is `metav1.MicroTime`.
+/// A timestamp that is written with microsecond precision, like Kubernetes' `metav1.MicroTime`. The format always has
+/// six fractional digits, such as `2026-11-20T08:30:00.000000Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
 impl Time {
-    /// Returns the current time of the system clock.
+    /// Returns the system clock's current time.
     ///
     /// # Examples
     ///
@@ -38,7 +38,7 @@ impl Time {
 }
 
 impl MicroTime {
-    /// Returns the current time of the system clock.
+    /// Returns the system clock's current time.
     pub fn now() -> Self {
         Self(Timestamp::now())
     }
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for MicroTime {
     }
 }
 
-/// Parses any RFC 3339 text. The text can contain a fraction of a second and any UTC offset.
+/// Parses any RFC 3339 timestamp, including fractional seconds and UTC offsets.
 fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     struct Text;
 
@@ -111,8 +111,7 @@ fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Err
     deserializer.deserialize_str(Text)
 }
 
-/// The time is truncated to the precision of the text form, as in Go. Therefore, the text form of the current time is
-/// never in the future.
+/// Truncates the time to the written precision, as in Go. A written current time is therefore never in the future.
 fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
     let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
     timestamp.round(rule).unwrap_or(timestamp)

@@ -1,4 +1,4 @@
-//! Watch events, and functions that parse the frames of a watch.
+//! Watch events and the watch frame parser.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::redacted::DecodeError;
 use crate::status::Status;
 use crate::watch_event_type::WatchEventType;
 
-/// A watch event. The object of a `WatchEvent<RawObject>` is not decoded yet.
+/// A watch event. The object in a `WatchEvent<RawObject>` is not decoded yet.
 ///
 /// # Examples
 ///
@@ -37,25 +37,25 @@ pub enum WatchEvent<T> {
     Added(T),
     /// The object changed.
     Modified(T),
-    /// The object was deleted, or it no longer matches the selector. The value is the last state of the object.
+    /// The object was deleted, or it no longer matches the selector. Contains the object's last state.
     Deleted(T),
-    /// A bookmark: the watch has sent all events up to this revision.
+    /// The watch has sent all events up to the bookmark's revision.
     Bookmark(Bookmark),
-    /// The server ends the watch with this error status.
+    /// The server ends the watch with an error status.
     Error(Box<Status>),
 }
 
-/// A bookmark. The watch has sent all events up to the revision of this bookmark.
+/// A bookmark event. The watch has sent all events up to the bookmark's revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The revision.
+    /// The revision to use when starting the next watch.
     pub resource_version: String,
-    /// Whether this bookmark marks the end of the initial events in a streaming list.
+    /// Whether this bookmark ends the initial events of a streaming list.
     pub initial_events_end: bool,
 }
 
 impl<T> WatchEvent<T> {
-    /// Returns the type of the event as the text that watch frames contain.
+    /// Returns the event type.
     pub fn event_type(&self) -> WatchEventType {
         match self {
             Self::Added(_) => WatchEventType::Added,
@@ -66,11 +66,11 @@ impl<T> WatchEvent<T> {
         }
     }
 
-    /// Replaces the object of the event with the result of `change`.
+    /// Replaces the event's object with the result of `change`.
     ///
     /// # Errors
     ///
-    /// Returns the error that `change` returns.
+    /// Returns the error from `change`.
     pub fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<WatchEvent<U>, E> {
         Ok(match self {
             Self::Added(object) => WatchEvent::Added(change(object)?),
@@ -81,7 +81,7 @@ impl<T> WatchEvent<T> {
         })
     }
 
-    /// Replaces the object of the event with the result of `change`.
+    /// Replaces the event's object with the result of `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
         match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
             Ok(event) => event,
@@ -91,14 +91,13 @@ impl<T> WatchEvent<T> {
 }
 
 impl WatchEvent<RawObject> {
-    /// Parses a watch frame of the form `{"type": …, "object": …}`. The object is not decoded. The object is not
-    /// copied. The returned event refers to the memory of the frame. The objects of bookmark and error events are
-    /// decoded, because they are not objects of the watched resource.
+    /// Parses a watch frame of the form `{"type": …, "object": …}`. The returned event shares the frame's memory. The
+    /// parser decodes the objects in bookmark and error events, but not the watched resource's objects.
     ///
     /// # Errors
     ///
-    /// Fails if the frame is not JSON of this form, or if the type is unknown. Invalid UTF-8 inside the object is not
-    /// detected here. Such bytes are detected when the object is decoded.
+    /// Returns an error if the frame is not JSON of this form, or if the type is unknown. Only decoding detects invalid
+    /// UTF-8 inside the object.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -122,7 +121,7 @@ impl WatchEvent<RawObject> {
         })
     }
 
-    /// Decodes the object of the event.
+    /// Decodes the event's object.
     ///
     /// # Errors
     ///
@@ -136,8 +135,8 @@ fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
     ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
-/// Returns the frame as a string with the same length. Invalid UTF-8, which can occur only inside JSON strings, is
-/// replaced.
+/// Returns the frame as a string of the same length. Invalid bytes are replaced by `?`, which does not change the JSON
+/// structure, because they can occur only inside JSON strings.
 fn legible(frame: &[u8]) -> Cow<'_, str> {
     str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
         let mut text = String::with_capacity(frame.len());
@@ -149,7 +148,7 @@ fn legible(frame: &[u8]) -> Cow<'_, str> {
     })
 }
 
-/// The fields of a bookmark's object that the parser reads.
+/// The fields that the parser reads from a bookmark's object.
 #[derive(Deserialize)]
 struct Mark {
     metadata: MarkMeta,

@@ -1,11 +1,12 @@
-//! The types of watch events.
+//! Watch event types.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a watch event, like Kubernetes' `watch.EventType`. The text form of a type is in capital letters.
+/// The type of a watch event, like Kubernetes' `watch.EventType`. Each type is written in capital letters, such as
+/// `ADDED`.
 ///
 /// # Examples
 ///
@@ -24,16 +25,16 @@ pub enum WatchEventType {
     Modified,
     /// The object was deleted, or it no longer matches the selector.
     Deleted,
-    /// No object has changed. The watch has sent all events up to the revision of the event's object.
+    /// No object changed. The watch has sent all events up to the resourceVersion in the bookmark.
     Bookmark,
-    /// An error. The object is a status with the reason why the server ends the watch.
+    /// The server ends the watch. The event contains a `Status` with the reason.
     Error,
 }
 
 impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
-    /// Returns the text of the type in a watch frame.
+    /// Returns the `type` text in a watch frame, such as `ADDED`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -54,11 +55,11 @@ impl fmt::Display for WatchEventType {
 impl FromStr for WatchEventType {
     type Err = UnknownWatchEventType;
 
-    /// Parses the text of a type in a watch frame.
+    /// Parses the `type` text in a watch frame.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not a known type.
+    /// Returns an error if `text` is not a known type.
     fn from_str(text: &str) -> Result<Self, UnknownWatchEventType> {
         Self::ALL
             .into_iter()
@@ -67,7 +68,7 @@ impl FromStr for WatchEventType {
     }
 }
 
-/// The error for a text that is not a [`WatchEventType`].
+/// An error returned when parsing an unknown [`WatchEventType`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWatchEventType {
     text: Box<str>,

@@ -1,5 +1,5 @@
-//! Tests how much memory a decoded object uses. The file contains only one test, because the allocator counts the
-//! memory of the whole process.
+//! Tests how much memory a decoded object uses. The test has its own binary, because the allocator counts the memory of
+//! the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,15 +28,14 @@ struct Identity {
 }
 
 struct Cost {
-    /// The number of all bytes that were allocated, including bytes that were freed later.
+    /// All allocated bytes, including bytes that were freed later.
     bytes: usize,
     allocations: usize,
-    /// The number of bytes that are still allocated while the object exists.
+    /// The bytes that are still allocated after decoding.
     held: usize,
 }
 
-/// Decodes the pod. Returns the memory that decoding allocates, and the memory that the result uses, including the
-/// struct.
+/// Decodes the pod. Returns the memory cost, including the struct, and the decoded pod.
 fn cost<M: DeserializeOwned>(json: &[u8]) -> (Cost, Box<Pod<M>>) {
     let region = Region::new(ALLOCATOR);
     let pod = Box::new(serde_json::from_slice(json).unwrap());

@@ -5,19 +5,18 @@ use std::str::FromStr;
 
 use super::InvalidSelector;
 
-/// A field selector. The selector is a list of requirements on the fields of an object. The selector matches an object
-/// that meets all requirements. The default selects everything.
+/// A list of requirements on an object's fields. A field selector matches an object that meets all requirements. The
+/// default selector matches all objects.
 ///
-/// The text form consists of `field=value`, `field==value` and `field!=value`, separated by commas. If the value of a
-/// field is not a string, Kubernetes compares its JSON. A missing field has the empty string as its value. The kind and
-/// the server determine which fields are available. All kinds have the field `metadata.name`, and most kinds have
-/// `metadata.namespace`. For example, pods also have `spec.nodeName` and `status.phase`.
+/// A field selector is written as `field=value`, `field==value` and `field!=value`, separated by commas. A missing
+/// field has the value `""`. Kubernetes compares fields that are not strings by their JSON. Each kind supports certain
+/// fields: `metadata.name` works for all kinds, and `metadata.namespace` for most. Pods, for example, also support
+/// `spec.nodeName` and `status.phase`.
 ///
-/// In a value, the escape sequences `\\`, `\,` and `\=` represent the character after the first backslash. These
-/// characters must be escaped. Whitespace is not trimmed. Empty parts between two commas are ignored.
+/// In a value, write `\`, `,` and `=` as the escape sequences `\\`, `\,` and `\=`. Parsing does not trim whitespace,
+/// and ignores empty parts between two commas.
 ///
-/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal and have the
-/// same text.
+/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
 ///
 /// # Examples
 ///
@@ -34,7 +33,7 @@ use super::InvalidSelector;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
-    /// The requirements, without duplicates and sorted by their text.
+    /// Sorted by their text, without duplicates.
     requirements: Vec<FieldRequirement>,
 }
 
@@ -44,17 +43,17 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Adds the requirement that `field` has this value.
+    /// Adds the requirement that `field` has the value `value`.
     ///
     /// # Panics
     ///
     /// Panics if `field` is empty or contains `=`, `!`, `,` or `\`. No field in Kubernetes contains these characters.
-    /// If the field comes from untrusted input, parse a selector instead.
+    /// For untrusted input, parse a selector instead.
     pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
         self.and(field, value.into(), true)
     }
 
-    /// Adds the requirement that `field` does not have this value.
+    /// Adds the requirement that `field` does not have the value `value`.
     ///
     /// # Panics
     ///
@@ -70,25 +69,24 @@ impl FieldSelector {
         self.requirements.into_iter().chain([requirement]).collect()
     }
 
-    /// Returns the requirements in the order in which `Display` prints them.
+    /// Returns the requirements in the order of the printed form.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Returns whether this selector matches all objects.
+    /// Returns `true` if this selector has no requirements and matches all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns the value that the selector requires for a field, if there is one. This method is client-go's
-    /// `RequiresExactMatch`.
+    /// Returns the value that the selector requires for `field`, if any, like client-go's `RequiresExactMatch`.
     pub fn exact(&self, field: &str) -> Option<&str> {
         let mut requirements = self.requirements.iter();
         requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
     }
 
-    /// Returns whether the selector matches an object. The function `value_of` must return the value of a field, or the
-    /// empty string if the object does not have the field. The method does not allocate.
+    /// Returns `true` if the selector matches an object. `value_of` must return a field's value, or `""` if the object
+    /// does not have the field. This method does not allocate.
     pub fn matches<V: AsRef<str>>(&self, mut value_of: impl FnMut(&str) -> V) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.field).as_ref()))
     }
@@ -106,14 +104,13 @@ impl FromIterator<FieldRequirement> for FieldSelector {
 impl FromStr for FieldSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. For a text of `n` bytes, parsing takes O(n log n) time and O(n) memory. The parser does not
-    /// recurse.
+    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser does not recurse.
     ///
     /// # Errors
     ///
-    /// Fails if a part has no operator, or if a value has an unescaped character or an invalid escape sequence. If
-    /// several parts are invalid, the error describes the first one in alphabetical order. The error message is the
-    /// same as in a Kubernetes API server.
+    /// Returns an error if a part has no operator, or if a value has an unescaped `,` or `=` or an invalid escape
+    /// sequence. If several parts are invalid, the error describes the first one in alphabetical order. The message is
+    /// the same as kube-apiserver's.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable();
@@ -125,7 +122,7 @@ impl FromStr for FieldSelector {
             Ok(FieldRequirement { field: field.into(), value, equals })
         };
         let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // As in Kubernetes, a requirement that consists only of an operator is ignored.
+        // Like Kubernetes, ignore a requirement that consists only of an operator.
         Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
     }
 }
@@ -154,17 +151,17 @@ impl FieldRequirement {
         &self.field
     }
 
-    /// Returns the value with which the field is compared.
+    /// Returns the value to compare with the field.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Returns `true` if the field must equal the value, and `false` if the field must not equal the value.
+    /// Returns `true` for `=`, and `false` for `!=`.
     pub fn is_equality(&self) -> bool {
         self.equals
     }
 
-    /// Returns whether a field with this value meets the requirement.
+    /// Returns `true` if a field with the value `value` meets the requirement.
     pub fn matches(&self, value: &str) -> bool {
         (self.value == value) == self.equals
     }
@@ -178,7 +175,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// Splits the text at commas that are not escaped.
+/// Splits `text` at unescaped commas.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     text.split(move |c| {
@@ -188,8 +185,8 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Splits a requirement at its first operator. Returns the field, whether the operator tests for equality (`true`) or
-/// inequality (`false`), and the escaped value.
+/// Splits a requirement at its first operator. Returns the field, `true` for equality or `false` for inequality, and
+/// the escaped value.
 fn term(part: &str) -> Option<(&str, bool, &str)> {
     let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");
     let (at, _) = part.match_indices(['=', '!']).find(is_operator)?;

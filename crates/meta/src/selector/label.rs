@@ -7,8 +7,8 @@ use std::str::FromStr;
 use super::names::{label_key_faults, label_value_faults};
 use super::{InvalidSelector, parse, quoted};
 
-/// A label selector. The selector is a list of requirements on the labels of an object. The selector matches an object that
-/// meets all requirements. The default selects everything.
+/// A list of requirements on an object's labels. A label selector matches an object that meets all requirements. The
+/// default selector matches all objects.
 ///
 /// | text | method | matches if the label |
 /// |---|---|---|
@@ -20,11 +20,11 @@ use super::{InvalidSelector, parse, quoted};
 /// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
 /// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or smaller integer |
 ///
-/// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value counts as the empty string,
-/// as in `key=`, `key in ()` and `key in (a,)`. At all other positions, `in` and `notin` are ordinary words. Numbers in a requirement must
-/// fit into an `i64`.
+/// Requirements are separated by commas. Whitespace is allowed everywhere except inside words. A missing value is the empty string, as in
+/// `key=`, `key in ()` and `key in (a,)`. `in` and `notin` are operators only after a key, and ordinary words elsewhere. Numbers in a
+/// requirement must fit into an `i64`.
 ///
-/// Requirements are sorted and deduplicated. Therefore, selectors with the same requirements are equal and have the same text.
+/// Requirements are sorted and deduplicated, so selectors with the same requirements are equal and print the same text.
 /// Requirements are not simplified further. As in Kubernetes, `a=b` and `a in (b)` are different selectors.
 ///
 /// # Examples
@@ -55,18 +55,18 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Returns a selector that matches no objects. The text form of this selector is `nothing,!nothing`. The selector requires that
-    /// the label `nothing` is both present and absent. Therefore, a server that parses the text also selects no objects.
+    /// Returns a selector that matches no objects. The selector prints `nothing,!nothing`, which requires the label `nothing` to be
+    /// both present and absent. A server that parses this text also selects no objects.
     pub fn nothing() -> Self {
         let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
         [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
     }
 
-    /// Returns the selector that requires exactly these labels, like client-go's `ValidatedSelectorFromSet`.
+    /// Returns a selector that requires all of `labels`, like apimachinery's `ValidatedSelectorFromSet`.
     ///
     /// # Errors
     ///
-    /// Fails if a key is not a valid label key, or if a value is not a valid label value.
+    /// Returns an error if a key or a value is not valid for a label.
     pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, InvalidSelector>
     where
         K: Into<String>,
@@ -76,16 +76,16 @@ impl LabelSelector {
         labels.try_fold(Self::everything(), |selector, (key, value)| selector.equals(key, value))
     }
 
-    /// Adds the requirement that the label has this value.
+    /// Adds the requirement that the label `key` has the value `value`.
     ///
     /// # Errors
     ///
-    /// Fails if the key is not a valid label key, or if the value is not a valid label value.
+    /// Returns an error if `key` or `value` is not valid for a label.
     pub fn equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Equals, [value])?))
     }
 
-    /// Adds the requirement that the label is absent or has another value.
+    /// Adds the requirement that the label `key` is absent or has another value.
     ///
     /// # Errors
     ///
@@ -94,11 +94,11 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotEquals, [value])?))
     }
 
-    /// Adds the requirement that the label has one of these values.
+    /// Adds the requirement that the label `key` has one of `values`.
     ///
     /// # Errors
     ///
-    /// Fails if the list of values is empty, and in the same cases as [`equals`](Self::equals).
+    /// Returns an error if `values` is empty, and the same errors as [`equals`](Self::equals).
     pub fn is_in<V: Into<String>>(
         self,
         key: impl Into<String>,
@@ -107,7 +107,7 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::In, values)?))
     }
 
-    /// Adds the requirement that the label is absent or has none of these values.
+    /// Adds the requirement that the label `key` is absent or has none of `values`.
     ///
     /// # Errors
     ///
@@ -120,16 +120,16 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotIn, values)?))
     }
 
-    /// Adds the requirement that the label is present.
+    /// Adds the requirement that the label `key` is present.
     ///
     /// # Errors
     ///
-    /// Fails if the key is not a valid label key.
+    /// Returns an error if `key` is not a valid label key.
     pub fn exists(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::Exists, [""; 0])?))
     }
 
-    /// Adds the requirement that the label is absent.
+    /// Adds the requirement that the label `key` is absent.
     ///
     /// # Errors
     ///
@@ -138,17 +138,17 @@ impl LabelSelector {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
     }
 
-    /// Adds the requirement that the label's value is an integer greater than `bound`.
+    /// Adds the requirement that the value of the label `key` is an integer greater than `bound`.
     ///
     /// # Errors
     ///
-    /// Fails if the key is not a valid label key. Fails if `bound` is negative, because a label value cannot start with
-    /// a sign.
+    /// Returns an error if `key` is not a valid label key. Also returns an error if `bound` is negative, because a
+    /// label value cannot start with a sign.
     pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
         Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
     }
 
-    /// Adds the requirement that the label's value is an integer less than `bound`.
+    /// Adds the requirement that the value of the label `key` is an integer less than `bound`.
     ///
     /// # Errors
     ///
@@ -170,12 +170,12 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Returns whether this selector matches all objects.
+    /// Returns `true` if this selector has no requirements and matches all objects.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns whether the selector requires that a label is both present and absent, as [`nothing`](Self::nothing) does.
+    /// Returns `true` if the selector requires a label to be both present and absent, like [`nothing`](Self::nothing).
     /// Other contradictions are not detected.
     pub fn is_nothing(&self) -> bool {
         self.requirements.windows(2).any(|pair| {
@@ -184,13 +184,13 @@ impl LabelSelector {
         })
     }
 
-    /// Returns whether the selector matches these labels. The method does not allocate.
+    /// Returns `true` if the selector matches `labels`. This method does not allocate.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches_by(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns whether the selector matches an object. The function `label` must return the value of the label with a given key. The
-    /// method does not allocate.
+    /// Returns `true` if the selector matches an object. `label` must return the value for a label key, or `None` if the label is
+    /// absent. This method does not allocate.
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
@@ -208,12 +208,12 @@ impl FromIterator<LabelRequirement> for LabelSelector {
 impl FromStr for LabelSelector {
     type Err = InvalidSelector;
 
-    /// Parses a selector. For a text of `n` bytes, parsing takes O(n log n) time and O(n) memory. The parser does not recurse.
+    /// Parses a selector. Parsing `n` bytes takes O(n log n) time and O(n) memory. The parser does not recurse.
     ///
     /// # Errors
     ///
-    /// Fails if the text has a syntax error, or if a key or a value is not allowed for labels. The error describes the first problem
-    /// with the same message as a Kubernetes API server.
+    /// Returns an error if `text` has a syntax error, or if a key or a value is not valid for a label. The error describes the first
+    /// problem with the same message as kube-apiserver.
     fn from_str(text: &str) -> Result<Self, InvalidSelector> {
         Ok(parse::requirements(text)?.into_iter().collect())
     }
@@ -251,21 +251,21 @@ pub struct LabelRequirement {
 /// The operator of a [`LabelRequirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SelectorOperator {
-    /// The operators `=` and `==`. The label must have the value.
+    /// `=` and `==`: the label must have the value.
     Equals,
-    /// The operator `in`. The label must have one of the values.
+    /// `in`: the label must have one of the values.
     In,
-    /// The operator `!=`. The label must be absent or have another value.
+    /// `!=`: the label must be absent or have another value.
     NotEquals,
-    /// The operator `notin`. The label must be absent or have none of the values.
+    /// `notin`: the label must be absent or have none of the values.
     NotIn,
-    /// No operator, only a key. The label must be present.
+    /// Only a key: the label must be present.
     Exists,
-    /// The prefix `!` before a key. The label must be absent.
+    /// `!` before the key: the label must be absent.
     DoesNotExist,
-    /// The operator `>`. The label must be an integer greater than the value.
+    /// `>`: the label must be an integer greater than the value.
     GreaterThan,
-    /// The operator `<`. The label must be an integer less than the value.
+    /// `<`: the label must be an integer less than the value.
     LessThan,
 }
 
@@ -274,10 +274,10 @@ impl LabelRequirement {
     ///
     /// # Errors
     ///
-    /// - Fails if a key or a value is not allowed for labels.
-    /// - Fails if the number of values does not fit the operator. `In` and `NotIn` need at least one value. `Exists` and `DoesNotExist`
-    ///   take no value, and all other operators take one value.
-    /// - Fails if the value of `GreaterThan` or `LessThan` is not an integer.
+    /// - Returns an error if `key` or a value is not valid for a label.
+    /// - Returns an error if the number of values does not fit the operator. `In` and `NotIn` need at least one value. `Exists` and
+    ///   `DoesNotExist` take no value, and all other operators take one value.
+    /// - Returns an error if the value for `GreaterThan` or `LessThan` is not an integer.
     ///
     /// The error lists all problems with the same text as Kubernetes' `NewRequirement`.
     pub fn new<V: Into<String>>(
@@ -298,7 +298,7 @@ impl LabelRequirement {
         Ok(Self { key, operator, values })
     }
 
-    /// Returns the key of the label that the requirement checks.
+    /// Returns the label key.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -313,8 +313,8 @@ impl LabelRequirement {
         &self.values
     }
 
-    /// Returns whether a label with this value meets the requirement. `None` means that the label is absent. The method
-    /// does not allocate.
+    /// Returns `true` if the label value `label` meets the requirement. `None` means that the label is absent. This
+    /// method does not allocate.
     pub fn matches(&self, label: Option<&str>) -> bool {
         let is_among = |label: &str| self.values.binary_search_by(|value| value.as_str().cmp(label)).is_ok();
         let integers = || {
@@ -348,7 +348,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Returns the errors in a requirement, in the same order as Kubernetes.
+/// Returns a requirement's errors, in the same order as Kubernetes.
 fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
     let mut faults = Vec::new();
     let key_faults = label_key_faults(key);
@@ -387,7 +387,7 @@ fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<Strin
     faults
 }
 
-/// Formats values as Go's JSON encoder formats a slice that may be nil.
+/// Formats `values` like Go's JSON encoder, which writes a nil slice as `null`.
 fn as_json(values: &[String]) -> String {
     if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
 }

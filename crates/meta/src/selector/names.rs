@@ -1,13 +1,11 @@
-//! Validates label keys and values. The messages are the same as in Kubernetes' `IsQualifiedName` and
-//! `IsValidLabelValue`.
+//! Validates label keys and values. The messages match Kubernetes' `IsQualifiedName` and `IsValidLabelValue`.
 
-/// Returns the reasons why `key` is not a valid label key. A label key has the form `name` or `prefix/name`. The
-/// returned list is empty if the key is valid.
+/// Returns the reasons why `key` is not a valid label key, or an empty list if it is valid. A label key is written as
+/// `name` or `prefix/name`.
 ///
-/// The prefix of a label key is a DNS subdomain of at most 253 bytes. Dots separate the parts of the prefix. Each part
-/// consists of lower-case letters, digits and `-`, and starts and ends with a letter or a digit. The name in a label
-/// key has at most 63 bytes. The name consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter
-/// or a digit.
+/// The prefix is a DNS subdomain of at most 253 bytes: parts separated by dots, where each part consists of lower-case
+/// letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. The name
+/// consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match key.split_once('/') {
@@ -37,9 +35,9 @@ pub fn label_key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `value` is not a valid label value. The returned list is empty if the value is valid.
+/// Returns the reasons why `value` is not a valid label value, or an empty list if it is valid.
 ///
-/// A valid value is either empty or has the same form as the name in a label key.
+/// A valid label value is empty, or follows the same rules as the name in a label key.
 pub fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LONGEST {
@@ -51,8 +49,8 @@ pub fn label_value_faults(value: &str) -> Vec<String> {
     faults
 }
 
-/// Returns the reasons why `prefix` is not a DNS subdomain. This function counts bytes. In contrast, the validation of
-/// object names counts characters.
+/// Returns the reasons why `prefix` is not a DNS subdomain. The limit counts bytes, unlike the object name validation,
+/// which counts characters.
 fn prefix_faults(prefix: &str) -> Vec<String> {
     const LONGEST: usize = 253;
     let mut faults = Vec::new();
@@ -69,7 +67,7 @@ fn prefix_faults(prefix: &str) -> Vec<String> {
     faults
 }
 
-/// The maximum length of a label value, and also of the name in a label key.
+/// The maximum length of a label value, and of the name in a label key, in bytes.
 const LONGEST: usize = 63;
 
 const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
@@ -82,8 +80,8 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
                          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Returns whether `text` is empty, or consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter
-/// or a digit.
+/// Returns `true` if `text` is empty, or consists of letters, digits, `-`, `_` and `.`, and starts and ends with a
+/// letter or a digit.
 fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

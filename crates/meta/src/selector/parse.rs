@@ -1,9 +1,9 @@
-//! The parser of label selectors. The parser reads the text once, from left to right.
+//! The label selector parser, which reads the text once, from left to right.
 
 use super::names::label_key_faults;
 use super::{InvalidSelector, LabelRequirement, SelectorOperator, quoted};
 
-/// Parses the requirements of a selector. The requirements are returned in the order of the text.
+/// Parses a selector's requirements. Returns the requirements in the order of the text.
 pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidSelector> {
     let mut parser = Parser { rest: text.trim_start_matches(BLANKS) };
     parser.selector().map_err(InvalidSelector::new)
@@ -12,10 +12,9 @@ pub(super) fn requirements(text: &str) -> Result<Vec<LabelRequirement>, InvalidS
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// A parser. `in` and `notin` are keywords only at positions where an operator is allowed. At the end of the text, the
-/// parser returns an empty token.
+/// A parser. `in` and `notin` are keywords only where an operator is allowed. The end of the text is an empty token.
 struct Parser<'a> {
-    /// The text that was not parsed yet, without leading whitespace.
+    /// The remaining text, without leading whitespace.
     rest: &'a str,
 }
 
@@ -52,7 +51,7 @@ impl<'a> Parser<'a> {
         }
         let faults = label_key_faults(key);
         if !faults.is_empty() {
-            // Kubernetes writes a field path at this position of the message. The path is nil.
+            // Kubernetes prints a field path at the start of this message, and the path is nil.
             return Err(format!("<nil>: Invalid value: {}: {}", quoted(key), faults.join("; ")));
         }
         let (operator, values) = match self.peek() {
@@ -81,8 +80,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the values in parentheses. The returned values are sorted and unique. A missing value becomes the empty
-    /// string.
+    /// Parses the values in parentheses. Returns sorted, unique values. A missing value becomes the empty string.
     fn set(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
             "(" => {}

@@ -1,4 +1,4 @@
-//! Label selectors that are fields of objects, with `matchLabels` and `matchExpressions`.
+//! Label selectors in objects, with `matchLabels` and `matchExpressions`.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, quoted};
 
-/// A label selector that is a field of an object, such as a Deployment or a NetworkPolicy. The type is Kubernetes'
-/// `metav1.LabelSelector`.
+/// A label selector in an object such as a Deployment or a NetworkPolicy, like Kubernetes' `metav1.LabelSelector`.
 ///
-/// [`LabelSelector::from_spec`] converts it to a selector.
+/// [`LabelSelector::from_spec`] converts a `LabelSelectorSpec` to a [`LabelSelector`].
 ///
 /// # Examples
 ///
@@ -25,35 +24,36 @@ use super::{InvalidSelector, LabelRequirement, LabelSelector, SelectorOperator, 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelectorSpec {
-    /// The labels that an object must have, with their values.
+    /// The labels and values that an object must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub match_labels: BTreeMap<String, String>,
-    /// Further requirements.
+    /// Further requirements. An object must meet all of them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<LabelSelectorExpression>,
 }
 
-/// One of the `matchExpressions` of a [`LabelSelectorSpec`]. The type is Kubernetes' `LabelSelectorRequirement`.
+/// An entry of [`LabelSelectorSpec::match_expressions`], like Kubernetes' `LabelSelectorRequirement`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LabelSelectorExpression {
-    /// The key of the label.
+    /// The label key.
     pub key: String,
-    /// The operator, which is `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding also accepts other texts.
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`. Decoding accepts any text, and [`LabelSelector::from_spec`] rejects
+    /// other operators.
     pub operator: String,
-    /// The values. The list of values is empty for `Exists` and `DoesNotExist`.
+    /// The values. Must be empty for `Exists` and `DoesNotExist`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Converts a selector that is a field of an object to a [`LabelSelector`], like client-go's `LabelSelectorAsSelector`. If the
-    /// field is `None`, the result matches no objects. If the field is an empty selector, the result matches all objects.
+    /// Converts a selector in an object, like apimachinery's `LabelSelectorAsSelector`. `None` matches no objects, and an empty
+    /// selector matches all objects.
     ///
     /// # Errors
     ///
-    /// Fails if an operator is unknown or the number of values does not fit the operator. Fails if a key or a value is
-    /// not allowed for labels.
+    /// Returns an error if an operator is unknown, the number of values does not fit the operator, or a key or value is
+    /// invalid.
     pub fn from_spec(spec: Option<&LabelSelectorSpec>) -> Result<Self, InvalidSelector> {
         let Some(spec) = spec else { return Ok(Self::nothing()) };
         let labels = spec.match_labels.iter();
@@ -78,7 +78,7 @@ impl LabelSelectorExpression {
     }
 }
 
-/// `null` is decoded as empty, because Go writes a nil map or slice as `null`.
+/// Decodes `null` as `T::default()`, because Go writes a nil map or slice as `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Tests with the cases of Kubernetes' own tests and with recorded responses of kube-apiserver. The tests correspond to the tests of
-//! `labels`, `fields` and `metav1` in apimachinery.
+//! Selector tests with the cases from apimachinery's `labels`, `fields` and `metav1` tests, and with recorded kube-apiserver
+//! responses.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Parses a selector and returns its printed form or the error message.
+/// Parses `text` as a selector and returns the printed form or the error message.
 fn printed(text: &str) -> Result<String, String> {
     text.parse::<LabelSelector>().map(|read| read.to_string()).map_err(|error| error.to_string())
 }
@@ -262,7 +262,7 @@ fn nothing_still_selects_nothing_after_parsing() {
     assert!(!"a,!b".parse::<LabelSelector>().unwrap().is_nothing());
 }
 
-/// Converts a selector from an object and returns its printed form or the error message.
+/// Converts an object's `selector` and returns the printed form or the error message.
 fn meant(selector: serde_json::Value) -> Result<String, String> {
     let spec: LabelSelectorSpec = serde_json::from_value(selector).unwrap();
     LabelSelector::from_spec(Some(&spec)).map(|meant| meant.to_string()).map_err(|error| error.to_string())
@@ -400,7 +400,7 @@ fn field_name_with_special_characters_panics() {
     let _ = FieldSelector::everything().equals("a=b,c", "d");
 }
 
-/// A recursive parser would overflow the stack here, and a parser with backtracking would not finish.
+/// A recursive parser would overflow the stack, and a backtracking parser would not finish.
 #[test]
 fn long_selectors_parse_in_one_pass() {
     for unit in ["a,", "!", "(", "a in (", "=", "\\"] {

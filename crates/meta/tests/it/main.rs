@@ -1,4 +1,4 @@
-//! Tests that matching a selector does not allocate. The file contains only one test, because the allocator counts the
+//! Tests that matching a selector does not allocate. The test has its own binary, because the allocator counts the
 //! memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
