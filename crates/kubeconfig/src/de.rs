@@ -1,4 +1,4 @@
-//! Functions that serde calls to decode and encode the fields of a kubeconfig.
+//! Serde helpers for kubeconfig fields.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use zeroize::Zeroizing;
 
 use crate::types::Data;
 
-/// Decodes base64 like Go. The padding of the base64 text is required, and the unused last bits may have any value.
+/// Decodes base64 like Go: padding is required, and unused trailing bits may have any value.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// Reads a value. `null` is read as an empty value. For example, kubectl writes an empty list as `null`, and other
-/// programs write any empty value as `null`.
+/// Reads a value. `null` becomes `T::default()`, because kubectl writes an empty list as `null`, and other programs
+/// write any empty value as `null`.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -28,7 +28,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a list of strings, in which `null` items become empty strings, as in kubectl.
+/// Reads a list of strings. As in kubectl, a `null` item becomes an empty string.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let texts: Option<Vec<Option<String>>> = Option::deserialize(deserializer)?;
     Ok(texts.unwrap_or_default().into_iter().map(Option::unwrap_or_default).collect())
@@ -56,8 +56,8 @@ pub(crate) fn optional_data<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(data.filter(|data| !data.0.is_empty()))
 }
 
-/// Defines a module that reads and writes a map whose keys are names. In the file, the map is a list of `{name: …,
-/// $member: …}`.
+/// Defines a module that reads and writes a map by name. The file contains the map as a list of
+/// `{name: …, $member: …}`.
 macro_rules! named_list {
     ($module:ident, $member:literal, $type:ty) => {
         pub(crate) mod $module {
@@ -109,8 +109,7 @@ named_list!(contexts, "context", crate::types::Context);
 named_list!(users, "user", crate::types::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
-/// A secret string. Error messages do not contain the text, and the memory of the text is wiped when the text is
-/// dropped.
+/// A secret string. Error messages never contain the text, and dropping it wipes its memory.
 struct HiddenText(Option<Zeroizing<String>>);
 
 impl<'de> Deserialize<'de> for HiddenText {
@@ -190,7 +189,7 @@ pub(crate) mod secrets {
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
-        // Remove line breaks and spaces, because long values are often folded over several lines.
+        // Remove line breaks and spaces, because long values are often folded.
         let text: Zeroizing<Vec<u8>> =
             Zeroizing::new(text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         BASE64.decode(&*text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))

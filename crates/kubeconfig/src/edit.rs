@@ -1,5 +1,4 @@
-//! Methods that return changed copies of a configuration. A copy can be reduced to the current context, contain the
-//! content of the configuration's files, or contain no secrets.
+//! Methods that return changed copies of a configuration: minified, flattened, redacted or shortened.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ const REDACTED: &str = "REDACTED";
 const OMITTED: &str = "DATA+OMITTED";
 
 impl Kubeconfig {
-    /// Returns a copy of the configuration that contains only the current context, its cluster and its user.
+    /// Returns a copy with only the current context, its cluster and its user.
     ///
     /// # Errors
     ///
@@ -35,9 +34,8 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// Returns a copy of the configuration in which file paths are replaced by the certificates and keys in these
-    /// files. The copy can be used on another machine. The copy keeps the paths of token files, because the content of
-    /// token files changes.
+    /// Returns a copy that contains certificates and keys inline instead of their file paths, for use on another
+    /// machine. The copy keeps the paths of token files, because tokens are rotated.
     ///
     /// # Errors
     ///
@@ -54,9 +52,9 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Returns a copy of the configuration that has no secrets and can be printed. The copy contains no tokens,
-    /// passwords or keys. The copy also omits the arguments and variables of credential plugins, and the user names and
-    /// passwords in URLs. The copy omits the values of unknown fields, and the data that other programs have stored.
+    /// Returns a copy that contains no secrets and can be printed. The copy contains no tokens, passwords or keys, and
+    /// no user names or passwords in URLs. The copy also omits the arguments and variables of credential plugins, and
+    /// the values of extensions and unknown fields.
     ///
     /// # Examples
     ///
@@ -102,8 +100,7 @@ impl Kubeconfig {
         shown
     }
 
-    /// Returns a copy of the configuration without secrets and certificates. `kubectl config view` prints the same
-    /// information. See [`redacted`](Self::redacted).
+    /// Returns a [`redacted`](Self::redacted) copy that also omits certificates, like `kubectl config view`.
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {
@@ -138,8 +135,7 @@ fn read(path: &Path) -> io::Result<Data> {
     if size > yaml::MAX_SIZE as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} bytes", yaml::MAX_SIZE)));
     }
-    // Reserve the full capacity, because a growing vector would leave copies of the secrets in memory that are not
-    // wiped.
+    // Reserve the full capacity, because a growing vector would leave unwiped copies of the secrets in memory.
     let mut data = Data(Vec::with_capacity(size as usize + 1));
     file.take(yaml::MAX_SIZE as u64).read_to_end(&mut data.0)?;
     Ok(data)

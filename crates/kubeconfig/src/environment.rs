@@ -1,12 +1,12 @@
-//! The environment variables and paths that a configuration is loaded from.
+//! The environment variables and paths for loading a configuration.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The environment variables and paths that a configuration is loaded from.
+/// The environment variables and paths for loading a configuration.
 ///
-/// Tests and programs that embed this crate can create an `Environment` with other values. The default `Environment`
-/// has no variables, and its root directory is `/`.
+/// Tests can create an `Environment` with other values. The default `Environment` has no variables and the root
+/// directory `/`.
 ///
 /// # Examples
 ///
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// The value of `KUBECONFIG`, which is a list of files in the same format as `PATH`.
+    /// `KUBECONFIG`, a list of files in the same format as `PATH`.
     pub kubeconfig: Option<OsString>,
-    /// The home directory.
+    /// The home directory, which contains `.kube/config`.
     pub home: Option<PathBuf>,
     /// `KUBERNETES_SERVICE_HOST`. Kubernetes sets this variable in every container.
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`. Kubernetes sets this variable in every container.
     pub service_port: Option<String>,
-    /// The value of `POD_NAMESPACE`. This is the pod's namespace, if the pod's manifest sets the variable.
+    /// `POD_NAMESPACE`: the pod's namespace, if the pod's manifest sets this variable.
     pub pod_namespace: Option<String>,
-    /// The root directory. The files of a pod's service account have fixed paths inside this directory.
+    /// The root directory for the fixed paths of a pod's service account files.
     pub root: PathBuf,
 }
 
@@ -59,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// Returns the directory that contains the service account's token, CA certificate and namespace.
+    /// Returns the directory of the service account's token, CA certificate and namespace.
     pub(crate) fn service_account(&self) -> PathBuf {
         self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
     }

@@ -1,4 +1,4 @@
-//! The errors of this crate.
+//! This crate's error types.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// An error that can occur when a configuration is loaded, used or written.
+/// An error from loading, using or writing a configuration.
 ///
-/// Each message names the file and describes how to fix the problem. No message contains a secret.
+/// Messages name the file and the fix, and never contain a secret.
 ///
 /// # Examples
 ///
@@ -26,12 +26,12 @@ use thiserror::Error as ThisError;
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// The configuration contains no context, cluster or user with the requested name.
+    /// The requested context, cluster or user does not exist.
     #[error("{kind} {name:?} does not exist; {}", choices(.known))]
     NotFound {
-        /// The kind of the missing entry: `context`, `cluster` or `user`.
+        /// `context`, `cluster` or `user`.
         kind: &'static str,
-        /// The name.
+        /// The requested name.
         name: String,
         /// The existing names.
         known: Vec<String>,
@@ -45,22 +45,22 @@ pub enum Error {
         /// The paths that were searched for a kubeconfig.
         looked_at: Vec<PathBuf>,
     },
-    /// The kubeconfig has no current context, and the program has not chosen another context.
+    /// The kubeconfig has no current context, and the overrides choose none.
     #[error("no context is chosen: set current-context in the kubeconfig, or choose a context; {}", choices(.known))]
     NoContext {
         /// The existing names.
         known: Vec<String>,
     },
-    /// The configuration is inconsistent or incomplete. The list contains all problems.
+    /// The configuration is inconsistent or incomplete. Contains all problems.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
-    /// Several files cannot be used. The list contains one error for each file that cannot be used.
+    /// Several files cannot be used. Contains one error for each file.
     #[error("{} files cannot be used:{}", .0.len(), each(.0))]
     Many(Vec<Error>),
     /// The program does not run in a pod.
     #[error("this is not a pod: {variable} is not set")]
     NotInCluster {
-        /// The environment variable that is not set. Kubernetes sets this variable in every container.
+        /// The missing environment variable, which Kubernetes sets in every container.
         variable: &'static str,
     },
     /// A file cannot be read.
@@ -71,12 +71,12 @@ pub enum Error {
         /// The I/O error.
         cause: io::Error,
     },
-    /// The content of a file is not a kubeconfig.
+    /// A file is not a kubeconfig.
     #[error("{path} is not a kubeconfig: {message}", path = path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// The problem and its line.
+        /// A description with the line number.
         message: String,
     },
     /// The configuration cannot be written as YAML.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The reason.
         message: String,
     },
-    /// Another program is writing the file at the moment.
+    /// Another program is writing the file.
     #[error(
         "{lock} exists: another program is writing the kubeconfig; if no program is writing, remove the lock file",
         lock = lock.display()
@@ -105,18 +105,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether the error means that there is no configuration. An invalid configuration does not count as
-    /// missing.
+    /// Returns `true` if there is no configuration. Returns `false` for an invalid configuration.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty { .. })
     }
 
-    /// Returns whether the error means that the configuration was read but is invalid.
+    /// Returns `true` if the configuration was read but is invalid.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Self::Invalid(_))
     }
 
-    /// Returns whether the error means that the requested context does not exist.
+    /// Returns `true` if the requested context does not exist.
     pub fn is_context_not_found(&self) -> bool {
         matches!(self, Self::NotFound { kind: "context", .. })
     }
@@ -128,17 +127,17 @@ impl From<Error> for ApiError {
     }
 }
 
-/// One problem of a kubeconfig.
+/// A problem in a kubeconfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file that contains the problem, if this file is known.
+    /// The file with the problem, if known.
     pub file: Option<PathBuf>,
-    /// The line in the file. The first line is 1. If a field is missing, this is the line of the field's parent.
+    /// The line number in the file, starting at 1. If the field is missing, its parent's line number.
     pub line: Option<usize>,
-    /// The path of the invalid field, such as `clusters["eu-1"].server`.
+    /// The invalid field's path, such as `clusters["eu-1"].server`.
     pub field: String,
-    /// A description of the problem and how to fix it.
+    /// A description of the problem and its fix.
     pub message: String,
 }
 

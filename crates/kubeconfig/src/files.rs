@@ -1,4 +1,4 @@
-//! Finds, reads and merges the files of a kubeconfig.
+//! Finds, reads and merges kubeconfig files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
-/// The files of one configuration, ordered by precedence.
+/// The files that make up a configuration, ordered by precedence.
 ///
 /// # Examples
 ///
@@ -37,38 +37,38 @@ use crate::{relative, yaml};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     paths: Vec<PathBuf>,
-    /// Whether the caller of this crate named the file explicitly. A named file must exist.
+    /// Whether the files come from [`Files::explicit`] and must exist.
     explicit: bool,
 }
 
 impl Files {
-    /// Returns a list that contains only the given file. The file must exist.
+    /// Returns a list with only the file `path`, which must exist.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         Self { paths: vec![path.into()], explicit: true }
     }
 
-    /// Returns the files that the variable `KUBECONFIG` lists. If the variable is unset or empty, returns `.kube/config`
-    /// in the home directory. Files that do not exist are ignored.
+    /// Returns the files in `KUBECONFIG`, or `.kube/config` in the home directory if `KUBECONFIG` is unset or empty.
+    /// Loading ignores missing files.
     pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
-    /// Returns the paths of the files, ordered by precedence and without duplicates.
+    /// Returns the file paths, ordered by precedence and without duplicates.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
     /// Reads and merges the files.
     ///
-    /// - If several files contain an entry with the same name, the entry of the first file is used. The first
-    ///   `current-context` that is not empty is used.
-    /// - Relative paths in a file are relative to the directory of that file.
+    /// - If several files contain an entry with the same name, the first file takes precedence. The first non-empty
+    ///   `current-context` applies.
+    /// - Relative paths start at their file's directory.
     /// - If no file exists, the configuration is empty.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Read`] or [`Error::Parse`] if one file cannot be read or parsed. If several files cannot be
-    /// read or parsed, returns [`Error::Many`] with all errors.
+    /// Returns [`Error::Read`] or [`Error::Parse`] if a file cannot be read or parsed, and [`Error::Many`] if this
+    /// happens for several files.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
         let (config, mut errors) = self.load_partial();
         match errors.len() {
@@ -78,8 +78,8 @@ impl Files {
         }
     }
 
-    /// Reads and merges the files like [`load`](Self::load), but ignores files with errors. Returns the merged
-    /// configuration of the valid files, and the errors of the other files.
+    /// Reads and merges the files like [`load`](Self::load), but skips files with errors. Returns the merged
+    /// configuration and the errors.
     pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
@@ -97,7 +97,7 @@ impl Files {
         (config, errors)
     }
 
-    /// Reads one file without merging it. If the file is optional and does not exist, returns `None`.
+    /// Reads one file without merging. Returns `None` if an optional file does not exist.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
         match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
@@ -107,20 +107,20 @@ impl Files {
     }
 }
 
-/// Reads a file as text. The function reads at most one byte more than [`yaml::MAX_SIZE`], so that it rejects an
-/// endless file because of its size. The text can contain keys, so its memory is wiped when it is dropped.
+/// Reads a file as text. Reads at most one byte more than [`yaml::MAX_SIZE`], so that the parser rejects an endless
+/// file for its size. Dropping the text wipes its memory, because it can contain keys.
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = File::open(path)?;
     let most = yaml::MAX_SIZE as u64 + 1;
     let size = file.metadata().map_or(0, |file| file.len()).min(most);
-    // Reserve the full capacity. A growing vector would leave copies of the text in memory that are not wiped.
+    // Reserve the full capacity, because a growing vector would leave unwiped copies of the text in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size as usize + 1));
     file.take(most).read_to_end(&mut bytes)?;
     yaml::decode(bytes)
 }
 
-/// Opens a regular file. Rejects pipes and devices. Opening a pipe blocks, and a device may have no end. The content of
-/// a pipe or a device cannot be read twice.
+/// Opens a regular file. Rejects pipes and devices, because opening a pipe blocks, a device can be endless, and neither
+/// can be read twice.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if path.metadata()?.is_file() {
         File::open(path)
@@ -129,7 +129,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns the directory that contains the given file. The relative paths in a kubeconfig start at this directory.
+/// Returns the directory of `file`, where the relative paths in a kubeconfig start.
 pub(crate) fn directory(file: &Path) -> PathBuf {
     let directory = file.parent().unwrap_or(Path::new(""));
     // Make the path absolute, so that a later change of the working directory has no effect.
@@ -137,16 +137,17 @@ pub(crate) fn directory(file: &Path) -> PathBuf {
 }
 
 impl Kubeconfig {
-    /// Parses the text of a kubeconfig file. Relative paths are not changed.
+    /// Parses kubeconfig YAML. Relative paths stay relative.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Parse`] if the text is not a valid kubeconfig.
+    /// Returns [`Error::Parse`] if `text` is not a kubeconfig.
     pub fn parse(text: &str) -> Result<Self, Error> {
         yaml::parse(text, Path::new("the text"))
     }
 
-    /// Formats the configuration as YAML, **including all secrets**. See [`redacted`](Self::redacted).
+    /// Formats the configuration as YAML, **including all secrets**. To omit secrets, use [`redacted`](Self::redacted)
+    /// first.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl Kubeconfig {
         yaml::print(self).map(|text| text.to_string())
     }
 
-    /// Adds the entries and settings of `other` that `self` does not contain.
+    /// Adds the entries and settings of `other` that are missing in `self`.
     pub fn merge(&mut self, other: Self) {
         fn fill<K: Ord, V>(into: &mut std::collections::BTreeMap<K, V>, from: std::collections::BTreeMap<K, V>) {
             for (name, value) in from {

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. Functions that are called by the fuzz targets in `crates/fuzz/` and by the test below.
-//! Each function panics if the tested code violates a property for the given input.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the test below. Each function panics if the input
+//! violates a property.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -9,8 +9,8 @@ use crate::resolve::Overrides;
 use crate::types::Kubeconfig;
 use crate::yaml::{self, Lines};
 
-/// Parses a file. If parsing succeeds, checks that the configuration can be written and read again, both with and
-/// without its secrets. The function also checks that the line numbers of problems exist in the file.
+/// Parses a file. For a valid file, checks that writing and reading the configuration returns an equal one, with and
+/// without its secrets. Also checks that all problems have existing line numbers.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = yaml::decode(Zeroizing::new(bytes.to_vec())) else { return };
     let Ok(config) = Kubeconfig::parse(&text) else { return };
@@ -19,7 +19,7 @@ pub fn kubeconfig(bytes: &[u8]) {
     let redacted = config.redacted();
     assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
     let lines = Lines::of(&text);
-    // YAML treats a carriage return without a line feed as a line end, too.
+    // In YAML, a carriage return without a line feed also ends a line.
     let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
     if let Err(crate::error::Error::Invalid(problems)) = config.validate() {
         for problem in problems {

@@ -1,4 +1,4 @@
-//! The configuration of a pod. [`infer`] uses this configuration if there is no kubeconfig file.
+//! The configuration of a program in a pod. [`infer`] uses this configuration if there is no kubeconfig file.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,27 +11,24 @@ use crate::files::{Files, open_regular, read_bounded};
 use crate::resolve::Overrides;
 use crate::types::{AuthInfo, ClusterInfo, Context, Kubeconfig};
 
-/// The name that the cluster, the user and the context have in the configuration of a pod. Error messages show this
-/// name.
+/// The name of a pod's cluster, user and context in error messages.
 const NAME: &str = "in-cluster";
 
-/// Returns the client configuration for a program, from the first source that is available. The sources are, in this
-/// order:
+/// Returns a program's client configuration from the first available source:
 ///
-/// 1. The kubeconfig file at `path`, if `path` is not `None`. The file must exist.
-/// 2. The files of `KUBECONFIG`, or the file `.kube/config` in the home directory.
-/// 3. In a pod, the service account of the pod.
+/// 1. The kubeconfig file `path`, if it is not `None`. The file must exist.
+/// 2. The files in `KUBECONFIG`, or `.kube/config` in the home directory.
+/// 3. The pod's service account.
 ///
-/// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its
-/// own setting. For example, if only the server is overridden, the client still uses the service account's token.
+/// Overrides apply to a service account in the same way as to a kubeconfig. Each override replaces only its own
+/// setting: if only the server is overridden, the client still uses the service account's token.
 ///
-/// An unreadable or invalid kubeconfig is an error. Overrides that choose a context, cluster or user that does not
-/// exist are also an error. In both cases, the function returns the error and does not try the next source.
+/// `infer` does not try the next source after an error. Errors include an unreadable or invalid kubeconfig, and
+/// overrides that choose a missing context, cluster or user.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Empty`] if no source is available. If a source is available but invalid, returns the errors of that
-/// source.
+/// Returns [`Error::Empty`] if no source is available. If the first available source is invalid, returns its error.
 ///
 /// # Examples
 ///
@@ -50,7 +47,7 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     let named = path.is_some();
     let files = path.map_or_else(|| Files::new(env), Files::explicit);
     let kubeconfig = files.load()?;
-    // Do not use these overrides for a service account, which has only one context, one cluster and one user.
+    // A service account has no named contexts, clusters or users to choose from.
     let overrides = &overrides.without_empty();
     let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
     if named || chosen || !kubeconfig.is_empty() {
@@ -58,24 +55,23 @@ pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) ->
     }
     match service_account(env) {
         Ok(pod) => pod.client_config(overrides),
-        // If the overrides contain a server, the client can use it without a service account.
+        // A server in the overrides works without a service account.
         Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
         Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the client configuration of a pod, based on its service account and its environment variables.
+/// Returns a pod's client configuration, based on its service account and environment variables.
 ///
-/// The client configuration contains the paths of the files with the token and the CA certificates. The client can
-/// therefore read these files again after their content has changed. If the file with CA certificates is missing, the
-/// client uses the system's CA certificates.
+/// The configuration contains the paths of the token file and the CA file, so that a client can read them again after a
+/// rotation. Without a CA file, clients use the system's CA certificates.
 ///
 /// # Errors
 ///
-/// - [`Error::NotInCluster`] if the environment variables contain no address of an API server.
+/// - [`Error::NotInCluster`] if `env` contains no API server address.
 /// - [`Error::Read`] if the token file cannot be read.
-/// - [`Error::Invalid`] if the file with CA certificates cannot be read or the namespace is invalid.
+/// - [`Error::Invalid`] if the CA file cannot be read or the namespace is invalid.
 ///
 /// # Examples
 ///
@@ -90,8 +86,7 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     service_account(env)?.client_config(&Overrides::default())
 }
 
-/// Returns the pod's service account as a kubeconfig, so that overrides apply to a service account in the same way as
-/// to a kubeconfig file.
+/// Returns the pod's service account as a kubeconfig, so that overrides apply in the same way.
 fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
@@ -101,7 +96,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let port = set(&env.service_port, "KUBERNETES_SERVICE_PORT")?;
     let account = env.service_account();
     let token = account.join("token");
-    // Only check whether the token file exists. The client reads the token later.
+    // Only check that the token file can be opened. The client reads the token later.
     open_regular(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
@@ -129,8 +124,7 @@ fn namespace(env: &Environment) -> String {
     text.trim().to_owned()
 }
 
-/// Returns whether the error means that the pod has no service account files. The result is `false` for an error that
-/// occurs when an existing file is read. A pod can run without a service account.
+/// Returns `true` if the pod has no service account. Returns `false` for an error while reading an existing file.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,

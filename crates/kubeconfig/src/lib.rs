@@ -24,20 +24,16 @@
 //!
 //! # Main types
 //!
-//! - [`Kubeconfig`] is the content of one file, or of several merged files: [`ClusterInfo`]s, [`AuthInfo`]s and
-//!   [`Context`]s by name.
-//! - [`Files`] lists the files that make up a configuration. A `Files` loads the configuration, and writes each changed
-//!   entry to the file that contains the entry.
-//! - [`Overrides`] are values that a program uses instead of the values in the files. A program usually gets the
-//!   overrides from its command-line flags. An [`Environment`] contains the environment variables and paths that a
-//!   configuration is loaded from.
-//! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig), from which a client can be
-//!   created.
-//! - An [`Error`] contains the file, the field and a description of the fix. A [`Problem`] is one error that a
-//!   validation found.
+//! - [`Kubeconfig`] contains the [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s of one file or of several merged
+//!   files, by name.
+//! - [`Files`] lists the files that make up a configuration, loads and merges them, and writes each changed entry back
+//!   to its file.
+//! - [`Overrides`] replace values in the files, usually with command-line flags. An [`Environment`] contains the
+//!   environment variables and paths for loading a configuration.
+//! - [`infer`] and [`in_cluster`] return a [`ClientConfig`](pintle_meta::ClientConfig) for creating a client.
+//! - An [`Error`] names the file, the field and the fix. A [`Problem`] is one validation error.
 //!
-//! The `Debug` output and error messages never contain secrets. This crate reads files only when a function is called,
-//! and caches nothing.
+//! `Debug` output and error messages never contain secrets. Functions read their files on each call and cache nothing.
 
 mod de;
 mod edit;
@@ -62,7 +58,7 @@ pub use in_cluster::{in_cluster, infer};
 pub use resolve::Overrides;
 pub use types::{AuthInfo, AuthProvider, ClusterInfo, Context, Data, Exec, ExecEnv, Kubeconfig};
 
-// Runs the examples of the README as tests.
+// Runs the README examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,4 @@
-//! The auth provider `oidc`. This module reads the settings of the auth provider and writes new tokens to the
-//! kubeconfig.
+//! The auth provider `oidc`: reads its settings, and writes new tokens to the kubeconfig.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -18,9 +17,9 @@ const CLIENT: &str = "client-id";
 const ID_TOKEN: &str = "id-token";
 const REFRESH_TOKEN: &str = "refresh-token";
 
-/// Returns the settings of a user's login. `origin` is the file that contains the entry of the user. Returns an error
-/// message if the settings are invalid. As in client-go, `extra-scopes` has no effect, because a refresh requests the
-/// same scopes as the original login.
+/// Returns a user's login settings, or an error message if they are invalid. `origin` is the file with the user's
+/// entry. As in client-go, `extra-scopes` has no effect, because a refresh requests the same scopes as the original
+/// login.
 pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>) -> Result<OidcConfig, String> {
     if provider.name != "oidc" {
         return Err(format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name));
@@ -54,11 +53,11 @@ pub(crate) fn config(provider: &AuthProvider, user: &str, origin: Option<&Path>)
     })
 }
 
-/// A user's entry in a kubeconfig file. New tokens are written to this entry.
+/// A user's entry in a kubeconfig file, which new tokens are written to.
 struct Entry {
     file: PathBuf,
     user: String,
-    /// The issuer and the client ID of the login.
+    /// The login's issuer and client ID.
     login: [Secret; 2],
 }
 

@@ -1,11 +1,11 @@
-//! Converts between absolute paths and the relative paths in a kubeconfig file. Relative paths start at the directory
-//! of the file. This module does no I/O.
+//! Converts between absolute paths and a kubeconfig file's relative paths, which start at the file's directory. This
+//! module does no I/O.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::types::{AuthInfo, ClusterInfo, Kubeconfig};
 
-/// Makes all paths in a configuration absolute. `directory` is the directory that contains the configuration's file.
+/// Makes all paths in a configuration absolute. Relative paths start at `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     each_path(config, |path| {
         if path.is_relative() && !path.as_os_str().is_empty() {
@@ -14,18 +14,18 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
     });
 }
 
-/// Makes paths of a cluster relative to `directory` if they are inside the directory.
+/// Makes a cluster's paths relative to `directory` if they are inside it.
 pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
-/// Makes paths of a user relative to `directory` if they are inside the directory.
+/// Makes a user's paths relative to `directory` if they are inside it.
 pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
-/// Makes a path relative to `directory` if the path is inside the directory. Other paths stay absolute, because a path
-/// with `..` would become wrong if the kubeconfig or the file is moved.
+/// Makes `path` relative to `directory` if it is inside it. Other paths stay absolute, because a path with `..` would
+/// break when the kubeconfig or the file is moved.
 fn relativize(path: &mut PathBuf, directory: &Path) {
     if let Ok(rest) = path.strip_prefix(directory)
         && !rest.as_os_str().is_empty()
@@ -51,21 +51,21 @@ fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
-    // If a command has no path separator, it is looked up on `PATH`. If a command has a path separator, it is a path.
+    // A command without a path separator is looked up in `PATH`, and is not a path.
     if let Some(exec) = &mut user.exec
         && exec.command.contains(std::path::is_separator)
     {
         let mut path = PathBuf::from(&exec.command);
         change(&mut path);
-        // If the joined path is not UTF-8, leave the command unchanged.
+        // Leave the command unchanged if the joined path is not UTF-8.
         if let Ok(text) = path.into_os_string().into_string() {
-            // Without a path separator, the client would look up the command on `PATH`.
+            // Without a path separator, the client would look up the command in `PATH`.
             exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
         }
     }
 }
 
-/// Removes `.` from a path. Removes `..` only if this needs no access to the file system.
+/// Removes `.` from a path, and `..` after a normal component.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! Creates a client configuration from a kubeconfig and from a program's flags.
+//! Creates a client configuration from a kubeconfig and overrides.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,18 +14,15 @@ use crate::oidc;
 use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::validate::Report;
 
-/// Values that are used instead of the values in the kubeconfig files. Each override corresponds to a flag of kubectl.
+/// Values that replace those in the kubeconfig files. Each override corresponds to a kubectl flag.
 ///
-/// If a field is `None` or empty, the value in the files or in the pod's service account is used. Some overrides
-/// replace several values:
+/// A field that is `None` or empty replaces nothing. Some overrides replace several values:
 ///
-/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all settings that control how the
-///   server is verified.
+/// - A certificate authority, or `insecure_skip_tls_verify: Some(true)`, replaces all server verification settings.
 /// - A certificate or key replaces both the file and the data in the kubeconfig.
-/// - A server also replaces the `tls-server-name` in the files, even if `tls_server_name` is `None`.
+/// - A server also replaces the files' `tls-server-name`, even if `tls_server_name` is `None`.
 ///
-/// `insecure_skip_tls_verify: Some(false)` enables the verification of the server. If the files contain a CA, the
-/// client uses that CA.
+/// `insecure_skip_tls_verify: Some(false)` enables server verification and keeps the files' CA, if any.
 ///
 /// # Examples
 ///
@@ -43,50 +40,49 @@ use crate::validate::Report;
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// The context. If set, this context is used instead of `current-context`.
+    /// The context to use instead of `current-context`.
     pub context: Option<String>,
-    /// The cluster. If set, this cluster is used instead of the cluster of the context. The cluster must exist.
+    /// The cluster to use instead of the context's cluster. The cluster must exist.
     pub cluster: Option<String>,
-    /// The user. If set, this user is used instead of the user of the context. The user must exist.
+    /// The user to use instead of the context's user. The user must exist.
     pub user: Option<String>,
-    /// The namespace.
+    /// The default namespace for requests.
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The name that the server's certificate must contain. With `None`, the certificate must contain the host name of
-    /// the URL.
+    /// The server name for verifying the server's certificate, instead of the URL's host.
     pub tls_server_name: Option<String>,
-    /// Whether the client accepts any server certificate without verification.
+    /// Whether to accept any server certificate without verification.
     pub insecure_skip_tls_verify: Option<bool>,
-    /// The path of a file with CA certificates that verify the server.
+    /// The path of a file with CA certificates for verifying the server.
     pub certificate_authority: Option<PathBuf>,
     /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Whether the client requests responses without compression.
+    /// Whether to request uncompressed responses.
     pub disable_compression: Option<bool>,
-    /// The path of a file that contains the client's certificate chain.
+    /// The path of the client certificate chain.
     pub client_certificate: Option<PathBuf>,
-    /// The path of a file that contains the private key of the client's certificate.
+    /// The path of the client certificate's private key.
     pub client_key: Option<PathBuf>,
-    /// The bearer token. This token replaces the token and the token file of the user.
+    /// The bearer token, which replaces the user's token and token file.
     pub token: Option<Secret>,
-    /// The path of a file that contains the bearer token. This token file replaces the token and the token file of the
-    /// user. If `token` is also set, the client starts with `token` and reads later tokens from this file.
+    /// The path of a bearer token file, which replaces the user's token and token file. If `token` is also set, the
+    /// client starts with `token` and reads later tokens from the file.
     pub token_file: Option<PathBuf>,
     /// The user name for basic authentication.
     pub username: Option<String>,
     /// The password for basic authentication.
     pub password: Option<Secret>,
-    /// The name of the user that the client impersonates.
+    /// The user to impersonate.
     pub impersonate: Option<String>,
-    /// The UID to impersonate. This field requires the name of a user to impersonate.
+    /// The UID to impersonate, which requires `impersonate`.
     pub impersonate_uid: Option<String>,
-    /// The groups to impersonate. This field requires the name of a user to impersonate.
+    /// The groups to impersonate, which require `impersonate`.
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate. Each attribute replaces an attribute of the same name in the files. This
-    /// field requires the name of a user to impersonate.
+    /// The extra attributes to impersonate. Each attribute replaces the files' attribute of the same name. Extra
+    /// attributes require `impersonate`.
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
-    /// The time limit for a whole request. Zero means no maximum.
+    /// The timeout for a whole request. Zero means no timeout.
     pub timeout: Option<Duration>,
 }
 
@@ -99,20 +95,18 @@ debug_fields!(Overrides {
 });
 
 impl Kubeconfig {
-    /// Returns the client configuration for a context. The client configuration contains the cluster of the context and
-    /// the credentials of the user.
+    /// Returns the client configuration for the chosen context's cluster and user.
     ///
-    /// As in client-go, the client uses credentials and CA certificates only with `https`. For an `http` server, such
-    /// as `kubectl proxy`, the client configuration therefore contains no credentials and no CA certificates. This
-    /// function opens the files with certificates and CA certificates to check that they are readable, but does not
-    /// keep their content.
+    /// As in client-go, credentials and CA certificates require `https`. For an `http` server, such as `kubectl proxy`,
+    /// the result contains neither. This method opens the certificate files to check that they are readable, but does
+    /// not read them.
     ///
     /// # Errors
     ///
-    /// - [`Error::NoContext`] if the files set no current context and the overrides choose no context.
+    /// - [`Error::NoContext`] if there is no current context and the overrides choose none.
     /// - [`Error::NotFound`] if the chosen context, cluster or user does not exist.
-    /// - [`Error::Invalid`] with all problems of the context, of its cluster and of its user. Problems of other entries
-    ///   are ignored.
+    /// - [`Error::Invalid`] with all problems of the context, its cluster and its user. Problems in other entries are
+    ///   ignored.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let overrides = &overrides.without_empty();
         let (context_name, context) = self.chosen_context(overrides)?;
@@ -125,8 +119,7 @@ impl Kubeconfig {
             self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
         }
         if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
-            // Reports that a context's cluster or user does not exist. The report contains the file that defines the
-            // context.
+            // Report a missing cluster or user as a problem in the context's file.
             self.references(context_name)?;
         }
         let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
@@ -152,8 +145,7 @@ impl Kubeconfig {
             if let Some((provider, origin)) = login.filter(|_| !has_credentials) {
                 match oidc::config(&provider, user_name, origin.as_deref()) {
                     Ok(oidc) => config.oidc = Some(oidc),
-                    // If the user has other credentials, such as a client certificate, the client does not need the
-                    // auth provider.
+                    // A user with other credentials does not need the auth provider.
                     Err(_) if has_other => {}
                     Err(message) => {
                         let mut report = Report::default();
@@ -166,12 +158,12 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// Returns the namespace of the chosen context, and whether the overrides set this namespace. If the context has no
-    /// namespace, returns `default`.
+    /// Returns the chosen context's namespace, and whether the overrides set it. A context without a namespace has the
+    /// namespace `default`.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NoContext`] if the files set no current context and the overrides choose no context, and
+    /// Returns [`Error::NoContext`] if there is no current context and the overrides choose none. Returns
     /// [`Error::NotFound`] if the chosen context does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         let overrides = &overrides.without_empty();
@@ -188,7 +180,7 @@ impl Kubeconfig {
         match self.contexts.get_key_value(name) {
             Some((name, context)) => Ok((name, context.clone())),
             None if !name.is_empty() => Err(self.not_found("context", name)),
-            // Even if no context is chosen, the overrides can choose a cluster or a server.
+            // A cluster or server in the overrides needs no context.
             None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
             None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
         }
@@ -207,8 +199,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    /// Returns a copy of the overrides without empty strings. Programs may pass an empty string for a flag that the
-    /// user did not set.
+    /// Returns a copy without empty strings, because programs may pass an empty string for an unset flag.
     pub(crate) fn without_empty(&self) -> Self {
         let mut set = self.clone();
         let texts = [&mut set.context, &mut set.cluster, &mut set.user, &mut set.namespace, &mut set.server];
@@ -245,8 +236,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
-        // Remove leading spaces. A space at the start of the URL would hide the prefix `https`, and the client would
-        // not send the credentials.
+        // A leading space would hide the prefix `https`, and the client would not send the credentials.
         cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
@@ -271,7 +261,7 @@ impl Overrides {
         if let Some(password) = &self.password {
             user.password = Some(password.clone());
         }
-        // If the overrides contain a credential, the other credentials in the files are not used.
+        // A credential in the overrides replaces the files' other credentials.
         if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
@@ -291,7 +281,7 @@ impl Overrides {
     }
 }
 
-/// Adds a user's credentials to the client configuration. Returns whether the user has any credentials.
+/// Adds a user's credentials to `config`. Returns `true` if the user has any credentials.
 fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -300,7 +290,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
         server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
         insecure_skip_verify: cluster.insecure_skip_tls_verify,
     };
-    // Without a certificate, a key has no effect.
+    // A key has no effect without a certificate.
     if config.tls.certificate.is_none() {
         config.tls.key = None;
     }
@@ -309,7 +299,7 @@ fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo)
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // If the user has other credentials, the credential plugin is not used.
+    // All other credentials take precedence over the credential plugin.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {
@@ -340,7 +330,7 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     }
 }
 
-/// If both the file and the data are set, the data is used.
+/// Inline data takes precedence over a file.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
         Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),

@@ -1,4 +1,4 @@
-//! The types of a kubeconfig and its entries.
+//! The kubeconfig types.
 
 mod debug;
 
@@ -13,12 +13,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::de::{self, null_default, optional_data, optional_path, text_lists, texts};
 
-/// A kubeconfig: clusters, users, and the contexts that combine them.
+/// A kubeconfig: clusters, users, and contexts that combine them.
 ///
-/// In the file format, clusters, users and contexts are lists of named entries. In this struct, they are maps with the
-/// names as keys. Unknown fields are kept. If a file is read and written again, only comments and the order of the
-/// fields are lost. `Debug` shows no secrets. To print a configuration as YAML without secrets, use
-/// [`redacted`](Self::redacted).
+/// Clusters, users and contexts are maps by name in this struct, and lists of named entries in a file. Reading and
+/// writing a file keeps unknown fields, and loses only comments and the order of the fields. `Debug` shows no secrets.
+/// To print a configuration as YAML without secrets, use [`redacted`](Self::redacted).
 ///
 /// # Examples
 ///
@@ -40,84 +39,82 @@ use crate::de::{self, null_default, optional_data, optional_path, text_lists, te
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
-    /// The version: `v1`. Some programs omit it.
+    /// `v1`, or an empty string, because some programs omit this field.
     #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
     pub api_version: String,
-    /// The kind: `Config`. Some programs omit it.
+    /// `Config`, or an empty string, because some programs omit this field.
     #[serde(default, deserialize_with = "null_default")]
     pub kind: String,
-    /// The clusters.
+    /// The clusters by name.
     #[serde(default, with = "de::clusters")]
     pub clusters: BTreeMap<String, ClusterInfo>,
-    /// The contexts.
+    /// The contexts by name.
     #[serde(default, with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
-    /// The name of the default context. An empty string means that there is no default context.
+    /// The current context's name, or an empty string if there is none.
     #[serde(default, deserialize_with = "null_default")]
     pub current_context: String,
-    /// The users.
+    /// The users by name.
     #[serde(default, with = "de::users")]
     pub users: BTreeMap<String, AuthInfo>,
-    /// Data that other programs have stored in the kubeconfig.
+    /// Other programs' data.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that the current context was read from. This field is not written.
+    /// The file that contains the current context. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// A cluster: the address of a server, and how to connect to it. `Debug` shows the URLs of a cluster without user names
-/// and passwords.
+/// A cluster's server URL and connection settings. `Debug` shows URLs without user names and passwords.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The name that the server's certificate must contain. If the string is empty, the certificate must contain the
-    /// host name of the URL.
+    /// The server name for verifying the server's certificate. An empty string means the URL's host.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
     /// Whether to accept any server certificate without verification.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub insecure_skip_tls_verify: bool,
-    /// The path of a file with CA certificates that verify the server.
+    /// The path of a file with CA certificates for verifying the server.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub certificate_authority: Option<PathBuf>,
-    /// The CA certificates that verify the server, as PEM text. Set either the file or the data, not both.
+    /// The CA certificates as PEM text. Set either the file or the data, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub certificate_authority_data: Option<Data>,
     /// The proxy's URL.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub proxy_url: String,
-    /// Whether to disable the compression of responses.
+    /// Whether to request uncompressed responses.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub disable_compression: bool,
-    /// Data of other programs.
+    /// Other programs' data.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that this entry was read from. This field is not written.
+    /// The file that contains this entry. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// The credentials of a user, and the user to impersonate.
+/// A user's credentials, and the user to impersonate.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
-    /// The path of the file with the client's certificate chain.
+    /// The path of the client certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_certificate: Option<PathBuf>,
-    /// The client's certificate chain as PEM text. Set either the file or the data, not both.
+    /// The client certificate chain as PEM text. Set either the file or the data, not both.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_data")]
     pub client_certificate_data: Option<Data>,
-    /// The path of the file with the private key of the client's certificate.
+    /// The path of the client certificate's private key.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_path")]
     pub client_key: Option<PathBuf>,
     /// The private key as PEM text. Set either the file or the data, not both.
@@ -126,7 +123,7 @@ pub struct AuthInfo {
     /// A bearer token.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
-    /// The path of a file that contains the bearer token. If the file changes, the client reads it again.
+    /// The path of a bearer token file. The client reads the file again when its content changes.
     #[serde(
         default,
         rename = "tokenFile",
@@ -134,7 +131,7 @@ pub struct AuthInfo {
         deserialize_with = "optional_path"
     )]
     pub token_file: Option<PathBuf>,
-    /// The name of the user that the client impersonates. An empty string disables impersonation.
+    /// The user to impersonate. An empty string disables impersonation.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate: String,
     /// The UID to impersonate.
@@ -143,7 +140,7 @@ pub struct AuthInfo {
     /// The groups to impersonate.
     #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "texts")]
     pub impersonate_groups: Vec<String>,
-    /// The extra attributes to impersonate. Authorizers can use them.
+    /// The extra attributes to impersonate, for authorizers.
     #[serde(
         default,
         rename = "as-user-extra",
@@ -157,44 +154,44 @@ pub struct AuthInfo {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in login method. Only `oidc` is supported. Other authentication methods are kept in the file but never
-    /// used, because [`exec`](Self::exec) has replaced them.
+    /// A built-in login method. Only `oidc` is supported. Other methods, which [`exec`](Self::exec) has replaced, are
+    /// kept in the file but never used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A credential plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec: Option<Exec>,
-    /// Data of other programs.
+    /// Other programs' data.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that this entry was read from. This field is not written.
+    /// The file that contains this entry. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
 
-/// A cluster, a user and a namespace.
+/// A combination of a cluster, a user and a namespace.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Context {
-    /// The name of the cluster.
+    /// The cluster's name.
     #[serde(default, deserialize_with = "null_default")]
     pub cluster: String,
-    /// The name of the user. If this name is empty, the client sends no credentials.
+    /// The user's name. With an empty name, the client sends no credentials.
     #[serde(default, deserialize_with = "null_default")]
     pub user: String,
     /// The default namespace. An empty string means `default`.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub namespace: String,
-    /// Data of other programs.
+    /// Other programs' data.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
     /// Unknown fields.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-    /// The file that this entry was read from. This field is not written.
+    /// The file that contains this entry. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
 }
@@ -206,19 +203,19 @@ pub struct Exec {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     #[serde(default, deserialize_with = "null_default")]
     pub api_version: String,
-    /// The program to run: a path, or a name that is looked up on `PATH`.
+    /// The program to run: a path, or a name to look up in `PATH`.
     #[serde(default, deserialize_with = "null_default")]
     pub command: String,
     /// The arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// The environment variables to set for the program in addition to the variables of this process.
+    /// Additional environment variables for the program. The program also inherits all variables of this process.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// A message that is shown to the user if the program is not installed.
+    /// A hint for the error message if the program is not installed.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
-    /// Whether to pass a description of the cluster to the program.
+    /// Whether the program receives cluster information, such as the server's URL.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
     /// Whether the program may read from standard input: `Always`, `IfAvailable` or `Never`.
@@ -243,16 +240,16 @@ pub struct ExecEnv {
 /// A built-in login method.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AuthProvider {
-    /// The name of the authentication method, such as `oidc`.
+    /// The login method's name, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
-    /// The settings.
+    /// The login method's settings.
     #[serde(default, with = "de::secrets", skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Secret>,
 }
 
-/// The bytes of a certificate or a key that a kubeconfig stores as base64. `Debug` shows only the number of bytes. When
-/// the bytes are dropped, their memory is wiped.
+/// Certificate or key bytes, which a kubeconfig stores as base64. `Debug` shows only the number of bytes. Dropping a
+/// `Data` wipes its memory.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 
@@ -271,7 +268,7 @@ impl fmt::Debug for Data {
 }
 
 impl Kubeconfig {
-    /// Returns whether the kubeconfig has no cluster, user, context, current context or extension.
+    /// Returns `true` if the kubeconfig has no cluster, user, context, current context or extension.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.contexts.is_empty()

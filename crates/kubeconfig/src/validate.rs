@@ -11,8 +11,8 @@ use crate::types::{AuthInfo, ClusterInfo, Context, Data, Exec, Kubeconfig};
 use crate::yaml::Lines;
 
 impl Kubeconfig {
-    /// Validates all clusters, users and contexts, and the references in contexts. The method opens the certificate
-    /// files to check that they can be read.
+    /// Validates all clusters, users and contexts, including the references in contexts. Opens the certificate files to
+    /// check that they are readable.
     ///
     /// # Errors
     ///
@@ -60,8 +60,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NotFound`] if the context does not exist. Returns [`Error::Invalid`] with all problems that
-    /// were found.
+    /// Returns [`Error::NotFound`] if the context does not exist, and [`Error::Invalid`] with all problems.
     pub fn validate_context(&self, name: &str) -> Result<(), Error> {
         let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
         let mut report = Report::default();
@@ -98,12 +97,11 @@ impl Report {
         if self.problems.is_empty() {
             return Ok(());
         }
-        // Read the files again to find the line numbers of the problems. If there are no problems, the line numbers are
-        // not needed.
+        // Read the files again to find the problems' line numbers, which are only needed after a problem.
         let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
         for problem in &mut self.problems {
             let Some(file) = &problem.file else { continue };
-            // Only read regular files. A pipe cannot be read again, because the first read has consumed its content.
+            // Only read regular files, because a pipe cannot be read twice.
             let lines = || open_regular(file).and_then(|_| read_bounded(file)).ok().and_then(|text| Lines::of(&text));
             let lines = files.entry(file.clone()).or_insert_with(lines);
             problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
@@ -132,7 +130,7 @@ impl Report {
             }
             _ => {}
         }
-        // A context may have no user. The client then sends no credentials.
+        // Without a user, the client sends no credentials.
         let user = &context.user;
         if !user.is_empty() && !config.users.contains_key(user) {
             self.add(at("user"), format!("user {user:?} does not exist; add it or choose another one"));
@@ -148,13 +146,12 @@ impl Report {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
-            // If the server is empty, report no other problem of the cluster.
+            // Report no other problems for a cluster without a server.
             return self.add(at("server"), "it is empty; set it to the URL of the API server");
         }
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
-            // If the server has no scheme, client-go uses http and silently drops the CA certificate and the
-            // credentials.
+            // Without a scheme, client-go uses http and silently drops the CA certificate and the credentials.
             self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
@@ -226,7 +223,7 @@ impl Report {
         }
         match exec.interactive_mode.as_str() {
             "Always" | "IfAvailable" | "Never" => {}
-            // Only the older API version has a default for the interactive mode.
+            // Only `v1beta1` has a default interactive mode.
             "" if exec.api_version == VERSIONS[1] => {}
             mode => {
                 let message = format!("{mode:?} is not a mode; set Never, IfAvailable or Always");
@@ -235,7 +232,7 @@ impl Report {
         }
     }
 
-    /// Checks that the file and the data are not both set, and that the file can be read.
+    /// Checks that either the file or the data is set, not both, and that the file can be opened.
     fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
         let Some(file) = file else { return };
         if data.is_some() {

@@ -1,5 +1,4 @@
-//! Writes the changes of a configuration to its files. Writes only the changed entries, each to the file that it was
-//! read from.
+//! Writes only the changed entries of a configuration, each to its original file.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -14,37 +13,33 @@ use crate::types::Kubeconfig;
 use crate::{relative, yaml};
 
 impl Files {
-    /// Changes the configuration. Reads and merges the files, calls `change`, and writes each changed entry to the file
-    /// that it was read from.
+    /// Reads and merges the files, calls `change`, and writes each changed entry to its original file.
     ///
-    /// - New entries and the current context are written to the first file that exists, or to the first file if none
-    ///   exists. Changes of extensions and of unknown fields are also written to that file, because it is unknown which
-    ///   file they were read from.
-    /// - Unchanged entries are kept. When a file is written, its comments, anchors and repeated keys are lost, and its
-    ///   encoding becomes UTF-8.
-    /// - Each file is written in place, as kubectl does. The owner, mode, inode and links of the file stay the same. A
-    ///   new file is created with the mode 0600. Missing directories are created.
-    /// - The file is not truncated before new content is written. After a crash, the file contains either the old or
-    ///   the new content. There is one exception: the new content is written in a single write. After a crash during
-    ///   this write, the file can contain a mixture of old and new content. A process that reads the file without the
-    ///   lock can also see such a mixture for a short time. In contrast, kubectl truncates the file first, so after a
-    ///   crash of kubectl the file can be empty or incomplete.
-    /// - The list may contain several names for the same file, such as links or relative paths. Such a file is written
-    ///   only once, under the first name.
-    /// - Each file is locked with a lock file `FILE.lock` in the same directory. Other programs that use such lock
-    ///   files, such as kubectl, cannot write the file at the same time. If `change` panics, the lock files are
-    ///   removed, and no file is written.
+    /// - New entries, the current context, and changes of extensions and unknown fields are written to the first
+    ///   existing file, or to the first file if none exists.
+    /// - Unchanged entries are kept. Writing a file removes its comments, anchors and repeated keys, and encodes it as
+    ///   UTF-8.
+    /// - Like kubectl, this method writes each file in place, so the file keeps its owner, mode, inode and links. A new
+    ///   file has mode 0600. Missing directories are created.
+    /// - The new content is written in a single write without truncating the file first. A crash leaves the old or the
+    ///   new content, except that a crash during this write can leave a mixture of both. A process that reads the file
+    ///   without the lock can also see a mixture for a short time. kubectl truncates the file first, so its crash can
+    ///   leave an empty or incomplete file.
+    /// - A file with several names in the list, such as links or relative paths, is written only once, under its first
+    ///   name.
+    /// - Each file is locked by a lock file `FILE.lock` in the same directory, which kubectl also respects. If `change`
+    ///   panics, the lock files are removed and no file is written.
     ///
     /// # Errors
     ///
-    /// If one of these errors is returned, no file was changed:
+    /// No file was changed after one of these errors:
     ///
     /// - [`Error::Read`] or [`Error::Parse`] if a file cannot be used.
     /// - [`Error::Locked`] if another program is writing a file.
     /// - [`Error::Empty`] if there is no file path to write to.
     ///
-    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing or the disk is full. After
-    /// one of these two errors, that file is unchanged, but other files may have been changed.
+    /// Returns [`Error::Write`] or [`Error::Print`] if a file cannot be opened for writing, the disk is full, or a path
+    /// is not valid UTF-8. That file is then unchanged, but other files may have been changed.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let paths = distinct(self.paths());
         let mut sorted = paths.clone();
@@ -52,9 +47,9 @@ impl Files {
         let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
         let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
         for path in &paths {
-            // The file does not have to exist, even if the caller named it.
+            // The file may be missing, even after [`Files::explicit`].
             let content = match path.exists() {
-                // Reject named pipes. A pipe has no content to change, and opening a pipe blocks.
+                // Reject named pipes, which have no content to change and block when opened.
                 true => open_regular(path)
                     .map_err(|cause| Error::Read { path: path.clone(), cause })
                     .and_then(|_| self.read(path))?,
@@ -72,7 +67,7 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            // Do not create an empty file. An existing file may become empty, however.
+            // Do not create an empty file, but allow an existing file to become empty.
             if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
@@ -85,15 +80,14 @@ impl Files {
 }
 
 impl Kubeconfig {
-    /// Writes the whole configuration to one file. Like [`Files::modify`], this method writes the file in place. A new
-    /// file is created with the mode 0600.
+    /// Writes the whole configuration to one file, in place like [`Files::modify`]. A new file has mode 0600.
     ///
     /// # Errors
     ///
     /// - [`Error::Locked`] if another program is writing the file.
     /// - [`Error::Print`] if the configuration contains a path that is not valid UTF-8.
-    /// - [`Error::Write`] if the file cannot be written. If the file cannot be opened or the disk is full, the file is
-    ///   unchanged.
+    /// - [`Error::Write`] if the file cannot be written. The file is unchanged if it cannot be opened or the disk is
+    ///   full.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;
@@ -101,11 +95,11 @@ impl Kubeconfig {
     }
 }
 
-/// Returns each file only once, with the first of its names. If a file appeared under two names, it would be locked
-/// twice, and the second write would overwrite the first.
+/// Returns each file only once, under its first name. Otherwise, a file with two names would be locked twice, and its
+/// second write would overwrite the first.
 fn distinct(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = HashSet::new();
-    // If the file does not exist yet, canonicalize its directory.
+    // For a missing file, canonicalize its directory.
     let file = |path: &Path| match (path.canonicalize(), directory(path).canonicalize(), path.file_name()) {
         (Ok(file), ..) => file,
         (_, Ok(folder), Some(name)) => folder.join(name),
@@ -126,8 +120,7 @@ fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
     whole
 }
 
-/// Applies to one file those differences between `before` and `after` that concern this file. Differences that concern
-/// other files are skipped.
+/// Applies the differences between `before` and `after` that belong to the file `path`.
 fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
     let is_main = path == main;
     let home = directory(path);
@@ -171,8 +164,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             file.current_context.clone_from(&after.current_context);
         }
     } else if after.current_context.is_empty() && !before.current_context.is_empty() {
-        // Remove the current context from all files. If a later file kept its current context, that context would take
-        // effect.
+        // Remove the current context from all files. Otherwise, a later file's current context would take effect.
         file.current_context.clear();
     }
 }
@@ -184,13 +176,11 @@ fn changes<V: Clone + PartialEq>(
     of_file: impl Fn(&V) -> bool,
     prepare: impl Fn(&mut V),
 ) {
-    // Remove the deleted entries from all files. If a later file kept an entry with the same name, that entry would
-    // take effect.
+    // Remove the deleted entries from all files. Otherwise, a later file's entry with the same name would take effect.
     file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
     for (name, value) in after {
         let old = before.get(name);
-        // If an entry is replaced, the new entry is written to the file of the old entry. The `origin` field of the new
-        // entry is ignored.
+        // A replaced entry stays in the old entry's file, whatever the new entry's `origin`.
         if old != Some(value) && of_file(old.unwrap_or(value)) {
             let mut value = value.clone();
             prepare(&mut value);
@@ -204,18 +194,18 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     overwrite(path, text.as_bytes()).map_err(|cause| Error::Write { path: path.into(), cause })
 }
 
-/// Replaces the content of a file in place, as kubectl does. The file keeps its owner, mode, links and inode. A new
-/// file is created with the mode 0600.
+/// Replaces a file's content in place, like kubectl. The file keeps its owner, mode, links and inode. A new file has
+/// mode 0600.
 ///
-/// kubectl truncates the file first. This function does not. It replaces the content in three steps:
+/// Unlike kubectl, `overwrite` does not truncate the file first, but replaces the content in three steps:
 ///
 /// 1. Append line breaks until the file has room for the new content.
 /// 2. Overwrite the whole file in a single write, with the new content followed by line breaks.
-/// 3. Remove these line breaks.
+/// 3. Remove the trailing line breaks.
 ///
-/// Before and after each of these steps, the file contains the whole old or the whole new configuration. Only a crash
-/// during the single write can therefore damage the file. If the disk is full, the first step fails, and the function
-/// removes the appended line breaks.
+/// Between the steps, the file contains the whole old or the whole new configuration, so only a crash during the single
+/// write can damage the file. If the disk is full, the first step fails, and the function removes the appended line
+/// breaks.
 fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -232,7 +222,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
         file.sync_data()
     };
     if let Err(cause) = grow(&mut file) {
-        // Return the error of the write. Ignore an error that occurs when the appended line breaks are removed.
+        // Return the error from the write, not an error from removing the line breaks.
         let _ = file.set_len(old);
         return Err(cause);
     }
@@ -245,7 +235,7 @@ fn overwrite(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A lock file, which is removed when this value is dropped.
+/// A lock file, which is removed on drop.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -265,8 +255,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Ignore errors. If the lock file cannot be removed, the next writer returns an error with the path of the lock
-        // file.
+        // Ignore errors, because the next writer reports a remaining lock file by its path.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,4 @@
-//! Reads and writes YAML. No other module uses YAML. This module reads files in the same way as kubectl, and kubectl
-//! can read the YAML that this module writes.
+//! Reads YAML like kubectl, and writes YAML that kubectl can read. No other module handles YAML.
 
 mod de;
 mod emit;
@@ -19,8 +18,8 @@ pub(crate) use self::node::MAX_SIZE;
 use crate::error::Error;
 use crate::types::Kubeconfig;
 
-/// Parses the first document of a text as a kubeconfig. An empty document is an empty configuration. `path` is the file
-/// path that errors and warnings contain.
+/// Parses the first document in `text` as a kubeconfig. An empty document is an empty configuration. Errors and
+/// warnings contain `path`.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
     let fault = |message| Error::Parse { path: path.into(), message };
     let document = Document::read(text).map_err(fault)?;
@@ -44,7 +43,7 @@ pub(crate) fn print(config: &Kubeconfig) -> Result<Zeroizing<String>, Error> {
     Ok(emit::document(value))
 }
 
-/// Decodes the content of a file as text. The content can be UTF-8, or UTF-16 with a byte order mark.
+/// Decodes a file's content, which is UTF-8, or UTF-16 with a byte order mark.
 pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>> {
     let fault = |why| io::Error::new(io::ErrorKind::InvalidData, why);
     let unit: fn([u8; 2]) -> u16 = match bytes.as_slice() {
@@ -56,8 +55,8 @@ pub(crate) fn decode(bytes: Zeroizing<Vec<u8>>) -> io::Result<Zeroizing<String>>
         }
     };
     let (units, rest) = bytes.as_chunks::<2>();
-    // Two bytes of UTF-16 become at most three bytes of UTF-8. A growing string would leave copies of secrets in memory
-    // that are not wiped.
+    // Two bytes of UTF-16 become at most three bytes of UTF-8. A growing string would leave unwiped copies of secrets
+    // in memory.
     let mut text = Zeroizing::new(String::with_capacity(bytes.len() / 2 * 3));
     for character in char::decode_utf16(units.iter().map(|pair| unit(*pair))) {
         text.push(character.map_err(|_| fault("it begins with a UTF-16 byte order mark, but is not UTF-16"))?);

@@ -1,6 +1,5 @@
-//! `Debug` implementations without secrets. An unknown field can contain a secret, such as a misspelt `tokn`. The data
-//! of other programs can also contain secrets. For unknown fields and the data of other programs, `Debug` shows only
-//! the names.
+//! `Debug` implementations without secrets. For unknown fields and extensions, `Debug` shows only the names, because
+//! their values can be secrets, such as a misspelt `tokn`.
 
 use std::fmt;
 
@@ -8,7 +7,7 @@ use pintle_meta::{debug_fields, redacted_url};
 
 use super::{AuthInfo, ClusterInfo, Context, Exec, Kubeconfig};
 
-/// Shows only the names of the fields and not their values.
+/// Shows only the field names.
 fn names<'a, V: 'a>(fields: impl IntoIterator<Item = (&'a String, &'a V), IntoIter: Clone>) -> impl fmt::Debug {
     Names(fields.into_iter().map(|(name, _)| name))
 }
@@ -42,7 +41,7 @@ debug_fields!(Context {
 });
 
 impl fmt::Debug for Exec {
-    /// Shows only the number of arguments and the names of the environment variables.
+    /// Shows the number of arguments and the names of the environment variables, but not their values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exec")
             .field("api_version", &self.api_version)

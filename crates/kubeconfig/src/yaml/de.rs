@@ -1,5 +1,5 @@
-//! A serde deserializer for a YAML tree. The errors of the deserializer contain the field and the line, but never a
-//! value, because a value can be a secret.
+//! A serde deserializer for a YAML tree. Errors contain the field and the line, but never a value, which can be a
+//! secret.
 
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use super::scalar::Meaning;
 /// The reason why a YAML tree is not a valid kubeconfig.
 #[derive(Debug, Default)]
 pub(super) struct Fault {
-    /// The path of the innermost invalid field, such as `users[0].user.token`.
+    /// The invalid field's path, such as `users[0].user.token`.
     path: String,
     line: Option<usize>,
     message: String,
@@ -56,7 +56,7 @@ impl de::Error for Fault {
     }
 }
 
-/// Describes an unexpected value only by its type, because its content may be a secret.
+/// Returns the type of an unexpected value, whose content may be a secret.
 fn kind(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "boolean",
@@ -97,8 +97,8 @@ impl<'de> Deserializer<'de> for &Node {
         }
     }
 
-    /// Accepts a number or a boolean as a string, because a name can look like a number or a boolean. In contrast,
-    /// kubectl requires quotes for such names.
+    /// Accepts a number or a boolean as a string, because a name can look like one. kubectl requires quotes for such
+    /// names.
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match &self.content {
             Content::Scalar { text, meaning } if *meaning != Meaning::Null => visitor.visit_str(text),
@@ -110,8 +110,8 @@ impl<'de> Deserializer<'de> for &Node {
         self.deserialize_string(visitor)
     }
 
-    /// Returns an error for a list where a struct is expected. Without this check, serde would read the items of the
-    /// list as the struct's fields in order.
+    /// Rejects a list where a struct is expected. Otherwise, serde would read the list's items as the struct's fields
+    /// in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

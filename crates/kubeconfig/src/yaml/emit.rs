@@ -1,14 +1,13 @@
-//! Writes YAML in kubectl's style. A string is quoted if a YAML 1.1 or YAML 1.2 parser could read it as a value of
-//! another type.
+//! Writes YAML in kubectl's style. Quotes each string that a YAML 1.1 or 1.2 parser could read as another type.
 
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::scalar::{Meaning, resolve};
 
-/// Formats a value as a YAML document. After the value is formatted, its memory is wiped.
+/// Formats a value as a YAML document, and wipes the value's memory.
 pub(super) fn document(mut value: Value) -> Zeroizing<String> {
-    // Reserve the full capacity. A growing string would leave copies of secrets in memory that are not wiped.
+    // Reserve the full capacity, because a growing string would leave unwiped copies of secrets in memory.
     let mut out = Zeroizing::new(String::with_capacity(2 * size(&value, 0)));
     if is_block(&value) {
         block(&mut out, &value, 0, false)
@@ -20,7 +19,7 @@ pub(super) fn document(mut value: Value) -> Zeroizing<String> {
     out
 }
 
-/// Returns whether the value is written in block style, on separate lines.
+/// Returns `true` if `value` is written in block style, on separate lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(members) => !members.is_empty(),
@@ -29,7 +28,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a map or a list. If `continues` is true, the first line is indented already.
+/// Writes a map or a list. `continues` means that the first line is already indented.
 fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
     let mut begin = |out: &mut String| {
         if !std::mem::take(&mut continues) {
@@ -44,7 +43,7 @@ fn block(out: &mut String, value: &Value, indent: usize, mut continues: bool) {
                 out.push(':');
                 if is_block(value) {
                     out.push('\n');
-                    // As in kubectl, the items of a list are not indented.
+                    // Like kubectl, do not indent list items.
                     block(out, value, if value.is_array() { indent } else { indent + 2 }, false);
                 } else {
                     out.push(' ');
@@ -91,7 +90,7 @@ fn text(out: &mut String, text: &str) {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             ' '..='~' | '\u{a1}'..='\u{1fff}' | '\u{3000}'..='\u{d7ff}' => out.push(character),
-            // Escape control characters, line breaks, and other characters that a parser may reject or drop.
+            // Escape characters that a parser may reject or drop, such as control characters and line breaks.
             other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
             other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
         }
@@ -99,7 +98,7 @@ fn text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns whether the string can be written without quotes, so that a parser reads the same string again.
+/// Returns `true` if parsers read `text` without quotes as the same string.
 fn is_plain(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@+=".contains(&byte);
     let is_time_like = text.bytes().all(|byte| byte.is_ascii_digit() || b":._-+".contains(&byte));

@@ -1,21 +1,21 @@
-//! Finds the line number of a field. Error messages show it.
+//! Finds line numbers for error messages.
 
 use std::rc::Rc;
 
 use super::node::{Content, Document, Member, Node};
 
-/// The fields of a YAML text, together with their line numbers. The line numbers are needed only if a problem was
-/// found. When they are needed, the text has already been parsed once.
+/// The fields in a YAML text with their line numbers. The text is parsed a second time for these, but only if there was
+/// a problem.
 pub(crate) struct Lines(Rc<Node>);
 
 impl Lines {
-    /// Parses the text. Returns `None` if the text is not valid YAML.
+    /// Parses `text`. Returns `None` for invalid YAML.
     pub(crate) fn of(text: &str) -> Option<Self> {
         Document::read(text).ok()?.root.map(Self)
     }
 
-    /// Returns the line number of the field with the given path, such as `clusters["eu-1"].server`. If the field does
-    /// not exist, returns the line number of its parent.
+    /// Returns the line number of the field path `field`, such as `clusters["eu-1"].server`. For a missing field,
+    /// returns its parent's line number.
     pub(crate) fn find(&self, field: &str) -> Option<usize> {
         let list = field.split('[').next().unwrap_or_default();
         let found = member(&self.0, list)?;
@@ -25,8 +25,7 @@ impl Lines {
             for entry in entries {
                 let name = member(entry, "name").map_or("", |name| text(&name.node));
                 if let Some(members) = field.strip_prefix(&format!("{list}[{name:?}]")) {
-                    // In a list entry, the content is in a field whose name is the singular of the list's name, such as
-                    // `cluster` in `clusters`.
+                    // An entry's content is in a field with the list's singular name, such as `cluster` in `clusters`.
                     let inner = member(entry, list.trim_end_matches('s'));
                     (line, node) = inner.map_or((entry.line, entry), |inner| (inner.line, &inner.node));
                     rest = members;

@@ -1,5 +1,5 @@
-//! A YAML document as a tree. Each node has its line number. The text is rejected if its values are nested too deeply
-//! or its aliases expand to too many values. The check happens before the tree uses much memory.
+//! A YAML document as a tree with line numbers. Deep nesting and large alias expansions are rejected before the tree
+//! uses much memory.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,10 +11,9 @@ use zeroize::Zeroizing;
 
 use super::scalar::{Meaning, resolve};
 
-/// The maximum size of the text in bytes. The total size of all values after alias expansion is limited to the same
-/// size.
+/// The maximum size in bytes of the text, and of all values after alias expansion.
 pub(crate) const MAX_SIZE: usize = 16 << 20;
-/// The number of bytes that each value adds to the total size, in addition to the size of its text.
+/// The bytes that each value adds to the total size, in addition to its text.
 const NODE: usize = 64;
 /// The maximum nesting depth of lists and maps.
 const MAX_NESTING: usize = 128;
@@ -24,19 +23,19 @@ const MERGE: &str = "<<";
 
 /// The first document of a YAML text.
 pub(super) struct Document {
-    /// The root value. The value is `None` if the text contains no document.
+    /// The root value, or `None` if the text contains no document.
     pub(super) root: Option<Rc<Node>>,
-    /// The keys that occur twice in one map, and the line of each second occurrence.
+    /// The repeated keys, each with the line of its second occurrence.
     pub(super) repeated: Vec<(String, usize)>,
 }
 
-/// A value. When the node is dropped, the memory of its text is wiped.
+/// A value. Dropping a node wipes its text.
 pub(super) struct Node {
-    /// The line in which the value starts. The first line is 1.
+    /// The line where the value starts, counted from 1.
     pub(super) line: usize,
     pub(super) content: Content,
     weight: usize,
-    /// The nesting depth of the lists and maps in this value. The value itself is included.
+    /// The nesting depth of this value's lists and maps, including the value itself.
     height: usize,
 }
 
@@ -59,7 +58,7 @@ pub(super) struct Member {
 }
 
 impl Document {
-    /// Reads the first document. As in kubectl, all other documents are ignored.
+    /// Reads the first document. Like kubectl, ignores all other documents.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.len() > MAX_SIZE {
@@ -79,7 +78,7 @@ impl Document {
 }
 
 fn options() -> Options {
-    // If libyaml differs from the YAML specification, this code follows libyaml, because kubectl uses it.
+    // Where libyaml differs from the YAML specification, follow libyaml, like kubectl.
     granit_parser::options! {
         strict_indentation: false,
         block_scalar_eof_without_line_feed: true,
@@ -92,14 +91,14 @@ struct Reader<'a> {
     text: &'a str,
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Rc<Node>>,
-    /// The total size of the values that have been read.
+    /// The total size of all values so far.
     weight: usize,
     repeated: Vec<(String, usize)>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the next event of the parser that starts or ends a value. Returns `None` at the end of the document or
-    /// of the text.
+    /// Returns the parser's next event that starts or ends a value, or `None` at the end of the document or of the
+    /// text.
     fn next(&mut self) -> Result<Option<(Event<'a>, Span)>, String> {
         loop {
             match self.events.next_event() {
@@ -114,7 +113,7 @@ impl<'a> Reader<'a> {
                 ))) => return Ok(Some((event, span))),
                 Some(Ok((Event::DocumentEnd | Event::StreamEnd, _))) | None => return Ok(None),
                 Some(Ok(_)) => {}
-                // The error message quotes at most one character of the text.
+                // The message quotes at most one character of the text, which may be a secret.
                 Some(Err(error)) => return Err(format!("{}, at line {}", error.info(), error.marker().line())),
             }
         }
@@ -124,7 +123,7 @@ impl<'a> Reader<'a> {
         self.next()?.ok_or_else(|| "it ends within a list or a map".into())
     }
 
-    /// Reads the value that begins with the parser's event `event`.
+    /// Reads the value that starts with `event`.
     fn node(&mut self, event: Event<'a>, span: Span) -> Result<Rc<Node>, String> {
         let (line, before) = (span.start.line(), self.weight);
         let (content, anchor, inner) = match event {
@@ -183,7 +182,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a map. If two values have the same key, the later value is used, even if it comes from a merge key (`<<`).
+    /// Reads a map. If a key is repeated, the last value applies, even if it comes from a merge key (`<<`).
     fn map(&mut self) -> Result<Vec<Member>, String> {
         let (mut members, mut places) = (Vec::new(), HashMap::new());
         loop {
@@ -205,8 +204,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether a double-quoted scalar contains the escape `\/`. The escape `\/` is valid in YAML 1.2 and JSON,
-    /// but not in YAML 1.1.
+    /// Returns `true` if a double-quoted scalar contains the escape `\/`, which is valid in YAML 1.2 and JSON but not
+    /// in YAML 1.1.
     fn has_escaped_slash(&self, span: &Span) -> bool {
         let mut source = span.slice(self.text).unwrap_or_default().bytes();
         while let Some(byte) = source.next() {
@@ -218,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds a field. If the new field replaces an earlier field, returns the key and the line of the new field.
+/// Adds a field. If the key is repeated, replaces the earlier field and returns the new field's key and line.
 fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: Member) -> Option<(String, usize)> {
     let Some(&place) = places.get(&member.key) else {
         places.insert(member.key.clone(), members.len());
@@ -230,8 +229,8 @@ fn set(members: &mut Vec<Member>, places: &mut HashMap<String, usize>, member: M
     Some(replaced)
 }
 
-/// Returns the fields that the merge key `<<` adds to a map. The value of the merge key is a map or a list of maps. If
-/// several of these maps contain the same key, the value in the first map is used.
+/// Returns the fields that the merge key `<<` adds to a map. `node` is a map or a list of maps. If several maps contain
+/// the same key, the first map takes precedence.
 fn merged(node: &Node) -> Result<Vec<Member>, String> {
     let fault = || format!("the value of `<<` is not a map or a list of maps, at line {}", node.line);
     match &node.content {
@@ -280,7 +279,7 @@ mod tests {
         Document::read(text).err()
     }
 
-    /// Creates a YAML text. Each row of aliases refers nine times to the previous row.
+    /// Creates a YAML text in which each row refers to the previous row nine times.
     fn bomb(rows: usize) -> String {
         let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for n in 1..rows {

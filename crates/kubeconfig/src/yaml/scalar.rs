@@ -1,20 +1,20 @@
-//! Determines the types of plain scalars with the YAML 1.1 rules of the Go library that kubectl uses.
+//! Determines a plain scalar's type by the YAML 1.1 rules of kubectl's Go library.
 
 use serde_json::Number;
 use zeroize::Zeroizing;
 
-/// The value of a scalar. `Text` means that the value is a string, which is the text of the scalar.
+/// A scalar's value. `Text` means that the scalar's text is a string.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     Null,
     Bool(bool),
     Number(Number),
-    /// The number is either infinity or NaN. JSON cannot represent these numbers.
+    /// Infinity or NaN, which JSON cannot represent.
     NoJson,
     Text,
 }
 
-/// Returns the value that a plain scalar represents.
+/// Returns a plain scalar's value.
 pub(super) fn resolve(text: &str) -> Meaning {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Meaning::Null,
@@ -34,7 +34,7 @@ fn number(text: &str) -> Option<Number> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.')) {
         return None;
     }
-    // Wipe the memory of the scalar, because the scalar can be a token that looks like a number.
+    // Wipe the copy, because a token can look like a number.
     let plain = Zeroizing::new(text.replace('_', ""));
     integer(&plain).or_else(|| float(&plain))
 }

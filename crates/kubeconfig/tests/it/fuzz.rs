@@ -1,9 +1,9 @@
-//! Tests that the parser never panics or hangs, and that every configuration that can be read can also be written.
+//! Tests that the parser never panics or hangs, and that every readable configuration can also be written.
 
 use pintle_kubeconfig::{Kubeconfig, Overrides};
 use proptest::prelude::*;
 
-/// Generates parts of valid and invalid kubeconfigs.
+/// Generates pieces of valid and invalid kubeconfigs.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
         "apiVersion: v1\n",

@@ -1,4 +1,4 @@
-//! Tests of `in_cluster`, and of the source that `infer` chooses.
+//! Tests `in_cluster`, and the source that `infer` chooses.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pintle_meta::{PemSource, Secret};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Creates the environment of a pod. Its service account directory contains the given files.
+/// Creates a pod's environment whose service account directory contains `files`.
 fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
     let account = root.join(ACCOUNT);
     std::fs::create_dir_all(&account).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of finding, reading and merging files.
+//! Tests that files are found, read and merged.
 
 use std::error::Error as _;
 use std::io::{self, Write};
@@ -160,8 +160,7 @@ fn empty_fields_are_absent() {
     config.validate().unwrap();
 }
 
-/// The relative path of the CA file is relative to the directory of the kubeconfig. The file `ca.pem` is not in the
-/// working directory.
+/// The CA file's relative path starts at the kubeconfig's directory, not at the working directory.
 #[test]
 fn ca_file_is_used_if_ca_data_is_empty() {
     let dir = tempfile::tempdir().unwrap();
@@ -172,7 +171,7 @@ fn ca_file_is_used_if_ca_data_is_empty() {
     assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if *path == ca), "{config:?}");
 }
 
-/// Creates a configuration whose cluster has additional fields, each on its own line.
+/// Creates a configuration with additional lines in its cluster.
 fn example(cluster: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: c\n  cluster:\n    server: https://127.0.0.1:1\n{cluster}\
@@ -180,7 +179,7 @@ fn example(cluster: &str) -> String {
     )
 }
 
-/// Tests files that kubectl 1.32 reads with the same result as this crate.
+/// kubectl 1.32 reads these files with the same result.
 #[test]
 fn files_that_kubectl_reads_are_read() {
     let plain = example("");
@@ -253,7 +252,7 @@ fn context_without_user_sends_no_credentials() {
     assert!(missing.client_config(&Overrides::default()).unwrap_err().is_invalid(), "a named user must exist");
 }
 
-/// Without quotes, kubectl would read `yes` as a boolean, and would therefore reject the whole file.
+/// Without quotes, kubectl would read `yes` as a boolean and reject the whole file.
 #[test]
 fn string_that_yaml_reads_as_another_type_is_quoted() {
     let mut config = Kubeconfig::parse(&example("")).unwrap();
@@ -283,9 +282,9 @@ fn repeated_key_logs_a_warning_with_its_line() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = || tracing_subscriber::fmt().with_ansi(false);
-    // If the process has only one subscriber, the first thread that reaches an event determines whether tracing enables
-    // the event for all threads. That thread may have no subscriber. If there are two subscribers, tracing asks the
-    // subscriber of each thread instead.
+    // With only one subscriber in the process, tracing caches for all threads whether the first thread's subscriber
+    // enables an event. That thread may have no subscriber. A second subscriber makes tracing ask each thread's
+    // subscriber.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "users:\n- name: u\n  user:\n    token: hush\n    token: t\n").unwrap();

@@ -1,13 +1,11 @@
-//! Tests of the auth provider `oidc`. The tests check the client configurations with this provider, and the writing of
-//! new tokens.
+//! Tests for the auth provider `oidc`: its client configurations, and writing new tokens.
 
 use std::path::Path;
 
 use pintle_kubeconfig::{Files, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, OidcConfig, PemSource, Secret};
 
-/// Writes a kubeconfig file with a single user. The user's `oidc` login has the given settings, an issuer and a client
-/// ID.
+/// Writes a kubeconfig file with one user, whose `oidc` login has an issuer, a client ID and `settings`.
 fn write(path: &Path, settings: &str, user: &str) {
     let text = format!(
         "# mine\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -95,8 +93,8 @@ fn new_tokens_are_written_only_to_their_entry() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(kept.contains("extra-scopes: groups") && kept.contains("as: you"), "{kept}");
 
-    // New tokens are not written in three cases: another program writes the file, the user was removed, or the user has
-    // another login.
+    // New tokens are not written if another program writes the file, the user was removed, or the user has another
+    // login.
     let lock = dir.path().join("config.lock");
     std::fs::write(&lock, "").unwrap();
     let error = store.store(&Secret::new("i3"), &Secret::new("r3")).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Tests of client configurations that a kubeconfig is converted to.
+//! Tests the client configurations for kubeconfigs and overrides.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,8 +6,7 @@ use std::time::Duration;
 use pintle_kubeconfig::{Error, Kubeconfig, Overrides};
 use pintle_meta::{ClientConfig, InteractiveMode, PemSource, Secret};
 
-/// Creates a configuration that contains one context. `cluster` and `user` contain the fields of the context's cluster
-/// and user. Both texts use YAML's flow style.
+/// Creates a configuration with one context. `cluster` and `user` are fields in YAML's flow style.
 fn config(cluster: &str, user: &str) -> Kubeconfig {
     let text = format!(
         "current-context: c\ncontexts: [{{name: c, context: {{cluster: eu, user: me}}}}]\n\
@@ -42,7 +41,7 @@ fn current_context_is_used_unless_overridden() {
     assert!(matches!(error, Error::NoContext { .. }), "{error:?}");
 }
 
-/// If the server has no scheme, client-go uses http and silently drops the token.
+/// Without a scheme, client-go uses http and silently drops the credentials.
 #[test]
 fn server_without_scheme_is_rejected_with_credentials() {
     for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
@@ -57,8 +56,7 @@ fn server_without_scheme_is_rejected_with_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
-/// The server's URL is surrounded by spaces. If the spaces stayed, the URL would not start with `https`, and the client
-/// would silently omit the credentials.
+/// With leading spaces, the URL would not start with `https`, and the client would silently omit the credentials.
 #[test]
 fn spaces_around_server_are_trimmed() {
     let used =
@@ -122,7 +120,7 @@ fn explicit_verification_keeps_the_file_ca() {
     assert!(!used.tls.insecure_skip_verify);
 }
 
-/// A program may create an override with an empty value for a flag that the user does not set.
+/// A program may pass an empty override for an unset flag.
 #[test]
 fn empty_overrides_change_nothing() {
     let text = || Some(String::new());
@@ -202,7 +200,7 @@ fn credentials_and_ca_are_used_only_with_https() {
     assert_eq!(used.impersonate.unwrap().user, "other");
     assert_eq!(used.proxy_url.as_deref(), Some("http://p"));
 
-    // This server has no scheme, so client-go silently drops the CA certificate.
+    // Without a scheme, client-go silently drops the CA certificate.
     let bare = config("server: 'eu:6443', certificate-authority-data: aGk=", user);
     let error = bare.client_config(&Overrides::default()).unwrap_err().to_string();
     assert!(error.contains("https://eu:6443"), "{error}");

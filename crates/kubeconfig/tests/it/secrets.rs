@@ -1,5 +1,5 @@
-//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types. The tests also
-//! collect the errors for all kinds of mistakes in a file, and the sources of these errors.
+//! Tests that no output contains a secret. The tests collect the `Debug` output of all public types, and the errors and
+//! their sources for many mistakes in a file.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -8,10 +8,10 @@ use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig, Overrides, in_clu
 use pintle_meta::{ApiError, Secret};
 use serde_json::{Value, json};
 
-/// All secrets in these tests have this value, either as text or as base64.
+/// The value of all secrets in these tests, as text and as base64.
 const CANARIES: [&str; 2] = ["hush-0815", "aHVzaC0wODE1"];
 
-/// The output that was collected so far, and the names of the printed types.
+/// The collected output, and the names of the printed types.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -24,7 +24,7 @@ impl Shown {
         self.types += &format!("{} ", std::any::type_name::<T>());
     }
 
-    /// Adds the texts of an error, of its sources and of its conversions to the output.
+    /// Adds the messages of an error, its sources and its conversions to the output.
     fn error(&mut self, error: Error) {
         for error in std::iter::successors(Some(&error as &dyn StdError), |error| StdError::source(*error)) {
             self.text += &format!("{error}\n{error:?}\n");
@@ -95,7 +95,7 @@ fn overrides() -> Overrides {
     }
 }
 
-/// Returns a valid configuration. All fields that can contain a secret contain one of the [`CANARIES`].
+/// Returns a valid configuration in which each field that can be secret contains one of the [`CANARIES`].
 fn full() -> Value {
     let [text, base64] = CANARIES;
     let extensions = json!([{"name": "client.authentication.k8s.io/exec", "extension": {"key": text}}]);
@@ -128,7 +128,7 @@ fn full() -> Value {
     })
 }
 
-/// Returns copies of the configuration. Each copy differs from the original in one field.
+/// Returns copies of the configuration with one wrong field each.
 fn spoilt() -> Vec<Value> {
     fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
         let members: Vec<(String, &Value)> = match value {
@@ -145,8 +145,7 @@ fn spoilt() -> Vec<Value> {
     let text = CANARIES[0];
     let mut spoilt = Vec::new();
     for pointer in &all {
-        // Names are not secret, and URLs without a user are not secret. Error messages may therefore show the string in
-        // such a field. For this reason, the tests put no secret into such a string.
+        // Names and URLs without a user are not secret, and error messages may show them, so put no secret there.
         let is_name = |text: &str| text.contains('@') || !CANARIES.iter().any(|canary| text.contains(canary));
         let as_text = !whole.pointer(pointer).unwrap().as_str().is_some_and(is_name);
         for other in [json!(text), json!([text]), json!({"x": text}), json!([{"name": "x", "user": text}])] {
@@ -165,7 +164,7 @@ fn public_types_and_errors_show_no_secret() {
     let mut shown = Shown::default();
     for config in std::iter::once(full()).chain(spoilt()) {
         shown.kubeconfig(&serde_json::to_string_pretty(&config).unwrap());
-        // Create a copy of the configuration that has a context for each user.
+        // Use each user in turn.
         for user in ["basic", "old", "gone"] {
             let mut config = config.clone();
             if let Some(name) = config.pointer_mut("/contexts/0/context/user") {
@@ -174,7 +173,7 @@ fn public_types_and_errors_show_no_secret() {
             shown.kubeconfig(&config.to_string());
         }
     }
-    // YAML text that is truncated, not indented, or not quoted.
+    // Truncated and malformed YAML.
     let yaml = Kubeconfig::parse(&full().to_string()).unwrap().to_yaml().unwrap();
     for (at, _) in yaml.char_indices() {
         // The end of a truncated URL `https://me:…@a` can be read as a host and a port. Hosts and ports are not secret.
@@ -227,7 +226,7 @@ fn file_and_pod_configurations_show_no_secret() {
     shown.check();
 }
 
-/// Checks that these tests contain all public types of the crate, so that no new type is forgotten.
+/// Checks that these tests print all public types, so that no new type is forgotten.
 #[test]
 fn secret_test_covers_every_public_type() {
     let mut shown = Shown::default();

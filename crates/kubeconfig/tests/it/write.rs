@@ -1,4 +1,4 @@
-//! Tests of writing. Tests that only changed entries are written, each in place to the file that contains it.
+//! Tests that only changed entries are written, each in place to its original file.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -101,8 +101,8 @@ fn new_file_is_private_and_directories_are_created() {
     assert_eq!(left, ["config"], "no lock or temporary file remains");
 }
 
-/// The program must overwrite the old file. If `sudo tool` created a new file instead, the file would belong to root,
-/// and the user could not read it.
+/// If `sudo tool` created a new file instead of overwriting the old one, the file would belong to root, and the user
+/// could not read it.
 #[test]
 fn written_file_keeps_inode_owner_mode_and_links() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,8 +149,7 @@ fn symlink_stays_a_symlink() {
     assert_eq!(read(&target).current_context, "x");
 }
 
-/// If a file were locked twice, each change would fail. If two copies were written to one file, half of the change
-/// would be lost.
+/// Locking a file twice would make each change fail. Writing two copies to one file would lose half of a change.
 #[test]
 fn file_with_several_names_is_written_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,7 +173,7 @@ fn file_with_several_names_is_written_once() {
         assert_eq!(written.clusters["a"].server, "https://new", "{names:?}");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
-    // A file that does not exist yet can also have several names.
+    // A missing file can also have several names.
     std::fs::remove_file(&file).unwrap();
     files(&[&detour, &file]).modify(|config| config.current_context = "x".into()).unwrap();
     assert_eq!(read(&file).current_context, "x");
