@@ -57,15 +57,14 @@ use crate::list::{self, ListStream};
 use crate::request::Request;
 use crate::watch::{RawWatch, Watch};
 
-/// A typed client for the objects of one resource, in one namespace or in all namespaces.
+/// A typed client for one resource, in one namespace or in all namespaces.
 ///
-/// Clones are cheap. Methods identify an object by its [`ObjectKey`] or by a string. The string is `namespace/name`. If
-/// the `Api` has a namespace or the kind is cluster-scoped, the string is only the name.
+/// Cloning an `Api` is cheap. Methods identify an object by its [`ObjectKey`] or by a string. The string is only the
+/// name if the `Api` has a namespace or the kind is cluster-scoped, and `namespace/name` otherwise.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels its request. If the cancelled request is a write, it is unknown whether the server applied
-/// the write.
+/// Dropping a future cancels its request. The server may or may not have applied a cancelled write.
 ///
 /// # Examples
 ///
@@ -85,7 +84,7 @@ use crate::watch::{RawWatch, Watch};
 /// }
 /// ```
 ///
-/// This example uses a resource that is known only at run time:
+/// With a resource that is known only at run time:
 ///
 /// ```
 /// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
@@ -109,17 +108,15 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// Creates an `Api` for all objects of the resource. For a namespaced resource, the `Api` reads the objects in all
-    /// namespaces. To read or write one object of a namespaced resource, pass a key that contains the namespace and the
-    /// name.
+    /// Creates an `Api` for a cluster-scoped resource, or for a namespaced resource in all namespaces. To read or write
+    /// one namespaced object, pass a key with the namespace and the name.
     pub fn all(client: RestClient) -> Self {
         Self::new(client, T::api_resource(), None)
     }
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Api<T> {
-    /// Creates an `Api` for one namespace. If `namespace` is an empty string, the `Api` uses the client's default
-    /// namespace.
+    /// Creates an `Api` for one namespace. An empty string means the client's default namespace.
     ///
     /// A cluster-scoped kind causes a compile error:
     ///
@@ -140,8 +137,8 @@ impl<T: Resource<Scope = NamespaceScope>> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces. If `namespace` is
-    /// an empty string, the `Api` uses the client's default namespace.
+    /// Creates an `Api` for a resource that is known only at run time. `None` means all namespaces, and an empty string
+    /// means the client's default namespace.
     ///
     /// # Errors
     ///
@@ -165,7 +162,7 @@ impl<T> Api<T> {
         Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
     }
 
-    /// Converts this `Api` to another object type. The new `Api` has the same resource and namespace.
+    /// Returns an `Api` for the same resource and namespace with another object type.
     fn cast<U>(&self) -> Api<U> {
         Api {
             client: self.client.clone(),
@@ -181,7 +178,7 @@ impl<T> Api<T> {
         &self.resource
     }
 
-    /// Returns the namespace of this `Api`, or `None` if the `Api` is for all namespaces.
+    /// Returns the namespace, or `None` for all namespaces.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -191,8 +188,7 @@ impl<T> Api<T> {
         &self.client
     }
 
-    /// Returns a request for objects in the form that this `Api` reads: whole objects, only their metadata, or a table.
-    /// The response can be one object, or a watch of objects.
+    /// Returns a request for an object or a watch, with the `Accept` header for whole objects or only their metadata.
     fn request(&self, method: Method) -> Request {
         self.accepting(self.client.verb(method), self.representation.object())
     }
@@ -208,7 +204,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds the path of the collection to the request.
+    /// Adds the collection's path to the request.
     fn on_collection(&self, request: Request) -> Request {
         let request = match &self.namespace {
             Some(namespace) => request.namespace(&**namespace),
@@ -217,7 +213,7 @@ impl<T> Api<T> {
         request.resource(&self.resource.plural)
     }
 
-    /// Adds the path of one object to the request.
+    /// Adds an object's path to the request.
     fn on_object(&self, request: Request, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Request {
         let key = match key.try_into() {
             Ok(key) => key,
@@ -233,8 +229,8 @@ impl<T> Api<T> {
         }
     }
 
-    /// Returns a request for one object like [`on_object`](Self::on_object). If the resource is not one of `plurals` in
-    /// the API group `group`, the request contains an error.
+    /// Adds an object's path like [`on_object`](Self::on_object). The request fails if the resource is not one of
+    /// `plurals` in the API group `group`.
     fn on_object_of(
         &self,
         group: &str,
@@ -258,7 +254,7 @@ impl<T> Api<T> {
         Err(InvalidRequest::Mismatch(format!("only {plurals} support this request, {resource} do not")))
     }
 
-    /// Returns the namespace for a request about one object. `given` is the namespace in the object's metadata.
+    /// Returns the namespace for an object's request. `given` is the namespace in the object's metadata.
     fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
         let resource = &self.resource;
         match (resource.scope, self.namespace.as_deref(), given) {
@@ -287,15 +283,14 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
-    /// Lists one page of objects. If the options set no limit, the page contains all objects. Each object is decoded as
-    /// soon as it arrives. To process the objects one by one, or to get their undecoded bytes, use the [`ListWatch`]
-    /// implementation of this type.
+    /// Lists one page of objects, or all objects if `options` sets no limit. Each object is decoded as soon as it
+    /// arrives. To process the objects one by one, or to get their undecoded bytes, use the [`ListWatch`]
+    /// implementation.
     ///
     /// # Errors
     ///
     /// Returns an error if the request fails. The error `Expired` means that the revision or the continue token is too
-    /// old. A decoding error contains the object's index in the list. If the name could be decoded, the error also
-    /// contains the object's name.
+    /// old. A decoding error contains the object's index in the list, and its name if the name could be decoded.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
@@ -314,13 +309,13 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch that decodes its objects: see [`Watch`]. The stream ends when the server ends the watch, and
-    /// does not resume the watch. To resume a watch automatically, use [`retry_watch`](Self::retry_watch) or an
-    /// informer.
+    /// Opens a [`Watch`] that decodes its objects. The stream ends when the server ends the watch. To resume a watch
+    /// automatically, use [`retry_watch`](Self::retry_watch) or an informer.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails before the response headers arrive. The stream returns later errors.
+    /// Returns an error if the request fails before the response headers arrive. Later errors are returned by the
+    /// stream.
     ///
     /// # Examples
     ///
@@ -359,7 +354,7 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(with_write_options(request, options).json(&*self.patch_body(patch)).object().await?)
     }
 
-    /// Patches the status of an object.
+    /// Patches an object's status.
     ///
     /// # Errors
     ///
@@ -376,7 +371,7 @@ impl<T: DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
-    /// Creates an object and returns it in the form in which the server stored it.
+    /// Creates an object and returns it as the server stored it.
     ///
     /// # Errors
     ///
@@ -393,8 +388,8 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.with_object(request, object, options).object().await?)
     }
 
-    /// Replaces an object. If the metadata of `object` has a resourceVersion, the update succeeds only if the stored
-    /// object still has that version.
+    /// Replaces an object. If `object` has a resourceVersion, the update fails with a conflict unless the stored object
+    /// has the same resourceVersion.
     ///
     /// # Errors
     ///
@@ -404,7 +399,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.with_object(request, object, options).object().await?)
     }
 
-    /// Replaces only the status of an object.
+    /// Replaces only an object's status.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Credentials for requests: the `Authorization` header, client certificates and impersonation.
+//! Request credentials: the `Authorization` header, client certificates and impersonation.
 
 pub(crate) mod exec;
 mod impersonate;
@@ -23,20 +23,20 @@ use token::TokenFile;
 use crate::error::AuthError;
 use crate::metrics::Instruments;
 
-/// The credentials of a request.
+/// A request's credentials.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
-    /// The client certificate to use instead of the configured certificate.
+    /// The client certificate, which replaces the configured one.
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The sequence number of the renewal that returned the credentials. The first renewal has the number 1. The number
-    /// is 0 for credentials that are never renewed.
+    /// The sequence number of the renewal that returned the credentials, starting at 1. 0 for credentials that are
+    /// never renewed.
     pub(crate) run: u64,
 }
 
 impl Login {
-    /// Returns whether two logins use the same credentials. The logins can come from different renewals.
+    /// Returns `true` if both logins have the same credentials, even from different renewals.
     fn is_same(&self, other: &Self) -> bool {
         self.header == other.header && self.pair == other.pair
     }
@@ -48,10 +48,10 @@ impl From<HeaderValue> for Login {
     }
 }
 
-/// The source of the `Authorization` header's value.
+/// The source of the credentials.
 pub(crate) enum Credentials {
     None,
-    /// A constant header that contains a password or a token from the configuration.
+    /// A constant header with a configured password or token.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
     Exec(Renewal<ExecPlugin>),
@@ -72,7 +72,7 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            // If a client certificate is configured, the client does not need the credential plugin.
+            // A configured client certificate takes precedence over the credential plugin.
             (None, None) => match (config.exec.clone().filter(|_| config.tls.certificate.is_none()), &config.oidc) {
                 (Some(_), Some(_)) => return Err(ConfigError::Conflict { first: "exec", second: "oidc" }),
                 (Some(exec), None) => Self::Exec(Renewal::new(ExecPlugin::new(exec, config, metrics)?, None)),
@@ -103,7 +103,7 @@ impl Credentials {
         }
     }
 
-    /// Returns new credentials after the server rejected the credentials `used`, if new credentials are available.
+    /// Returns new credentials after the server rejected `used`, or `None` if there are none.
     pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
         let fresh = match self {
             Self::None | Self::Fixed(_) => None,

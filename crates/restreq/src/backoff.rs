@@ -7,16 +7,16 @@ use http::StatusCode;
 use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
 use tokio::time::Instant;
 
-/// The back-off for all requests of a client. This type corresponds to client-go's `URLBackoff` for a single host. The
-/// back-off grows with each response with status 429 or 5xx. Any other response resets the back-off. A request that
-/// gets no response does not change the back-off.
+/// The back-off for all of a client's requests, like client-go's `URLBackoff` for a single host. Each response with
+/// status 429 or 5xx increases the back-off, and any other response resets it. A request without a response does not
+/// change the back-off.
 #[derive(Debug)]
 pub(crate) struct ServerBackoff(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     backoff: ItemBackoff<()>,
-    /// The time when the back-off was last increased.
+    /// When the back-off was last increased.
     since: Option<Instant>,
 }
 
@@ -25,7 +25,7 @@ impl ServerBackoff {
         Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), since: None }))
     }
 
-    /// Returns how long a request must wait before the client sends it.
+    /// Returns how long to wait before sending a request.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         let State { backoff, since } = &*self.lock();
         match since {

@@ -9,13 +9,13 @@ use pintle_transport::{ByteSource, RequestBody};
 
 use crate::error::InvalidRequest;
 
-/// The body of a request.
+/// A request body.
 #[derive(Clone, Default)]
 pub(crate) enum Body {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// A stream. The first attempt consumes the stream, so the client never retries a request with a stream.
+    /// A stream, which the first attempt consumes. A request with a stream is never retried.
     Stream(Arc<Mutex<Option<ByteSource>>>),
 }
 
@@ -24,7 +24,7 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
-    /// Returns the size of the body in bytes, or `None` for a stream of unknown size.
+    /// Returns the body's size in bytes, or `None` for a stream.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Self::Empty => Some(0),
@@ -51,7 +51,7 @@ impl Body {
 }
 
 impl fmt::Debug for Body {
-    /// The `Debug` output contains only the size, because a body can be a Secret.
+    /// Prints only the size, because a body can be a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("empty"),

@@ -8,22 +8,20 @@ use serde_json::{Map, Value};
 use crate::body::Body;
 use crate::request::Request;
 
-/// The maximum size of a body that the client parses before logging.
+/// The maximum size of a logged JSON body, before it is shortened.
 const MAX_PARSED: usize = 1 << 20;
 /// The placeholder for a secret.
 const REDACTED: &str = "[redacted]";
-/// The annotation that `kubectl apply` stores the whole object in. The object in this annotation may be a Secret.
+/// The annotation in which `kubectl apply` stores the whole object, which may be a Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// If the name of a field contains one of these words, the value of the field is redacted. The comparison ignores case,
-/// `-` and `_`.
+/// A field's value is redacted if its name contains one of these words, ignoring case, `-` and `_`.
 const SECRET_NAMES: [&str; 9] =
     ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
-/// If the request path contains one of these segments, the body is not logged. Each segment is the name of a resource
-/// or of a subresource.
+/// Bodies are not logged if the request path contains one of these resources or subresources.
 const SECRET_PARTS: [&str; 4] = ["secrets", "token", "tokenrequests", "tokenreviews"];
 
 impl Request {
-    /// Logs the body of a request if body logging is enabled.
+    /// Logs a request body if body logging is enabled.
     pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
         if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.parts.body) {
             let body = self.shown(body, most);
@@ -31,7 +29,7 @@ impl Request {
         }
     }
 
-    /// Logs the body of a response if body logging is enabled.
+    /// Logs a response body if body logging is enabled.
     pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
         if let Some(most) = self.logged() {
             let body = self.shown(body, most);
@@ -49,8 +47,8 @@ impl Request {
 
     fn shown(&self, body: &[u8], most: usize) -> String {
         let is_secret = |part: &str| SECRET_PARTS.iter().any(|secret| part.eq_ignore_ascii_case(secret));
-        // Check the path in addition to the resource, because a caller can set the path of a request directly. The body
-        // alone does not always identify a Secret: a patch of a Secret does not contain the kind.
+        // Check the path, because a body alone does not always identify a Secret: a Secret's patch does not contain the
+        // kind.
         if self.path().split('/').any(is_secret) { size(body) } else { shown(body, most) }
     }
 }
@@ -59,8 +57,8 @@ fn size(body: &[u8]) -> String {
     format!("[{} bytes]", body.len())
 }
 
-/// Returns the text to log for a body that contains one or more JSON objects. The text has at most `most` bytes. If the
-/// body has another format or is very large, the text contains only its size.
+/// Returns the text to log for a JSON body, with at most `most` bytes. For a very large body or another format, returns
+/// only the size.
 fn shown(body: &[u8], most: usize) -> String {
     let parsed = (body.len() <= MAX_PARSED).then(|| serde_json::from_slice(body).ok()).flatten();
     let Some(mut value) = parsed else { return size(body) };
@@ -82,7 +80,7 @@ fn redact(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(redact),
         Value::Object(members) => redact_members(members),
-        // The string is a JSON web token. Such tokens are redacted in all fields.
+        // JSON web tokens are redacted in all fields.
         Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -91,7 +89,7 @@ fn redact(value: &mut Value) {
 fn redact_members(members: &mut Map<String, Value>) {
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_secret = text("kind") == "Secret";
-    // The JSON object is an environment variable of a container, or an operation of a JSON patch.
+    // For environment variables and JSON patch operations.
     let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
     if text("kind") == "SecretList" {
         members.insert("items".into(), REDACTED.into());

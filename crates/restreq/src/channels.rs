@@ -1,7 +1,6 @@
-//! Sends several streams over one WebSocket, in the channel protocols of Kubernetes.
+//! Sends several streams over one WebSocket, with Kubernetes' channel protocols.
 //!
-//! The first byte of each message is the number of its channel. The version `v5.channel.k8s.io` adds a message that
-//! closes one channel.
+//! Each message starts with its channel number. `v5.channel.k8s.io` adds a message that closes one channel.
 
 mod demux;
 mod driver;
@@ -18,7 +17,7 @@ use self::state::Shared;
 pub(crate) use self::state::{CloseSignal, End, Layout};
 use crate::websocket::WebSocket;
 
-/// The shared owner of a connection to a pod. The connection closes when the last clone is dropped.
+/// A shared handle for a connection to a pod. The connection closes when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Owner>);
 
@@ -44,31 +43,28 @@ impl Connection {
         Sender::new(self.clone())
     }
 
-    /// Returns the reader of the channel at the given index in [`Layout::inputs`]. Call this method only once for each
-    /// index.
+    /// Returns the reader for the channel at `index` in [`Layout::inputs`]. Call this method only once for each index.
     pub(crate) fn receiver(&self, index: usize) -> Receiver {
         Receiver::new(self.clone(), index)
     }
 
-    /// Queues a message, such as a terminal size. If an earlier message of the same kind was not sent yet, the new
-    /// message replaces it. If the connection has already ended, this method returns the reason.
+    /// Queues a message, such as a terminal size, and replaces an unsent earlier one. Returns the reason if the
+    /// connection has already ended.
     pub(crate) fn send_latest(&self, message: bytes::Bytes) -> Result<(), End> {
         self.shared().send_latest(message)
     }
 
-    /// Returns the data that the error channel has received, or `None` if it has received nothing. Control characters
-    /// are replaced.
+    /// Returns the error channel's text with control characters replaced, or `None` if it has received nothing.
     pub(crate) fn error_text(&self) -> Option<String> {
         self.shared().error_text()
     }
 
-    /// Waits until the closure `decide` returns a value. The method passes two values to `decide`: the content of the
-    /// error channel, and the reason why the connection ended. The second argument is `None` while the connection is
-    /// open.
+    /// Waits until `decide` returns a value. The arguments of `decide` are the error channel's content, and the reason
+    /// why the connection ended, which is `None` while the connection is open.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is consumed.
+    /// Dropping the future consumes nothing.
     pub(crate) async fn outcome<T>(&self, mut decide: impl FnMut(&[u8], Option<&End>) -> Option<T>) -> T {
         std::future::poll_fn(|cx| self.shared().poll_outcome(cx, &mut decide)).await
     }
@@ -80,8 +76,7 @@ impl Drop for Owner {
     }
 }
 
-/// Passes `messages` from the server to the channels. Returns the data that each input receives, and the data that the
-/// error channel receives.
+/// Passes `messages` from the server to the channels. Returns the data for each input and for the error channel.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn received(layout: Layout, messages: &[bytes::Bytes]) -> (Vec<Vec<u8>>, String) {
     use std::task::{Context, Poll, Waker};

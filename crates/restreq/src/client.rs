@@ -23,22 +23,22 @@ use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::warning::{LogWarnings, WarningHandler};
 
-/// A client for one API server. Clones are cheap. All clones share the connections, the credentials and the rate limit.
+/// A client for one API server. Cloning a client is cheap, and all clones share the connections, the credentials and
+/// the rate limit.
 ///
-/// The client uses HTTP/1.1, or HTTP/2 if the client and the server agree on HTTP/2 during the TLS handshake.
+/// The client uses HTTP/2 if the server agrees during the TLS handshake, and HTTP/1.1 otherwise.
 ///
 /// # Retries
 ///
-/// If API Priority and Fairness rejects a request, the client sends the request again after the delay that the server
-/// asks for. During this delay, the client continues to send other requests.
+/// If API Priority and Fairness rejects a request, the client sends the request again after the server's requested
+/// delay. Other requests do not wait for this delay.
 ///
 /// # Tasks
 ///
-/// The client starts tasks only to drive its connections. A connection's task ends after the last clone of the client
-/// and the last request are dropped. A connection's task runs on the runtime of the request that first used the
-/// connection. If that runtime shuts down or is blocked, requests on the connection fail at their deadline. Later
-/// requests open new connections. There is one exception: the client continues to use an established HTTP/2 connection
-/// while the connection's runtime is blocked.
+/// The client starts tasks only to drive its connections. A connection's task runs on the runtime of the request that
+/// first used the connection, and ends after the client's last clone and the last request are dropped. If that runtime
+/// shuts down or is blocked, requests on the connection fail at their deadline, and later requests open new
+/// connections. However, the client keeps using an established HTTP/2 connection while its runtime is blocked.
 ///
 /// # Tracing
 ///
@@ -56,7 +56,7 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// - `http.request.resend_count`
 /// - `error.type`: the status code of a failed response, or the kind of failure if there was no response
 ///
-/// The span of a stream, list or watch ends when the response headers arrive.
+/// The span for a stream, list or watch ends when the response headers arrive.
 ///
 /// # Examples
 ///
@@ -76,11 +76,11 @@ use crate::warning::{LogWarnings, WarningHandler};
 #[derive(Clone)]
 pub struct RestClient {
     pub(crate) shared: Arc<Shared>,
-    /// The path prefix of all requests.
+    /// The path prefix for all requests.
     pub(crate) root: Arc<str>,
 }
 
-/// The parts that all clones of a client share.
+/// The state that all clones of a client share.
 pub(crate) struct Shared {
     pub(crate) base: Base,
     default_namespace: String,
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     pub(crate) takes_gzip: bool,
 }
 
-/// The deadlines for the individual phases of a request.
+/// The deadlines for a request's phases.
 ///
 /// # Examples
 ///
@@ -122,20 +122,20 @@ pub(crate) struct Shared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The deadline for connecting to the server, including the TLS handshake. 30 s by default. A DNS lookup can take
-    /// longer than this deadline, because the system's resolver cannot be cancelled. When a tokio runtime shuts down,
-    /// the shutdown waits for such a lookup.
+    /// The deadline for connecting to the server, including the TLS handshake. 30 s by default.
+    ///
+    /// The client cannot cancel a DNS lookup in the system's resolver, so a slow lookup can delay a tokio runtime's
+    /// shutdown beyond this deadline.
     pub connect: Duration,
-    /// The deadline for the first line of the response, counted from the time when the request was sent. This deadline
-    /// does not apply to streams, because the server may have nothing to send yet. The default is 75 s, because a
-    /// kube-apiserver stops a request after 60 s and responds with a timeout error.
+    /// The deadline for the first line of the response after the request was sent. 75 s by default, because
+    /// kube-apiserver stops a request after 60 s and responds with a timeout error. Streams ignore this deadline,
+    /// because the server may have nothing to send yet.
     pub headers: Option<Duration>,
-    /// The maximum time that the client waits for the next part of a response body. This limit does not apply to
-    /// watches and streams. The server of a watch or stream may send nothing for a long time. HTTP/2 pings or TCP
-    /// keepalive probes detect a lost server. The default is 60 s.
+    /// The maximum pause within a response body. 60 s by default. Watches and streams ignore this limit, because they
+    /// can be silent for a long time. HTTP/2 pings or TCP keepalive probes detect a lost server.
     pub idle: Option<Duration>,
-    /// The deadline for the whole request. This deadline does not apply to watches and streams. The default is no
-    /// deadline. [`ClientConfig::timeout`] sets one.
+    /// The deadline for the whole request, or `None` for no deadline. Watches and streams ignore this deadline. In a
+    /// [`RestClientConfig`], the default is [`ClientConfig::timeout`].
     pub total: Option<Duration>,
 }
 
@@ -153,8 +153,7 @@ impl Default for Timeouts {
 /// The default of [`ClientConfig::max_object`].
 const MAX_OBJECT: usize = 16 << 20;
 
-/// The configuration of a [`RestClient`]. The configuration consists of a [`ClientConfig`] and of additional settings
-/// that a kubeconfig cannot contain.
+/// Configuration for a [`RestClient`]: a [`ClientConfig`] and additional settings that a kubeconfig cannot contain.
 ///
 /// # Examples
 ///
@@ -178,44 +177,41 @@ pub struct RestClientConfig {
     pub server: ClientConfig,
     /// The deadlines. By default, [`Timeouts::total`] is [`ClientConfig::timeout`].
     pub timeouts: Timeouts,
-    /// The value of the `Accept` header that the client sends with each request. `application/json, */*` by default.
+    /// The `Accept` header for all requests. `application/json, */*` by default.
     pub accept: String,
-    /// The maximum size, in bytes, of a response body that the client reads as a whole. The default is 1 GiB, which is
-    /// enough for a list of 150 000 large pods. If the client reads a watch or a list item by item,
-    /// [`ClientConfig::max_object`] limits the size of each object instead.
+    /// The maximum size in bytes of a response body that the client reads as a whole. 1 GiB by default, which is enough
+    /// for a list of 150 000 large pods. For watches and for lists that are read item by item,
+    /// [`ClientConfig::max_object`] limits each object instead.
     pub max_body: usize,
-    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another connection. False by
+    /// Whether a cancelled or timed-out request also drops its connection, so that the next request uses another one. `false` by
     /// default.
     ///
-    /// Over HTTP/1.1, the connection of such a request is always dropped. Over HTTP/2, other requests share the
-    /// connection, and the client detects a lost server only after 45 s. A detection after 45 s is too late for urgent
-    /// requests such as lease renewals. For urgent requests, create a separate client with this setting. If the
-    /// separate client also opens watches, the watches and the urgent requests share the newest connection of that
-    /// client.
+    /// Over HTTP/1.1, a cancelled request always drops its connection. Over HTTP/2, requests share a connection, and
+    /// the client detects a lost server only after 45 s. For urgent requests such as lease renewals, create a separate
+    /// client with this setting. If that client also opens watches, they share its newest connection with the urgent
+    /// requests.
     pub drop_connection_on_cancel: bool,
-    /// Whether the client uses HTTP/2, and when it pings idle connections. By default, the settings come from
-    /// environment variables: see [`Http2Config::of_process`].
+    /// Whether the client uses HTTP/2, and when it pings idle connections. The default is [`Http2Config::of_process`],
+    /// which reads environment variables.
     pub http2: Http2Config,
-    /// The back-off that delays all requests of the client after a response with status 429 or 5xx. The back-off grows
-    /// with each such response. Any other response resets the back-off. [`unthrottled`](Request::unthrottled) requests
-    /// do not wait.
+    /// The back-off that delays all of the client's requests after a response with status 429 or 5xx. Each such
+    /// response increases the back-off, and any other response resets it. [`unthrottled`](Request::unthrottled)
+    /// requests do not wait.
     ///
-    /// By default, the back-off is read from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
-    /// `KUBE_CLIENT_BACKOFF_DURATION`. If one of these variables is not set, there is no back-off. Most clients need no
-    /// back-off. Servers protect themselves with API Priority and Fairness, and one rejected request should not delay
-    /// all other requests.
+    /// The default comes from client-go's environment variables `KUBE_CLIENT_BACKOFF_BASE` and
+    /// `KUBE_CLIENT_BACKOFF_DURATION`, and is `None` unless both are set. Most clients need no back-off: servers
+    /// protect themselves with API Priority and Fairness, and one rejected request should not delay all others.
     pub backoff: Option<ItemBackoffConfig>,
-    /// Whether requests wait for the client's rate limit and back-off. True by default. If this field is false, all
-    /// requests are [`unthrottled`](Request::unthrottled). Use false for a client with urgent requests, such as lease
-    /// renewals.
+    /// Whether requests wait for the client's rate limit and back-off. `true` by default. `false` makes all requests
+    /// [`unthrottled`](Request::unthrottled), for urgent requests such as lease renewals.
     pub throttled: bool,
-    /// Whether to use the proxies from the environment variables (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`)
-    /// if [`ClientConfig::proxy_url`] is `None`. True by default. If this field is false, the client connects directly.
+    /// Whether to use the proxies in the environment variables `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`
+    /// if [`ClientConfig::proxy_url`] is `None`. `true` by default. If `false`, the client connects directly.
     pub proxy_from_environment: bool,
-    /// The handler that is called with each warning from the server. By default, the client logs the warnings.
+    /// The handler for the server's warnings. By default, the client logs warnings.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// The metrics provider. None by default. The client uses the provider from its first request until its last clone
-    /// is dropped. If the provider panics, requests continue and the client does not call the provider again.
+    /// The metrics provider. `None` by default. The client uses the provider from its first request until its last
+    /// clone is dropped. If the provider panics, requests continue, and the client does not call the provider again.
     ///
     /// | name | kind | labels | meaning |
     /// |---|---|---|---|
@@ -230,28 +226,27 @@ pub struct RestClientConfig {
     /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | seconds for which a plugin's certificate was in use before it was replaced |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | size of successful response bodies that are read as a whole; not for streams, watches and lists read by item |
     ///
-    /// This crate does not report some metrics of client-go. For example, client-go's
-    /// `rest_client_exec_plugin_ttl_seconds` is the minimum over all clients. Such a minimum cannot be reported,
-    /// because a metrics provider adds up the values of several clients. The metrics with the prefix
-    /// `rest_client_transport_` describe client-go's transport cache. This client has no such cache.
+    /// This crate does not report two kinds of client-go metrics. `rest_client_exec_plugin_ttl_seconds` is a minimum
+    /// over all clients, but a metrics provider adds up the clients' values. The metrics with the prefix
+    /// `rest_client_transport_` describe client-go's transport cache, which this client does not have.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The maximum number of bytes of each body that the client logs. The log level is TRACE and the target is
-    /// `pintle_restreq::body`. With `None`, the default, the client logs no bodies.
+    /// The maximum number of bytes to log for each body, at level TRACE with the target `pintle_restreq::body`. `None`,
+    /// the default, logs no bodies.
     ///
-    /// Only JSON is logged. The client redacts the data of Secret objects, and all values of fields whose names suggest
-    /// a token or a password. If a body is not JSON, the client logs only its size. The client does not log the bodies
-    /// of streams, of watches, and of lists that it reads item by item. For comparison, client-go's level 8 shows 1,024
-    /// bytes.
+    /// For bodies other than JSON, only the size is logged. The client redacts the data in Secret objects, and the
+    /// values of fields whose names suggest a token or a password. Streams, watches, and lists that are read item by
+    /// item are not logged. client-go's level 8 logs 1,024 bytes.
     pub logged_body: Option<usize>,
-    /// Whether to request gzip responses. False by default, unlike client-go. Watches and streams are never compressed.
+    /// Whether to request gzip responses. `false` by default, unlike client-go. Watches and streams are never
+    /// compressed.
     ///
-    /// A kube-apiserver compresses responses that are larger than 128 KiB. Compression reduces the transfer time in
-    /// slow networks. In fast networks, compression only adds CPU load to the client and the server. The setting has no
-    /// effect with [`disable_compression`](ClientConfig::disable_compression), or for a request that sets
-    /// `Accept-Encoding` itself. All size limits apply to the decompressed body.
+    /// kube-apiserver compresses responses larger than 128 KiB. Compression saves time in slow networks, and only adds
+    /// CPU load in fast networks. This setting has no effect with
+    /// [`disable_compression`](ClientConfig::disable_compression), or on a request with its own `Accept-Encoding`
+    /// header. All size limits apply to the decompressed body.
     #[cfg(feature = "gzip")]
     pub gzip: bool,
-    /// A `tower` layer that wraps the client's transport. None by default.
+    /// A `tower` layer that wraps the client's transport. `None` by default.
     #[cfg(feature = "tower")]
     pub transport_layer: Option<TransportLayer>,
 }
@@ -299,12 +294,12 @@ impl fmt::Debug for RestClientConfig {
 
 impl RestClient {
     /// Creates a client from a [`ClientConfig`], with defaults for all other settings, or from a [`RestClientConfig`].
-    /// This function reads the certificate files in the calling thread before it returns.
+    /// Reads the certificate files in the calling thread.
     ///
     /// # Errors
     ///
-    /// Returns an error if two settings contradict each other, or if a certificate or key is invalid. This function
-    /// sends no requests, so it succeeds even if the server is unreachable.
+    /// Returns an error if settings contradict each other, or if a certificate or key is invalid. `new` sends no
+    /// requests, so an unreachable server is not an error.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
         let shared = Shared::new(config.into())?;
         let root = format!("{}/", shared.base.path).into();
@@ -326,7 +321,7 @@ impl RestClient {
         self.verb(Method::PUT)
     }
 
-    /// Returns a PATCH request. The `Content-Type` header of the request sets the format of the patch.
+    /// Returns a PATCH request. `content_type` is the patch format, such as `application/merge-patch+json`.
     pub fn patch(&self, content_type: &str) -> Request {
         self.verb(Method::PATCH).header("content-type", content_type)
     }
@@ -336,19 +331,19 @@ impl RestClient {
         self.verb(Method::DELETE)
     }
 
-    /// Returns a request with the given method.
+    /// Returns a request with the method `method`.
     pub fn verb(&self, method: Method) -> Request {
         Request::new(self.clone(), method)
     }
 
     /// Returns a client whose request paths start with `/api/v1` or `/apis/GROUP/VERSION`. Both clients share
-    /// everything except this path prefix.
+    /// everything else.
     pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
         let root = format!("{}{}", self.shared.base.path, group_version.path());
         Self { shared: self.shared.clone(), root: root.into() }
     }
 
-    /// Returns the namespace of requests that do not set a namespace.
+    /// Returns the configured default namespace, or `default`.
     pub fn default_namespace(&self) -> &str {
         &self.shared.default_namespace
     }
@@ -410,8 +405,7 @@ impl Shared {
     }
 }
 
-/// Returns the address of the server. Rejects an address without a scheme if the client would send credentials
-/// unencrypted.
+/// Returns the server's address. Rejects an address without a scheme if the client would send credentials unencrypted.
 fn base(config: &ClientConfig) -> Result<Base, ConfigError> {
     let tls = &config.tls;
     let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
@@ -436,12 +430,11 @@ impl fmt::Debug for RestClient {
     }
 }
 
-/// Returns the default user agent. The user agent consists of the program's name, version and platform, as in
-/// `quickstart/0.1.0 (linux/x86_64) pintle`.
+/// Returns the default user agent, such as `quickstart/0.1.0 (linux/x86_64) pintle`.
 fn default_user_agent() -> String {
     let program = std::env::args().next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    // The file name of a program can contain characters that are invalid in a header.
+    // A program's file name can contain characters that are invalid in a header.
     let program: String = program.chars().filter(|c| c.is_ascii_graphic()).collect();
     let program = if program.is_empty() { "unknown" } else { &program };
     format!("{program}/{} ({}/{}) pintle", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)

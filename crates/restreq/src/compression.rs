@@ -4,9 +4,8 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Response};
 use pintle_transport::ResponseBody;
 
-/// Adds a header that asks for a gzip response, as Go's transport does. Returns whether it added the header. The
-/// function adds no header if the request already has an `Accept-Encoding` header, asks for a range, or asks only for
-/// the headers.
+/// Asks for a gzip response, like Go's transport. Returns `true` if a header was added. Adds no header to a HEAD or
+/// range request, or if the request has an `Accept-Encoding` header.
 pub(crate) fn ask(method: &Method, headers: &mut HeaderMap) -> bool {
     let is_asked = *method != Method::HEAD && !headers.contains_key(ACCEPT_ENCODING) && !headers.contains_key(RANGE);
     if is_asked {
@@ -21,7 +20,7 @@ pub(crate) fn undo(mut answer: Response<ResponseBody>) -> Response<ResponseBody>
     if !answer.headers().get(CONTENT_ENCODING).is_some_and(is_gzip) {
         return answer;
     }
-    // The removed headers describe the compressed body and do not match the decompressed body.
+    // The removed headers describe the compressed body.
     answer.headers_mut().remove(CONTENT_ENCODING);
     answer.headers_mut().remove(CONTENT_LENGTH);
     answer.map(ResponseBody::inflated)

@@ -1,4 +1,4 @@
-//! The errors of requests and of logins.
+//! Request and login errors.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,7 +14,7 @@ use pintle_ratelimit::ThrottleError;
 use pintle_transport::{BoxError, causes};
 use thiserror::Error as ThisError;
 
-/// The error of a request. The message of each error describes the request and contains no secrets.
+/// A request error. Each message contains the request and no secrets.
 ///
 /// # Examples
 ///
@@ -44,14 +44,14 @@ pub enum Error {
         /// The reason why the client has no credentials.
         source: AuthError,
     },
-    /// No connection could be established. Nothing was sent.
+    /// The client could not connect. Nothing was sent.
     #[error("{request}: {message}")]
     Connect {
         /// The request.
         request: Arc<RequestLine>,
         /// Whether the server refused the connection, usually because no process listens on the port.
         refused: bool,
-        /// The message of the error and the messages of its sources, from the outermost to the innermost.
+        /// The error messages, from the outermost to the innermost.
         message: Box<str>,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -67,17 +67,16 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The incomplete request.
+        /// The request as far as it was built.
         request: Arc<RequestLine>,
         /// The reason why the request is invalid.
         source: InvalidRequest,
     },
-    /// The last attempt of a write request failed, and the server may have processed an earlier attempt. If the last
-    /// attempt returned a conflict, the earlier attempt may have caused the conflict. If the server rejected the last
-    /// attempt, the earlier attempt may still have changed the object. Only write requests return this error.
+    /// The last attempt of a write request failed, and the server may have processed an earlier attempt. The earlier
+    /// attempt may have changed the object, and may be the cause of a conflict.
     #[error("{last} (an earlier attempt may have been processed: {earlier})")]
     Retried {
-        /// The error of the earlier attempt that the server may have processed.
+        /// The error of the earlier attempt.
         earlier: Box<Error>,
         /// The error of the last attempt.
         #[source]
@@ -88,15 +87,15 @@ pub enum Error {
     Status {
         /// The request.
         request: Arc<RequestLine>,
-        /// The server's status. If the response contains no status, this status is derived from the HTTP status code.
+        /// The server's status, or one derived from the HTTP status code if the response contains none.
         #[source]
         status: Box<Status>,
-        /// The first bytes of the response body, at most 64 KiB. The `Debug` output does not contain the body, because
-        /// the body can contain any object.
+        /// The first bytes of the response body, at most 64 KiB. `Debug` does not print the body, which can contain any
+        /// object.
         body: Bytes,
-        /// The classification of the request by API Priority and Fairness, if the server sent such a classification.
+        /// The request's classification by API Priority and Fairness, if the server sent one.
         flow: Option<Arc<Flow>>,
-        /// The `Audit-Id` of the response, which identifies the request in the server's audit log.
+        /// The response's `Audit-Id`, which identifies the request in the server's audit log.
         audit_id: Option<Box<str>>,
     },
     /// The client's rate limit can never allow the request. Nothing was sent.
@@ -107,13 +106,13 @@ pub enum Error {
         /// The reason why the rate limit never allows the request.
         source: ThrottleError,
     },
-    /// A deadline passed. If `phase` is [`Phase::Connect`], the server has not received the request. If `phase` is
-    /// another phase, it is unknown whether the server processed the request.
+    /// A deadline passed. In [`Phase::Connect`], nothing was sent. In other phases, the server may or may not have
+    /// processed the request.
     #[error("{request}: no response in time: {phase} took longer than {after:?}")]
     Timeout {
         /// The request.
         request: Arc<RequestLine>,
-        /// The phase of the request that took too long.
+        /// The phase that took too long.
         phase: Phase,
         /// The deadline that passed.
         after: Duration,
@@ -128,7 +127,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The connection failed. It is unknown whether the server processed the request.
+    /// The connection failed. The server may or may not have processed the request.
     #[error("{request}: the connection failed: {message}")]
     Transport {
         /// The request.
@@ -138,8 +137,7 @@ pub enum Error {
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// The server has not processed the request: the connection failed, or the server refused the stream. The request
-    /// had no effect.
+    /// The connection failed or the server refused the stream before processing the request. The request had no effect.
     #[error("{request}: the server did not process the request: {message}")]
     Unprocessed {
         /// The request.
@@ -178,14 +176,13 @@ impl Error {
         }
     }
 
-    /// Returns the reason in the server's status, if there is one. This method does not check the status code. An
-    /// [`ApiError`] has a method for each reason, which also checks the status code. To use these methods, convert the
-    /// error into an [`ApiError`].
+    /// Returns the reason in the server's status, if any, without checking the status code. [`ApiError`] has methods
+    /// that also check the status code, such as [`is_not_found`](ApiError::is_not_found).
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
     }
 
-    /// Returns the `Audit-Id` of the response, if it has one.
+    /// Returns the response's `Audit-Id`, if any.
     pub fn audit_id(&self) -> Option<&str> {
         match self {
             Self::Status { audit_id, .. } => audit_id.as_deref(),
@@ -194,7 +191,7 @@ impl Error {
         }
     }
 
-    /// Returns how the client or the server throttled the request, or `None` if the request failed in another way.
+    /// Returns whether the client or the server throttled the request, or `None` for other errors.
     pub fn throttling(&self) -> Option<Throttling<'_>> {
         match self {
             Self::Throttled { source, .. } => Some(Throttling::Client(source)),
@@ -209,7 +206,7 @@ impl Error {
     }
 }
 
-/// Describes whether the client or the server throttled a request.
+/// The throttling of a request by the client or by the server.
 ///
 /// # Examples
 ///
@@ -231,22 +228,21 @@ pub enum Throttling<'a> {
     Client(&'a ThrottleError),
     /// The server rejected the request with status 429. The request had no effect.
     Server {
-        /// The delay after which the server asks the client to retry, in whole seconds.
+        /// The server's requested delay before a retry, in whole seconds.
         retry_after: Option<Duration>,
-        /// The flow that API Priority and Fairness assigned the request to. This flow has exceeded its share of the
-        /// server's capacity. The value is `None` if the server does not report the flow.
+        /// The request's flow in API Priority and Fairness, which has exceeded its share of the server's capacity.
+        /// `None` if the server does not report the flow.
         flow: Option<&'a Flow>,
     },
 }
 
-/// The classification of a request by API Priority and Fairness. A `Flow` contains the UIDs of two objects in the API
-/// group `flowcontrol.apiserver.k8s.io`.
+/// A request's classification by API Priority and Fairness, with the UIDs of two objects in the API group
+/// `flowcontrol.apiserver.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The UID of the FlowSchema that the request matched.
+    /// The UID of the matching FlowSchema.
     pub flow_schema: Box<str>,
-    /// The UID of that FlowSchema's PriorityLevelConfiguration. The string is empty if the response does not contain
-    /// this UID.
+    /// The UID of the PriorityLevelConfiguration, or an empty string if the server does not report it.
     pub priority_level: Box<str>,
 }
 
@@ -259,7 +255,7 @@ impl Flow {
     }
 }
 
-/// Returns the `Audit-Id` of a response. If the value is too long for an audit ID, this function returns `None`.
+/// Returns a response's `Audit-Id`, unless it is empty or too long.
 pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
     const LONGEST: usize = 256;
     let id = headers.get("audit-id")?.to_str().ok()?;
@@ -267,7 +263,7 @@ pub(crate) fn audit_id(headers: &HeaderMap) -> Option<Box<str>> {
 }
 
 impl fmt::Debug for Error {
-    /// Displays the message of an error and the messages of the errors that caused it.
+    /// Prints the message and the source.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Error");
         shown.field(&format_args!("{self}"));
@@ -320,8 +316,7 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The source of an [`ApiError`]. The message of this error leaves out the text that the message of the [`ApiError`]
-/// already contains.
+/// The source of an [`ApiError`], without the text that the [`ApiError`]'s message already contains.
 #[derive(Debug, ThisError)]
 #[error("{message}")]
 struct ApiErrorSource {
@@ -335,9 +330,9 @@ struct ApiErrorSource {
 pub enum Phase {
     /// Connecting, including TLS. Nothing was sent.
     Connect,
-    /// The phase in which the client waits for the response to begin.
+    /// Waiting for the first line of the response.
     Headers,
-    /// The phase in which the client waits for more of the response body.
+    /// Waiting for more of the response body.
     Idle,
     /// The whole request.
     Total,
@@ -354,22 +349,21 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The reason why a request is invalid. A setter of the request detects the error, and the request keeps the first
-/// error.
+/// The reason why a request is invalid. Request setters detect most errors, and a request keeps the first one.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum InvalidRequest {
-    /// A setter that may be called only once was called twice.
+    /// A setter for a single value was called twice.
     #[error("{part} is already set to {first:?}, and cannot be changed to {second:?}")]
     AlreadySet {
-        /// The part of the request that was set twice.
+        /// The request part, such as `namespace`.
         part: &'static str,
         /// The first value.
         first: String,
         /// The second value.
         second: String,
     },
-    /// The file for the body cannot be read.
+    /// The body's file cannot be read.
     #[error("the body cannot be read from {path}: {source}", path = path.display())]
     BodyFile {
         /// The file.
@@ -383,7 +377,7 @@ pub enum InvalidRequest {
     /// The body or the options cannot be serialized to JSON.
     #[error("{what} cannot be written as JSON: {message}")]
     Encode {
-        /// The value that cannot be serialized.
+        /// The part that cannot be serialized, such as `the body`.
         what: &'static str,
         /// The serialization error.
         message: String,
@@ -403,12 +397,12 @@ pub enum InvalidRequest {
     /// The object or the key does not belong to this `Api`.
     #[error("{0}")]
     Mismatch(String),
-    /// A path segment contains characters that would change the meaning of the URL.
+    /// A path segment contains characters that would change the URL's meaning.
     #[error("{part} {value:?} is invalid: {why}")]
     Segment {
-        /// The part of the request that contains the path segment.
+        /// The request part, such as `name`.
         part: &'static str,
-        /// The value.
+        /// The path segment.
         value: String,
         /// The reason why the path segment is invalid.
         why: &'static str,
@@ -418,7 +412,7 @@ pub enum InvalidRequest {
     Uri {
         /// The string.
         uri: String,
-        /// The reason why the string is not a valid URL.
+        /// A description of the problem.
         message: String,
     },
 }
@@ -465,12 +459,12 @@ pub enum AuthError {
     },
 }
 
-/// Formats the error and its sources on one line, from the outermost to the innermost.
+/// Formats an error and its sources on one line, from the outermost to the innermost.
 pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for cause in causes(error) {
         let text = cause.to_string();
-        // Skip a source whose text is already part of the message.
+        // Skip a source whose text the message already contains.
         if !line.contains(&text) {
             if !line.is_empty() {
                 line.push_str(": ");
@@ -481,7 +475,7 @@ pub(crate) fn in_one_line(error: &(dyn StdError + 'static)) -> String {
     line
 }
 
-/// The reason why the client could not read a body to its end.
+/// Why the client could not read a whole body.
 pub(crate) enum BodyFault {
     Idle(Duration),
     TooLarge(usize),
@@ -504,7 +498,7 @@ impl BodyFault {
     }
 }
 
-/// Returns the error of a request that missed a deadline.
+/// Returns a timeout error.
 pub(crate) fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
     Error::Timeout { request: line.clone(), phase, after }
 }

@@ -1,4 +1,4 @@
-//! The code that sends a [`Request`]: attempts, deadlines and responses.
+//! Sends a [`Request`]: attempts, deadlines and responses.
 
 mod reading;
 mod retrying;
@@ -36,20 +36,20 @@ use crate::{span, warning};
 /// How to treat the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Read the whole response before the request's deadline.
+    /// Read the whole response, within the request's deadline.
     Unary,
     /// Stream the body.
     Stream,
-    /// Stream the body. Accept only a response with status 200. The server must send the response headers immediately.
+    /// Stream the body. Accept only status 200. The server must send the response headers immediately.
     Watch,
-    /// Upgrade the connection to another protocol. An upgrade request, such as `exec`, is a GET request, but can change
-    /// the cluster.
+    /// Upgrade the connection to another protocol. An upgrade request, such as `exec`, can change the cluster although
+    /// it is a GET request.
     #[cfg(feature = "ws")]
     Upgrade,
 }
 
 impl Mode {
-    /// Returns whether a request with this mode can change the cluster even if it is a GET.
+    /// Returns `true` if a GET request with this mode can change the cluster.
     fn has_effect(self) -> bool {
         #[cfg(feature = "ws")]
         return self == Self::Upgrade;
@@ -57,7 +57,7 @@ impl Mode {
         false
     }
 
-    /// Returns whether a response with this status is successful.
+    /// Returns `true` if `status` is a success.
     fn accepts(self, status: StatusCode) -> bool {
         match self {
             Self::Unary | Self::Stream => status::is_success(status),
@@ -68,12 +68,11 @@ impl Mode {
     }
 }
 
-/// The maximum size of the body of a failed response.
+/// The maximum size of a failed response's body in bytes.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// The timeout for reading the body of a failed response.
+/// The timeout for reading a failed response's body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of headers that the client adds to a request. The added headers are `Accept`, `User-Agent`,
-/// `Authorization` and `Host`.
+/// The number of headers that the client adds: `Accept`, `User-Agent`, `Authorization` and `Host`.
 const USUAL_HEADERS: usize = 4;
 
 impl Request {
@@ -83,18 +82,18 @@ impl Request {
     ///
     /// Returns one of these errors:
     ///
-    /// - The first error that a setter of the request found. In this case, nothing was sent.
+    /// - The first error from a request setter. Nothing was sent.
     /// - [`Error::Status`] if the server responds with a failure status.
     /// - Another error if there is no response.
     ///
     /// # Panics
     ///
-    /// Panics if the request needs a timer and this method is called outside of a tokio runtime with timers enabled. A
-    /// request needs a timer if it has a deadline, pauses before a retry, or reads a credential file.
+    /// Panics if called outside of a tokio runtime with timers enabled, unless the request needs no timer. A request
+    /// needs a timer if it has a deadline, pauses before a retry, or reads a credential file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request. After the drop, it is unknown whether the server processed the request.
+    /// Dropping the future cancels the request. The server may or may not have processed a cancelled request.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -123,15 +122,15 @@ impl Request {
         self.in_span(line, exchange).await
     }
 
-    /// Sends the request and decodes the response. This method combines [`send`](Self::send) and [`Response::into`].
+    /// Sends the request and decodes the response, like [`send`](Self::send) followed by [`Response::into`].
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`send`](Self::send) and [`Response::into`].
+    /// Returns the errors from [`send`](Self::send) and [`Response::into`].
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`send`](Self::send).
+    /// As with [`send`](Self::send), dropping the future cancels the request.
     pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.send().await?.into()
     }
@@ -140,28 +139,27 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`send`](Self::send). Unlike client-go's `DoRaw`, this method returns the same typed errors as the
-    /// other methods.
+    /// Returns the same typed errors as [`send`](Self::send), unlike client-go's `DoRaw`.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`send`](Self::send).
+    /// As with [`send`](Self::send), dropping the future cancels the request.
     pub async fn raw(&self) -> Result<Bytes, Error> {
         Ok(self.send().await?.body)
     }
 
-    /// Sends the request and streams the response body, such as the log of a container. The deadline for the whole
-    /// request does not apply to the stream.
+    /// Sends the request and streams the response body, such as a container log. The deadline for the whole request
+    /// does not apply to the stream.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. If the
-    /// connection is lost before the response headers arrive, the client retries the request only if the connection was
-    /// reused. A reused connection was most likely lost while it was idle.
+    /// connection is lost before then, the client retries only on a reused connection, which was most likely lost while
+    /// idle.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`send`](Self::send).
+    /// As with [`send`](Self::send), dropping the future cancels the request.
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
@@ -169,7 +167,7 @@ impl Request {
         Ok(ByteStream::new(answer.into_body(), line, self.parts.idle_timeout))
     }
 
-    /// Sends the request and returns the response with its body as a stream.
+    /// Sends the request and returns the response with a streamed body.
     #[cfg(feature = "tower")]
     pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
         self.preflight()?;
@@ -178,19 +176,18 @@ impl Request {
         Ok(answer.map(|body| ByteStream::new(body, line, self.parts.idle_timeout)))
     }
 
-    /// Sends the request and returns a stream of the items of a list. The stream keeps only one item in memory at any
-    /// time, so the list can have any size. If an item is larger than
-    /// [`max_object`](pintle_meta::ClientConfig::max_object), the stream returns
-    /// [`RawObject::Oversized`](pintle_meta::RawObject::Oversized) instead.
+    /// Sends the request and returns a stream of list items. The stream keeps only one item in memory, so a list can
+    /// have any size. For an item larger than [`max_object`](pintle_meta::ClientConfig::max_object), the stream returns
+    /// [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. The
-    /// stream returns later errors.
+    /// Returns the same errors as [`send`](Self::send) if the request fails before the response headers arrive. Later
+    /// errors are returned by the stream.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`send`](Self::send).
+    /// As with [`send`](Self::send), dropping the future cancels the request.
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let _timer = self.timer();
@@ -211,8 +208,7 @@ impl Request {
     }
 
     /// Sends the request and returns a watch that decodes its objects. The caller must set the query parameter
-    /// `watch=true` and any other parameters of the watch. The deadline for the whole request does not apply to the
-    /// watch.
+    /// `watch=true` and other watch parameters. The deadline for the whole request does not apply to the watch.
     ///
     /// # Errors
     ///
@@ -220,12 +216,13 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`send`](Self::send).
+    /// As with [`send`](Self::send), dropping the future cancels the request.
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
         self.raw_watch().await.map(Watch::new)
     }
 
-    /// Sends the request and returns a watch that does not decode its objects: see also [`watch`](Self::watch).
+    /// Sends the request and returns a watch that does not decode its objects. See [`watch`](Self::watch) for the
+    /// parameters.
     ///
     /// # Errors
     ///
@@ -233,7 +230,7 @@ impl Request {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`send`](Self::send).
+    /// As with [`send`](Self::send), dropping the future cancels the request.
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
@@ -243,7 +240,7 @@ impl Request {
         Ok(RawWatch::new(bytes, self.max_object()))
     }
 
-    /// Sends an upgrade request and returns the response if the server accepts the upgrade.
+    /// Sends an upgrade request and returns the response headers and the upgraded connection.
     #[cfg(feature = "ws")]
     pub(crate) async fn upgrade(&self, line: &Arc<RequestLine>) -> Result<(http::HeaderMap, Option<Upgraded>), Error> {
         self.preflight()?;
@@ -252,7 +249,7 @@ impl Request {
         Ok((answer.into_parts().0.headers, upgraded))
     }
 
-    /// Sends a request whose response is streamed, and waits for the response headers.
+    /// Sends a streaming request, and waits for the response headers.
     async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<ResponseBody>, Error> {
         let open = async |span: &tracing::Span| {
             self.throttle(line).await?;
@@ -261,7 +258,7 @@ impl Request {
         self.in_span(line, open).await
     }
 
-    /// Runs the closure `run` in the request's span, and records the outcome in the span.
+    /// Runs `run` in the request's span, and records the outcome in the span.
     async fn in_span<T>(
         &self,
         line: &Arc<RequestLine>,
@@ -273,7 +270,7 @@ impl Request {
         result.inspect_err(|error| span::failed(&span, error))
     }
 
-    /// Returns the deadline for the whole request, together with the remaining time.
+    /// Returns the deadline for the whole request and the remaining time.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.parts.timeout.and_then(from_now)
     }
@@ -299,9 +296,8 @@ impl Request {
         turn
     }
 
-    /// Sends the request until an attempt succeeds or the failure must not be retried. Most requests need one attempt,
-    /// so only the first attempt is part of this future. The future for the other attempts is allocated only when a
-    /// retry is needed.
+    /// Sends the request until an attempt succeeds or must not be retried. Most requests need one attempt, so the
+    /// future for further attempts is allocated only for a retry.
     async fn open(
         &self,
         line: &Arc<RequestLine>,
@@ -312,8 +308,7 @@ impl Request {
         self.parts.client.shared.retries.deposit();
         let mut used = Used::default();
         self.wait_for_backoff(line).await;
-        // The block drops `outcome`. Without the block, this future would reserve memory for `outcome` during the
-        // retries.
+        // The block drops `outcome`, so that this future needs no memory for it during the retries.
         let retrying = {
             let outcome = self.attempt(line, mode, &mut used).await;
             self.note_attempt(span, 0, &outcome);
@@ -325,7 +320,7 @@ impl Request {
         retrying.await
     }
 
-    /// Waits for the back-off of the request or of the client.
+    /// Waits for the request's or the client's back-off.
     async fn wait_for_backoff(&self, line: &Arc<RequestLine>) {
         if let Some(backoff) = self.any_backoff().filter(|_| self.parts.throttled || self.parts.backoff.is_some()) {
             let wait = backoff.wait(Instant::now());
@@ -336,7 +331,7 @@ impl Request {
         }
     }
 
-    /// Reports an attempt to the span, the back-off, the metrics and the handler of warnings. `resent` is the number of
+    /// Reports an attempt to the span, the back-off, the metrics and the warning handler. `resent` is the number of
     /// earlier attempts.
     fn note_attempt(&self, span: &tracing::Span, resent: u32, outcome: &Result<http::Response<ResponseBody>, Error>) {
         let code = outcome.as_ref().ok().map(http::Response::status);
@@ -353,7 +348,7 @@ impl Request {
         }
     }
 
-    /// Returns the back-off of the request or of the client.
+    /// Returns the request's back-off, or else the client's.
     fn any_backoff(&self) -> Option<&ServerBackoff> {
         self.parts.backoff.as_deref().or(self.parts.client.shared.backoff.as_ref())
     }
@@ -366,7 +361,7 @@ impl Request {
         used: &mut Used,
     ) -> Result<http::Response<ResponseBody>, Error> {
         let Used { login, is_renewed, is_stale } = used;
-        // Get the credentials before taking the body, because a stream can be taken only once.
+        // Get the credentials before the body, because a streamed body can be taken only once.
         if !self.parts.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             if !*is_renewed {
@@ -378,7 +373,7 @@ impl Request {
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
-        // The request is boxed because it is large. This future contains the request until the response arrives.
+        // Boxed, because this future contains the large request until the response arrives.
         let mut request = Box::new(self.to_http(line)?);
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
@@ -426,7 +421,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns a successful response. Converts an unsuccessful response to an error.
+    /// Returns a successful response, or converts a failed one to an error.
     async fn judge(
         &self,
         line: &Arc<RequestLine>,
@@ -445,7 +440,7 @@ impl Request {
             return Err(Error::Decode { request: line.clone(), message: message.into() });
         }
         let (head, body) = answer.into_parts();
-        // If the client cannot read the body of a failed response, report the failure without the body.
+        // If the body cannot be read, report the failure without it.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
         self.log_received(line, &body);
         let resource = self.parts.resource.as_deref().unwrap_or_default();
@@ -467,18 +462,18 @@ impl Request {
     }
 }
 
-/// The credentials that an attempt used, and whether the attempt lost a reused connection.
+/// The credentials of an attempt, and whether the attempt lost a reused connection.
 #[derive(Default)]
 struct Used {
     login: Login,
     /// Whether `login` was set before the attempt.
     is_renewed: bool,
-    /// Whether the request was sent over a reused connection and that connection was lost.
+    /// Whether a reused connection was lost.
     is_stale: bool,
 }
 
 impl Error {
-    /// Returns the error of an attempt. `connect` is the deadline for opening a connection.
+    /// Converts an attempt's failure. `connect` is the connect timeout.
     fn of_failure(failure: Failure, line: &Arc<RequestLine>, connect: Duration) -> Self {
         let request = line.clone();
         match failure {
@@ -507,15 +502,14 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Response
     }
 }
 
-/// Adds a duration to the current time. Returns the resulting instant, together with the duration. Returns `None` if
-/// the platform's clock cannot represent the instant.
+/// Returns the instant after `span`, together with `span`, or `None` if the platform's clock cannot represent the
+/// instant.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
 }
 
-/// Polls a future until it completes or the deadline passes. If the deadline passes first, returns the duration that
-/// the deadline was computed from. Callers pin large futures before the call, because this function would otherwise
-/// move the futures.
+/// Waits for `future` until the deadline. If the deadline passes first, returns the duration in `deadline`. Pin large
+/// futures before the call, because this function moves `future`.
 async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
     match deadline {
         None => Ok(future.await),

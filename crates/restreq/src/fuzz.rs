@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The functions that the fuzz targets in `crates/fuzz/` and the tests below call. Each
-//! function panics if the tested code violates a property for the given input.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the input
+//! violates a property.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -20,8 +20,8 @@ use crate::status::{self, Subject};
 use crate::warning::parse::parse_all;
 use crate::watch::FrameSplitter;
 
-/// Checks a watch. The events do not depend on the chunk boundaries, and no byte is lost. The `FrameSplitter` extracts
-/// the same events as the JSON parser.
+/// Checks a watch. Chunk boundaries do not affect the events, and no byte is lost. The `FrameSplitter` extracts the
+/// same events as the JSON parser.
 pub fn frames(bytes: &[u8]) {
     let split = |step: usize| {
         let mut splitter = FrameSplitter::new(1 << 20);
@@ -48,7 +48,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// Checks a list. The items do not depend on the chunk boundaries, and the `ListSplitter` accepts every body that serde
+/// Checks a list. Chunk boundaries do not affect the items, and the `ListSplitter` accepts every body that serde
 /// accepts as JSON.
 pub fn list(bytes: &[u8]) {
     let split = |step: usize| -> (Vec<RawObject>, Result<Vec<u8>, Fault>) {
@@ -98,8 +98,8 @@ pub fn warnings(bytes: &[u8]) {
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// Checks the output of a credential plugin. Errors quote only the kind and the version of the output, because the
-/// output contains credentials.
+/// Checks a credential plugin's output. Errors quote only its kind and version, because the output contains
+/// credentials.
 pub fn exec_output(bytes: &[u8]) {
     if let Some(error) = exec::complaint(bytes) {
         let said = error.to_string();
@@ -107,8 +107,7 @@ pub fn exec_output(bytes: &[u8]) {
     }
 }
 
-/// Checks a token file. The result is a header whose `Debug` output hides the token, or an error that does not contain
-/// the token.
+/// Checks a token file. The result is a header that hides the token in `Debug`, or an error without the token.
 pub fn token_file(bytes: &[u8]) {
     match token::header(bytes) {
         Ok(header) => {
@@ -120,7 +119,7 @@ pub fn token_file(bytes: &[u8]) {
     }
 }
 
-/// Checks the response of an OpenID Connect issuer, and an ID token. Errors quote only known error codes.
+/// Checks an OpenID Connect issuer's response, and an ID token. Errors quote only known error codes.
 #[cfg(feature = "oidc")]
 pub fn oidc(bytes: &[u8]) {
     use crate::auth::oidc::{Discovery, TokenResponse, expiry, refusal};
@@ -141,7 +140,7 @@ pub fn server_url(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tls in [false, true] {
         let Ok(base) = Base::parse(&text, tls) else { continue };
-        // The path of an address can end with a space, which a second parse would remove.
+        // An address's path can end with a space, which parsing again would remove.
         let again = format!("{base}#");
         assert_eq!(Base::parse(&again, !tls).ok().as_ref(), Some(&base), "{text:?}");
         let (host, port) = base.origin.host_and_port();
@@ -150,7 +149,7 @@ pub fn server_url(bytes: &[u8]) {
     }
 }
 
-/// Checks the body of a failed response. The resulting status contains only a limited part of the body.
+/// Checks a failed response's body. The resulting status contains only a limited part of the body.
 pub fn failure_body(bytes: &[u8]) {
     for kind in [None, Some("text/plain"), Some("application/json")] {
         let headers = kind.map(|kind| (http::header::CONTENT_TYPE, HeaderValue::from_static(kind)));
@@ -167,7 +166,7 @@ pub fn failure_body(bytes: &[u8]) {
     }
 }
 
-/// Checks a discovery document. A lookup by the name of one of the document's resources always returns this resource.
+/// Checks a discovery document. Looking up each of its resources by name returns that resource.
 pub fn discovery(bytes: &[u8]) {
     for (resource, found) in mapper::found_in(bytes) {
         let (gvr, found) = (resource.gvr(), found.unwrap().gvr());
@@ -176,8 +175,7 @@ pub fn discovery(bytes: &[u8]) {
     }
 }
 
-/// Checks `Retry-After`. If the client waits, its wait is not shorter than the time in the header, and not longer than
-/// a minute.
+/// Checks `Retry-After`. If the client waits, it waits at least for the time in the header, and at most for a minute.
 pub fn retry_after_header(bytes: &[u8]) {
     const MINUTE: Duration = Duration::from_secs(60);
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
@@ -192,8 +190,8 @@ pub fn retry_after_header(bytes: &[u8]) {
     }
 }
 
-/// Checks the messages of a WebSocket. The reader of each channel receives all data of that channel. In the input, each
-/// message is preceded by one byte that contains its size.
+/// Checks WebSocket messages. Each channel's reader receives all data of its channel. In the input, each message starts
+/// with one byte for its size.
 #[cfg(feature = "ws")]
 pub fn channel_messages(bytes: &[u8]) {
     use crate::channels::{CloseSignal, Layout, received};
@@ -228,7 +226,7 @@ pub fn channel_messages(bytes: &[u8]) {
     }
 }
 
-/// Checks a log. The lines do not depend on the chunk boundaries, and no byte is lost.
+/// Checks a log. Chunk boundaries do not affect the lines, and no byte is lost.
 pub fn log_lines(bytes: &[u8]) {
     let whole = lines(bytes, bytes.len().max(1));
     for step in [1, 7] {

@@ -1,18 +1,17 @@
-//! An incremental JSON scanner. The scanner finds where values start and end, and checks whether the text is valid.
+//! An incremental JSON scanner, which finds the boundaries of values and validates the text.
 
-/// Scans JSON text that arrives in chunks. Chunks can be split at any byte. The scanner stores its position in the
-/// text. The scanner also stores the last string, if the string's nesting depth is small.
+/// Scans JSON text that arrives in chunks, which can be split at any byte. The scanner stores its position, and the
+/// last string if its nesting depth is small.
 ///
-/// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The scanner does not check
-/// whether strings are UTF-8 or numbers are in range, because the decoder checks this later. The scanner does no I/O.
+/// The scanner accepts the grammar of RFC 8259 up to the nesting limit of Go's decoder. The decoder later checks UTF-8
+/// in strings and the range of numbers. The scanner does no I/O.
 pub(crate) struct Json {
     expects: Expects,
-    /// The objects and arrays that contain the current position, from the outermost to the innermost.
+    /// The enclosing objects and arrays, from the outermost to the innermost.
     open: Vec<Container>,
-    /// The maximum nesting depth of the strings that the scanner stores.
+    /// The maximum nesting depth of stored strings.
     keep: usize,
-    /// The raw content of the last string whose nesting depth is at most `keep`. A string that is longer than
-    /// [`MAX_TEXT`] is cut off.
+    /// The raw content of the last string with a nesting depth of at most `keep`. Truncated after [`MAX_TEXT`].
     text: Vec<u8>,
 }
 
@@ -22,7 +21,7 @@ pub(crate) enum Container {
     Object,
 }
 
-/// A token, which is the start or the end of a value or of a field name.
+/// A token: the start or end of a value, or the end of a field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Open(Container),
@@ -36,11 +35,10 @@ pub(crate) enum Token {
     Text,
 }
 
-/// The maximum nesting depth that Go's decoder accepts.
+/// The maximum nesting depth of Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// The maximum size of a stored string. Longer strings are not stored. This limit is large enough, because names of
-/// objects have at most 253 bytes.
+/// The maximum size of a stored string. Object names have at most 253 bytes.
 const MAX_TEXT: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +53,7 @@ enum Expects {
     Text {
         is_name: bool,
     },
-    /// The scanner is in a string, after a backslash.
+    /// Inside a string, after a backslash.
     Escape {
         is_name: bool,
     },
@@ -63,8 +61,7 @@ enum Expects {
         is_name: bool,
         left: u8,
     },
-    /// Inside a literal. The scanner is in a literal such as `true`. The field contains the remaining bytes of the
-    /// literal.
+    /// Inside a literal such as `true`, with the remaining bytes.
     Word(&'static [u8]),
     Number(Number),
 }
@@ -83,18 +80,18 @@ enum Number {
 }
 
 impl Json {
-    /// Creates a scanner at the start of a value. The scanner stores each string whose nesting depth is at most `keep`.
-    /// The depth of the outermost fields is 1.
+    /// Creates a scanner at the start of a value. The scanner stores strings with a nesting depth of at most `keep`.
+    /// The outermost fields have depth 1.
     pub(crate) fn new(keep: usize) -> Self {
         Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
     }
 
-    /// Scans `bytes` up to the next token whose depth is at most `deepest`. Returns the number of bytes that were
-    /// scanned, and the token. The token is `None` if `bytes` contains no such token.
+    /// Scans `bytes` up to the next token with a depth of at most `deepest`. Returns the number of scanned bytes and
+    /// the token, or `None` if `bytes` contains no such token.
     ///
     /// # Errors
     ///
-    /// If `bytes` contains an invalid byte, returns its position as an error.
+    /// Returns the position of an invalid byte.
     pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
         let mut at = 0;
         loop {
@@ -114,7 +111,7 @@ impl Json {
         }
     }
 
-    /// Returns the number of objects and arrays that contain the current position.
+    /// Returns the number of enclosing objects and arrays.
     pub(crate) fn depth(&self) -> usize {
         self.open.len()
     }
@@ -124,7 +121,7 @@ impl Json {
         (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
     }
 
-    /// Returns whether the scanner has read a complete value, and only white space after the value.
+    /// Returns `true` after a complete value, followed only by white space.
     pub(crate) fn is_whole(&self) -> bool {
         let has_ended = match self.expects {
             Expects::CommaOrEnd => true,
@@ -134,9 +131,8 @@ impl Json {
         has_ended && self.open.is_empty()
     }
 
-    /// Skips tokens whose depth is greater than `deepest`. In a typical body, most tokens are that deep. This function
-    /// handles only complete tokens without escapes. The function stops before any other token, and
-    /// [`step`](Self::step) must handle that token.
+    /// Skips tokens deeper than `deepest`, which are most tokens in a typical body. Stops before an incomplete token or
+    /// an escape, which [`step`](Self::step) handles.
     fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
         self.text.clear();
         while let Some(byte) = bytes.get(at) {
@@ -179,8 +175,8 @@ impl Json {
         at
     }
 
-    /// Consumes one byte, or several bytes of a string. If this byte follows the end of a number, the method reports
-    /// the number and does not consume the byte.
+    /// Consumes one byte, or several bytes of a string. A byte after the end of a number is not consumed yet, and
+    /// `step` reports the number.
     fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
         let fault = *at;
         let byte = bytes[fault];
@@ -288,27 +284,25 @@ impl Json {
 
     fn keep_text(&mut self, part: &[u8]) {
         if self.open.len() <= self.keep {
-            // Store one byte more than the limit, so that the caller can detect that the string is too long.
+            // Store one byte more than the limit, to detect that the string is too long.
             let room = MAX_TEXT + 1 - self.text.len();
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
     }
 }
 
-/// Returns the position after the closing quote of the string that begins at `start`. Returns `None` if the string is
-/// incomplete or has escapes.
+/// Returns the position after the string that begins at `start`, or `None` if the string is incomplete or has escapes.
 fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + plain(&bytes[start + 1..]);
     (bytes.get(end) == Some(&b'"')).then_some(end + 1)
 }
 
-/// Returns the number of bytes before the first quote, backslash or invalid byte. The function checks eight bytes at a
-/// time, because strings are the largest part of a body.
+/// Returns the number of bytes before the first quote, backslash or invalid byte. Checks eight bytes at a time, because
+/// most of a body consists of strings.
 fn plain(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
     const HIGHS: u64 = ONES << 7;
-    // This expression sets the highest bit of each zero byte. The expression can also set bits of later bytes by
-    // mistake, but only the first set bit is used.
+    // Sets the highest bit of each zero byte, and possibly wrong bits in later bytes. Only the first set bit is used.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let (words, rest) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
@@ -324,7 +318,7 @@ fn plain(bytes: &[u8]) -> usize {
 }
 
 impl Number {
-    /// Returns the state after one more byte of a number, or `None` if the byte does not continue the number.
+    /// Returns the state after `byte`, or `None` if `byte` does not continue the number.
     fn next(self, byte: u8) -> Option<Self> {
         use Number::{Exponent, Fraction, Minus, Point, Power, Sign, Whole, Zero};
         Some(match (self, byte) {
@@ -339,7 +333,7 @@ impl Number {
         })
     }
 
-    /// Returns whether a number may end in the given state.
+    /// Returns `true` if a number may end in this state.
     fn is_whole(self) -> bool {
         matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
     }
@@ -351,8 +345,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the position of the first invalid byte of a text that is scanned in chunks of `step` bytes. If the text
-    /// is valid but incomplete, returns its length.
+    /// Scans `text` in chunks of `step` bytes. Returns the position of the first invalid byte, or the length if `text`
+    /// is incomplete.
     fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {

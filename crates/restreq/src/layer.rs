@@ -1,4 +1,4 @@
-//! The integration with `tower`: a layer that wraps the transport, and a service that wraps the client.
+//! The `tower` integration.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,20 +20,18 @@ use tower_service::Service;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A `tower` layer that wraps the transport of a client. Use this type to limit, trace or sign requests.
+/// A `tower` layer that wraps a client's transport, for example to limit, trace or sign requests.
 ///
-/// The layer receives each attempt of a request. The attempt has its full URL, the credentials and all headers except
-/// connection-level headers. The client handles the response of the layer like the response of the server.
+/// The layer receives each attempt of a request, with the full URL, the credentials and all headers except
+/// connection-level headers. The client handles the layer's response like a server's response.
 ///
-/// - If the transport returns an error, the layer can return that error unchanged or as the source of another error. In
-///   both cases, the client reports the transport's error. Any other error from the layer becomes
-///   [`Error::Transport`](crate::Error::Transport). With [`Error::Transport`](crate::Error::Transport), it is unknown
-///   whether the server processed the request.
-/// - The layer must preserve the extensions of requests and responses. The extensions mark watches and streams, for
-///   which the transport uses separate connections. The extensions of a response contain the connection of a WebSocket.
-/// - The client clones the service for each attempt, and never makes two clones at the same time. Therefore, the client
-///   deadlocks if the `Clone` implementation sends a request with the same client. The client calls the cloned service
-///   when the service is ready.
+/// - If the transport returns an error, the layer can return it unchanged or as the source of another error, and the
+///   client reports the transport's error. Any other error from the layer becomes
+///   [`Error::Transport`](crate::Error::Transport), so the server may or may not have processed the request.
+/// - The layer must preserve the extensions of requests and responses. Request extensions mark watches and streams,
+///   which use separate connections. Response extensions contain a WebSocket's connection.
+/// - The client clones the service for each attempt, waits until the clone is ready, and calls it. Clones are made one
+///   at a time under a lock, so a `Clone` implementation that sends a request with the same client deadlocks.
 ///
 /// # Examples
 ///
@@ -52,13 +50,11 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Clone)]
 pub struct TransportLayer(Arc<dyn Fn(TransportService) -> Exchange + Send + Sync>);
 
-/// The inner service of a [`TransportLayer`]. The inner service sends requests over the client's connections to the
-/// server.
+/// The inner service of a [`TransportLayer`], which sends requests over the client's connections.
 #[derive(Clone)]
 pub struct TransportService(Arc<Transport>);
 
-/// The body of a request or response that passes through a [`TransportLayer`]. The `Debug` output does not contain the
-/// data of the body.
+/// A request or response body in a [`TransportLayer`]. `Debug` does not print the data.
 pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
 
 /// Sends a request through the layer and the transport.
@@ -66,8 +62,7 @@ type Exchange =
     Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<ResponseBody>, BoxError>> + Send + Sync>;
 
 impl TransportLayer {
-    /// Creates a layer from a `tower` layer that returns an HTTP service. The client builds the service once, when the
-    /// client is created.
+    /// Creates a layer from a `tower` layer. The client builds the layer's service once, when the client is created.
     pub fn new<L, S, B>(layer: L) -> Self
     where
         L: Layer<TransportService, Service = S> + Send + Sync + 'static,
@@ -78,7 +73,7 @@ impl TransportLayer {
         Self(Arc::new(move |transport: TransportService| -> Exchange {
             let service = Mutex::new(layer.layer(transport));
             Box::new(move |request: Request<TransportBody>| {
-                // A panic in `clone` leaves the data consistent, so a poisoned lock can still be used.
+                // A panic in `clone` leaves the data consistent, so ignore a poisoned lock.
                 let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Box::pin(async move {
                     poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
@@ -89,8 +84,8 @@ impl TransportLayer {
         }))
     }
 
-    /// Creates a layer that sends all requests to the given service instead of a connection. An example is an
-    /// in-process server.
+    /// Creates a layer that sends all requests to `service` instead of a connection, for example to an in-process
+    /// server.
     ///
     /// # Examples
     ///
@@ -147,15 +142,15 @@ impl TransportLayer {
     }
 }
 
-/// A transport that is wrapped in a layer.
+/// A transport with a layer.
 pub(crate) struct LayeredTransport {
     transport: Arc<Transport>,
     exchange: Exchange,
 }
 
 impl LayeredTransport {
-    /// Sends a request through the layer. A layer can replace the transport and ignore the deadline for the headers of
-    /// the response. So this method limits the time, too.
+    /// Sends a request through the layer. A layer can replace the transport and ignore the deadline for the response
+    /// headers, so this method applies it, too.
     pub(crate) async fn round_trip(
         &self,
         request: &mut Request<RequestBody>,
@@ -185,7 +180,7 @@ impl Service<Request<TransportBody>> for TransportService {
     type Error = BoxError;
     type Future = BoxFuture<Result<Self::Response, BoxError>>;
 
-    /// The service is always ready. The future of a call first waits for a connection.
+    /// The service is always ready. A call's future waits for a connection.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -204,7 +199,7 @@ impl Service<Request<TransportBody>> for TransportService {
 }
 
 impl TransportBody {
-    /// Creates a body from any HTTP body, such as the body that a layer returns.
+    /// Creates a body from any HTTP body.
     pub fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         Self(UnsyncBoxBody::new(body.map_err(Into::into)))
     }

@@ -33,22 +33,21 @@
 //!
 //! # Main types
 //!
-//! - [`RestClient`] sends requests to one API server. A [`ClientConfig`](pintle_meta::ClientConfig) describes the
-//!   server.
-//! - [`Request`] is one request. Chained setters build a request, and methods such as [`send`](Request::send) send it.
-//!   The result is a [`Response`], a [`ByteStream`] or a [`Watch`].
-//! - [`Api`] is the typed client of one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
-//!   reflectors and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
-//! - [`Pages`] reads a long list in pages. [`Subresource`] addresses a subresource of an object. [`RetryWatch`] is a
-//!   watch that resumes after its connection ends.
-//! - [`Watcher`] returns the objects of a list and all later changes as one stream, without a cache.
+//! - [`RestClient`] sends requests to one API server, which a [`ClientConfig`](pintle_meta::ClientConfig) describes.
+//! - [`Request`] is a request builder. Methods such as [`send`](Request::send) send the request and return a
+//!   [`Response`], a [`ByteStream`] or a [`Watch`].
+//! - [`Api`] is a typed client for one resource. An `Api` implements [`ListWatch`](pintle_meta::ListWatch) for
+//!   reflectors, and [`ObjectApi`](pintle_meta::ObjectApi) for leader electors and controllers.
+//! - [`Pages`] reads a long list in pages. [`Subresource`] reads and writes an object's subresource. [`RetryWatch`] is
+//!   a watch that resumes after its connection ends.
+//! - [`Watcher`] is a stream of the existing objects and all later changes, without a cache.
 //! - [`Api::logs`] and [`Api::log_lines`] read logs. [`Api::evict`], [`Api::scale`], [`Api::restart`], [`Api::cordon`]
 //!   and [`Api::create_token`] are operations for specific kinds.
 //! - With the feature `ws`, `Api::exec`, `Api::attach` and `Api::port_forward` open streams to pods.
 //! - [`RestMapper`] finds a resource by its name or its kind.
-//! - [`Error`] is the error type of requests. [`ConfigError`] is the error type of [`RestClient::new`].
-//! - [`RestClientConfig::metrics`] sets the provider for request metrics.
-//! - [`Warning`] is a warning that the server sends with a response.
+//! - [`Error`] is the error type for requests, and [`ConfigError`] for [`RestClient::new`].
+//! - [`RestClientConfig::metrics`] is the metrics provider.
+//! - [`Warning`] is a server's warning in a response.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -116,7 +115,7 @@ pub use stream::ByteStream;
 pub use warning::{IgnoreWarnings, LogWarnings, Warning, WarningHandler};
 pub use watch::{FrameSplitter, FrameTooLarge, RawWatch, Watch};
 
-// Runs the examples of the README as tests.
+// Runs the README examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

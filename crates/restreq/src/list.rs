@@ -1,4 +1,4 @@
-//! The responses to list requests, which the client reads item by item.
+//! List responses, which the client reads item by item.
 
 pub(crate) mod splitter;
 
@@ -19,21 +19,20 @@ use crate::error::Error;
 use crate::status;
 use crate::stream::ByteStream;
 
-/// A stream of the parts of a list. The stream returns the items in the order of the response, and then the metadata of
-/// the list.
+/// A stream of a list's items, in the order of the response, followed by the list's metadata.
 ///
-/// The stream keeps only one item in memory at any time. If the item is larger than
-/// [`max_object`](pintle_meta::ClientConfig::max_object), only its start is in memory. After the complete list, the
-/// stream returns `None`. The stream returns an error and then `None` in these cases:
+/// The stream keeps only one item in memory, and no item larger than
+/// [`max_object`](pintle_meta::ClientConfig::max_object). The stream returns `None` after the complete list. The stream
+/// returns an error and then `None` in these cases:
 ///
 /// - The connection is lost.
-/// - The server has not sent data for too long.
+/// - The server is silent for longer than the idle timeout.
 /// - The body is not a JSON list.
 ///
 /// Dropping the stream cancels the request.
 ///
-/// `E` is the error type: [`Error`] for the list of a [`Request`](crate::Request), and
-/// [`ApiError`](pintle_meta::ApiError) for the [`ListWatch`](pintle_meta::ListWatch) of an [`Api`](crate::Api).
+/// `E` is [`Error`] for a list from a [`Request`](crate::Request), and [`ApiError`](pintle_meta::ApiError) for a list
+/// from an [`Api`](crate::Api)'s [`ListWatch`](pintle_meta::ListWatch) implementation.
 ///
 /// # Examples
 ///
@@ -77,12 +76,12 @@ impl<E: From<Error>> ListStream<E> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as the stream: see [`ListStream`]. After an error, the list is incomplete, and the
-    /// method returns `None`.
+    /// Returns the errors described in [`ListStream`]. After an error, the list is incomplete, and this method returns
+    /// `None`.
     ///
     /// # Cancel safety
     ///
-    /// No part is lost.
+    /// This method is cancel safe. No part is lost.
     pub async fn next(&mut self) -> Option<Result<ListPart, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -110,7 +109,7 @@ impl<E: From<Error>> ListStream<E> {
         }
     }
 
-    /// Decodes the JSON around the items after the whole body has arrived.
+    /// Decodes the JSON around the items, after the whole body.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
@@ -145,7 +144,7 @@ impl<E: From<Error>> Stream for ListStream<E> {
     }
 }
 
-/// Splits a complete body into its items and its metadata.
+/// Splits a complete body into items and metadata.
 pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     let mut splitter = ListSplitter::new(body.len());
     splitter.push(body);
@@ -156,8 +155,7 @@ pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
-/// Decodes the item at index `at` of a list. An error contains the index. If possible, the error also contains the key
-/// of the object.
+/// Decodes the list item at index `at`. An error contains the index and, if possible, the object's key.
 pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
@@ -181,8 +179,8 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
     let kind = read.kind.unwrap_or_default();
-    // Reject a `Status` object, even if the object has the fields of a list. An empty list would be dangerous, because
-    // an informer reports all objects that are missing from a list as deleted.
+    // Reject a `Status` object even if it has a list's fields, because an informer would treat an empty list as the
+    // deletion of all objects.
     if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
         return Err(format!("expected a list, got kind {kind:?}"));
     }

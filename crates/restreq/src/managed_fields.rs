@@ -1,22 +1,21 @@
-//! Extracts from an object the fields that a manager owns.
+//! Extracts a manager's fields from an object.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Returns those fields of an object that a manager has applied and still owns. This function corresponds to
-/// client-go's `ExtractInto`. The result also has apiVersion, kind, name and namespace, so the manager can change the
-/// result and apply it again. Returns `None` if the manager has not applied fields to this `subresource`. An empty
-/// `subresource` means the main resource.
+/// Returns the fields that a manager has applied and still owns, like client-go's `ExtractInto`. Returns `None` if the
+/// manager has not applied fields to `subresource`. An empty `subresource` means the main resource. The result includes
+/// apiVersion, kind, name and namespace, so the manager can change it and apply it again.
 ///
-/// The object must be the complete JSON from the server. Objects whose type uses
-/// [`ObjectMeta`](pintle_meta::ObjectMeta) cannot be passed, because these types drop `managedFields`.
-/// [`Api::applied`](crate::Api::applied) reads the object and calls this function.
+/// `object` must be the complete JSON from the server. Types with [`ObjectMeta`](pintle_meta::ObjectMeta) are not
+/// suitable, because they drop `managedFields`. [`Api::applied`](crate::Api::applied) reads the object and calls this
+/// function.
 ///
 /// # Errors
 ///
-/// Returns an error if the format of the managed fields is unknown.
+/// Returns an error if the managed fields have an unknown format.
 ///
 /// # Examples
 ///
@@ -51,8 +50,7 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    // At the root of the fields, an empty set means that the manager owns no fields. At a leaf, an empty set means that
-    // the manager owns the whole value.
+    // An empty set means "no fields" at the root, and "the whole value" at a leaf.
     let owned = if fields.is_empty() { None } else { part(object, fields)? };
     let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
@@ -68,9 +66,9 @@ pub fn extract_managed_fields(
     Ok(Some(extracted))
 }
 
-/// Returns those parts of a value that are in the set `fields`, or `None` if the value no longer contains any of them.
+/// Returns the parts of `value` in the set `fields`, or `None` if none of them exists anymore.
 fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
-    // The entry has no subfields, so the manager owns the whole value.
+    // Without subfields, the manager owns the whole value.
     if fields.is_empty() {
         return Ok(Some(value.clone()));
     }
@@ -100,27 +98,26 @@ fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, Inv
             let is_there = !owned.is_empty() || fields.contains_key(".");
             Ok(is_there.then_some(Value::Array(owned)))
         }
-        // The value now has another type, so the owned fields no longer exist.
+        // The value now has another type, so the fields no longer exist.
         _ => Ok(None),
     }
 }
 
-/// The parsed path elements that identify list items by index, by value or by keys. With these maps, finding the paths
-/// of an item does not require a comparison with every path.
+/// Parsed path elements that identify list items by index, value or keys. The maps avoid comparing each item with every
+/// path.
 #[derive(Default)]
 struct ItemPaths<'a> {
     paths: Vec<ItemPath<'a>>,
     by_index: HashMap<usize, Vec<usize>>,
     /// Maps the JSON text of a value to positions in `paths`.
     by_value: HashMap<String, Vec<usize>>,
-    /// Maps the names of the keys to a second map. The second map maps the JSON texts of the keys' values to positions
-    /// in `paths`.
+    /// Maps key names to a map from the keys' values, as JSON texts, to positions in `paths`.
     by_keys: HashMap<Vec<String>, HashMap<Vec<String>, Vec<usize>>>,
 }
 
 struct ItemPath<'a> {
     fields: &'a Map<String, Value>,
-    /// The keys that identify the item. The map is empty if the path uses the index or the value.
+    /// The keys that identify the item. Empty for an index or a value.
     keys: BTreeMap<String, Value>,
 }
 
@@ -149,7 +146,7 @@ impl<'a> ItemPaths<'a> {
         Ok(parsed)
     }
 
-    /// Returns the paths that identify an item, in the order of the managed fields.
+    /// Returns the paths to an item, in the order of the managed fields.
     fn of(&self, index: usize, item: &Value) -> impl Iterator<Item = &ItemPath<'a>> {
         let by_value = if self.by_value.is_empty() { None } else { self.by_value.get(&item.to_string()) };
         let by_keys = self.by_keys.iter().filter_map(|(names, paths)| {
@@ -164,7 +161,7 @@ impl<'a> ItemPaths<'a> {
 }
 
 impl ItemPath<'_> {
-    /// Returns the owned fields of a list item. The result includes the keys that identify the item.
+    /// Returns a list item's owned fields, including the keys that identify the item.
     fn part(&self, item: &Value) -> Result<Option<Value>, InvalidManagedFields> {
         let mut owned = part(item, self.fields)?;
         if let Some(Value::Object(members)) = &mut owned {
@@ -176,7 +173,7 @@ impl ItemPath<'_> {
     }
 }
 
-/// The error for managed fields whose format is unknown.
+/// An error returned for managed fields in an unknown format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the managed fields of the object have an unknown format at {path:?}")]
 pub struct InvalidManagedFields {
@@ -185,7 +182,7 @@ pub struct InvalidManagedFields {
 
 impl InvalidManagedFields {
     fn new(path: &str) -> Self {
-        // Show only the prefix. The text after the prefix is a value from the object.
+        // Show only the prefix, because the rest is a value from the object.
         let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
         Self { path: shown.into() }
     }
@@ -227,7 +224,7 @@ mod tests {
         let owned: Vec<_> = (0..ITEMS).map(|number| json!({"name": number, "value": "x"})).collect();
         let path = |number| (format!("k:{{\"name\":{number}}}"), json!({"f:value": {}}));
         let fields: Map<_, _> = (0..ITEMS).map(path).collect();
-        // If the running time were quadratic in the number of items, this check would take minutes.
+        // With a quadratic running time, this check would take minutes.
         check(json!({"list": items}), json!({"f:list": fields}), Some(json!({"list": owned})));
     }
 

@@ -1,4 +1,4 @@
-//! Finds resources by their names and kinds. Uses the server's discovery documents.
+//! Finds resources by name or kind in the server's discovery documents.
 
 mod discover;
 mod documents;
@@ -16,16 +16,15 @@ use tokio::time::Instant;
 use self::find::Wanted;
 use crate::client::RestClient;
 
-/// Finds a resource by its name or its kind. This type corresponds to client-go's `RESTMapper` with cached discovery.
+/// Finds a resource by its name or kind, like client-go's `RESTMapper` with cached discovery.
 ///
-/// The first lookup fetches the discovery documents and caches them. If a lookup does not find its resource in the
-/// cache, it fetches the documents again. Therefore, a lookup also finds a resource that was just created. Lookups that
-/// miss the cache at the same time share one fetch, and at least a second passes between two fetches.
+/// The first lookup fetches the discovery documents and caches them. A lookup that misses the cache fetches the
+/// documents again, so it also finds a resource that was just created. Concurrent cache misses share one fetch, and at
+/// least a second passes between two fetches.
 ///
-/// With aggregated discovery, a fetch consists of two documents that contain all groups. If the server does not support
-/// aggregated discovery, the mapper fetches one document for each group version. If an extension server is down, the
-/// mapper does not know the resources of that server's groups. If a lookup finds no resource, its error lists the
-/// groups that are missing.
+/// With aggregated discovery, a fetch consists of two documents for all groups. Without aggregated discovery, the
+/// mapper fetches one document per group version. While an extension server is down, its groups are missing. The error
+/// of a failed lookup lists the missing groups.
 ///
 /// # Examples
 ///
@@ -45,52 +44,50 @@ use crate::client::RestClient;
 /// ```
 pub struct RestMapper {
     client: RestClient,
-    /// Counts the lookups and fetches so far. Each lookup and each fetch gets the next number as its turn number. The
-    /// turn numbers show the order of lookups and fetches.
+    /// The number of lookups and fetches so far. Each lookup and each fetch gets the next number as its turn, which
+    /// defines their order.
     turns: AtomicU64,
-    /// Discovery documents are invalid if the turn number of their fetch is below this number.
+    /// Documents from a fetch with an earlier turn are invalid.
     forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
     /// Held during a fetch. A lookup that finds its resource in the cache does not take this lock.
     fetch_lock: tokio::sync::Mutex<()>,
 }
 
-/// A resource, together with its discovery information.
+/// A resource with its discovery information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiscoveredResource {
     /// The resource.
     pub resource: ApiResource,
-    /// The singular name.
+    /// The singular name, such as `deployment`.
     pub singular: String,
     /// The short names, such as `deploy`.
     pub short_names: Vec<String>,
     /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// The verbs that the resource supports, such as `list`.
+    /// The supported verbs, such as `list`.
     pub verbs: Vec<String>,
-    /// The names of the resource's subresources, such as `status`.
+    /// The subresources, such as `status`.
     pub subresources: Vec<String>,
 }
 
 /// The cached discovery.
 #[derive(Debug)]
 struct Known {
-    /// The resources of all groups, in the order of the server. The core group is first. The preferred version of each
-    /// group is first.
+    /// All resources in the server's order. The core group and each group's preferred version are first.
     resources: Vec<DiscoveredResource>,
-    /// The group versions whose documents the mapper could not fetch.
+    /// The group versions that the mapper could not fetch.
     missing: Vec<GroupVersion>,
-    /// The start time and the turn number of the fetch that returned these documents. The turn numbers define the order
-    /// of fetches and lookups even if their times are equal.
+    /// The start time and the turn of the fetch. The turn orders fetches and lookups even if their times are equal.
     asked: Instant,
     turn: u64,
 }
 
-/// The minimum time between two fetches that are caused by cache misses.
+/// The minimum time between two fetches.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The reason why a resource was not found.
+/// An error from a [`RestMapper`] lookup.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum MappingError {
@@ -107,11 +104,10 @@ pub enum MappingError {
     NoMatch {
         /// The name.
         name: String,
-        /// The groups whose resources the mapper could not fetch. The resource that was not found may belong to one of
-        /// these groups.
+        /// The groups that the mapper could not fetch, which may contain the resource.
         missing: Vec<GroupVersion>,
     },
-    /// Fetching discovery failed.
+    /// The mapper could not fetch the discovery documents.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
@@ -126,7 +122,7 @@ impl From<MappingError> for ApiError {
 }
 
 impl RestMapper {
-    /// Creates a mapper for the server of the given client. This function sends nothing.
+    /// Creates a mapper for the client's server. This function sends nothing.
     pub fn new(client: RestClient) -> Self {
         Self {
             client,
@@ -137,28 +133,26 @@ impl RestMapper {
         }
     }
 
-    /// Finds a resource by a name that kubectl accepts. The name is a plural, a singular, a kind or a short name, in
-    /// upper or lower case. The name can be followed by a dot and the group, or by the version and the group, as in
-    /// `deployments.v1.apps`. A prefix of the group name is enough.
+    /// Finds a resource by a name that kubectl accepts: a plural, a singular, a kind or a short name, in upper or lower
+    /// case. A group, or a version and a group, can follow the name, as in `deployments.v1.apps`. A prefix of the group
+    /// is enough.
     ///
-    /// Without a group, a resource of the core group has priority, and full names have priority over short names.
-    /// Without a version, this method returns the version that the server prefers.
+    /// Without a group, the core group takes precedence. Full names take precedence over short names. Without a
+    /// version, returns the server's preferred version.
     ///
     /// # Errors
     ///
-    /// Returns an error if no resource or several resources match, or if the mapper cannot fetch the discovery
-    /// documents.
+    /// Returns an error if none or several resources match, or if the mapper cannot fetch the discovery documents.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the documents that were already fetched stay in the cache. The next lookup repeats a
-    /// fetch that did not finish.
+    /// Dropping the future cancels an unfinished fetch, which the next lookup repeats. Cached documents stay in the
+    /// cache.
     pub async fn named(&self, name: &str) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Name(name)).await
     }
 
-    /// Finds the resource of the given kind. If the version is empty, this method returns the version that the server
-    /// prefers.
+    /// Finds the resource for a kind. Without a version, returns the server's preferred version.
     ///
     /// # Errors
     ///
@@ -166,13 +160,13 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`named`](Self::named).
+    /// As with [`named`](Self::named), dropping the future cancels an unfinished fetch.
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Kind(kind)).await
     }
 
-    /// Finds a resource by its group, version and plural name. Use this method to get the kind and the scope of the
-    /// resource. If the version is empty, this method returns the version that the server prefers.
+    /// Finds the kind and scope of a resource by its group, version and plural name. Without a version, returns the
+    /// server's preferred version.
     ///
     /// # Errors
     ///
@@ -180,13 +174,13 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`named`](Self::named).
+    /// As with [`named`](Self::named), dropping the future cancels an unfinished fetch.
     pub async fn resource(&self, resource: &GroupVersionResource) -> Result<ApiResource, MappingError> {
         self.find(&Wanted::Resource(resource)).await
     }
 
-    /// Returns all resources in all versions. The groups are in the server's order, with the core group first. The
-    /// preferred version of each group is first.
+    /// Returns all resources in all versions, in the server's order. The core group and each group's preferred version
+    /// are first.
     ///
     /// # Errors
     ///
@@ -194,15 +188,15 @@ impl RestMapper {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has the same effect as for [`named`](Self::named).
+    /// As with [`named`](Self::named), dropping the future cancels an unfinished fetch.
     pub async fn resources(&self) -> Result<Vec<DiscoveredResource>, ApiError> {
         Ok(self.known(0).await?.resources.clone())
     }
 
-    /// Drops the cached discovery documents. Call this method after a resource was deleted or changed. For a new
-    /// resource, no call is needed, because a lookup that misses the cache fetches the documents again.
+    /// Drops the cached discovery documents. Call this method after a resource was deleted or changed. A new resource
+    /// needs no call, because a cache miss fetches the documents again.
     pub fn invalidate(&self) {
-        // The result of a fetch in progress must not be used either, because that fetch started before this call.
+        // The new turn also invalidates the result of a fetch in progress.
         self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
@@ -215,13 +209,13 @@ impl RestMapper {
         }
     }
 
-    /// Returns discovery documents whose fetch started after this turn number and after the last invalidation.
+    /// Returns documents from a fetch that started after turn `after` and after the last invalidation.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
         let _fetching = self.fetch_lock.lock().await;
-        // Another lookup may have fetched the documents in the meantime.
+        // Another lookup may have fetched the documents meanwhile.
         if let Some(known) = self.last(after) {
             return Ok(known);
         }
@@ -234,9 +228,9 @@ impl RestMapper {
         Ok(new)
     }
 
-    /// Returns the cached documents if their fetch started after this turn number.
+    /// Returns the cached documents if their fetch started after turn `after`.
     fn last(&self, after: u64) -> Option<Arc<Known>> {
-        // The code that runs while this lock is held does not panic.
+        // No code under this lock panics.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
@@ -262,7 +256,7 @@ fn unanswered(missing: &[GroupVersion]) -> String {
     }
 }
 
-/// Returns the resources of a discovery document. Each resource is paired with the result of a lookup by its name.
+/// Returns a discovery document's resources, each with the result of looking it up.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn found_in(document: &[u8]) -> Vec<(ApiResource, Result<ApiResource, MappingError>)> {
     use self::documents::{Resources, Root};

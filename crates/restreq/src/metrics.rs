@@ -1,4 +1,4 @@
-//! The client's metrics. The metric names are the same as in client-go.
+//! The client's metrics, with the same names as in client-go.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -71,7 +71,7 @@ static PROGRAM_POLICY: Metric = Metric {
 static CERTIFICATE_AGE: Metric = Metric {
     name: "rest_client_exec_plugin_certificate_rotation_age",
     help: "How many seconds a certificate of the credential plugin was in use before it was replaced",
-    // The histogram buckets for the age of certificates, from minutes to months.
+    // Certificate ages, from minutes to months.
     kind: MetricKind::Histogram(&[
         600.0,
         1800.0,
@@ -88,7 +88,7 @@ static CERTIFICATE_AGE: Metric = Metric {
     labels: &[],
 };
 
-/// The instruments of one client.
+/// A client's instruments.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     provider: Arc<CatchPanic>,
@@ -124,12 +124,12 @@ impl Instruments {
         }
     }
 
-    /// Returns the provider of the client, for the metrics of the transport. Its panics are caught.
+    /// Returns the provider for the transport's metrics, with its panics caught.
     pub(crate) fn provider(&self) -> Arc<dyn Provider> {
         self.provider.clone()
     }
 
-    /// Records the outcome of one attempt of a request. `code` is `None` if there was no response.
+    /// Records an attempt's outcome. `code` is `None` if there was no response.
     pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
         let count = |instruments: &Labelled<_, dyn Counter>, metric| {
             let make = || {
@@ -148,29 +148,29 @@ impl Instruments {
         self.observe(&THROTTLED, &self.throttled, method, waited.as_secs_f64());
     }
 
-    /// Records the size of the request body that an attempt sends.
+    /// Records the request body's size for an attempt.
     pub(crate) fn sent(&self, method: &Method, bytes: usize) {
         self.observe(&REQUEST_SIZE, &self.request_sizes, method, bytes as f64);
     }
 
-    /// Records the size of a response body.
+    /// Records a response body's size.
     pub(crate) fn received(&self, method: &Method, bytes: usize) {
         self.observe(&RESPONSE_SIZE, &self.response_sizes, method, bytes as f64);
     }
 
-    /// Records a run of the credential plugin, or that the plugin could not be started.
+    /// Records a credential plugin run, or a failed start.
     pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
         let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
         self.program_runs.of((code, how), make).add(1);
     }
 
-    /// Records whether the plugin policy allows the credential plugin.
+    /// Records the plugin policy's decision.
     pub(crate) fn program_judged(&self, is_allowed: bool) {
         let status = if is_allowed { "allowed" } else { "denied" };
         self.program_policy.of(is_allowed, || self.provider.counter(&PROGRAM_POLICY, &[status])).add(1);
     }
 
-    /// Records that the certificate from a credential plugin was replaced.
+    /// Records that a credential plugin's certificate was replaced after `age`.
     pub(crate) fn certificate_replaced(&self, age: Duration) {
         let make = || self.provider.histogram(&CERTIFICATE_AGE, &[]);
         self.certificate_ages.of((), make).observe(age.as_secs_f64());
@@ -180,13 +180,13 @@ impl Instruments {
         all.of(method.clone(), || self.provider.histogram(metric, &[method.as_str(), &self.host])).observe(value);
     }
 
-    /// Measures the duration of a request until the returned guard is dropped.
+    /// Measures a request's duration until the returned guard is dropped.
     pub(crate) fn time(&self, method: Method) -> Timer<'_> {
         Timer { instruments: self, method, start: Instant::now() }
     }
 }
 
-/// Measures a request.
+/// Records a request's duration on drop.
 pub(crate) struct Timer<'a> {
     instruments: &'a Instruments,
     method: Method,
@@ -200,8 +200,8 @@ impl Drop for Timer<'_> {
     }
 }
 
-/// The instruments of one metric. Each instrument is created when its labels are used for the first time. The number of
-/// instruments is limited, because the labels have few values: methods and status codes.
+/// A metric's instruments, each created on the first use of its labels. The number of instruments is limited, because
+/// there are few methods and status codes.
 struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
 
 impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
@@ -213,8 +213,8 @@ impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
         if let Some(instrument) = self.lock().get(&labels) {
             return Arc::clone(instrument);
         }
-        // If another thread has already inserted an instrument for these labels, drop the instrument that was just
-        // created. Create and drop instruments only while the lock is not held.
+        // Create and drop instruments without holding the lock. If another thread has inserted one meanwhile, drop the
+        // new one.
         let made = Arc::from(make());
         let mut instruments = self.lock();
         Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))

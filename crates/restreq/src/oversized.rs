@@ -1,35 +1,34 @@
-//! Buffers for objects that can exceed the size limit. For such an object, the buffer extracts the key and drops all
-//! other data.
+//! Buffers objects, and extracts only the key from objects that exceed the size limit.
 
 use bytes::{Bytes, BytesMut};
 use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 
 use crate::json::{Json, Token};
 
-/// Buffers the chunks of an object, or of a watch frame with an object. If the size exceeds the limit, the buffer
-/// extracts the fields that identify the object, and drops all other data.
+/// Buffers the chunks of an object or of a watch frame. Above the limit, extracts the fields that identify the object,
+/// and drops all other data.
 pub(crate) struct BoundedBuffer {
     limit: usize,
     is_frame: bool,
     /// The size so far.
     size: u64,
-    /// All bytes of the object that have arrived. The buffer is empty if the object exceeds the limit.
+    /// The bytes so far. Empty if the object exceeds the limit.
     held: BytesMut,
     scanner: Option<IdentityScanner>,
 }
 
 impl BoundedBuffer {
-    /// Creates a buffer for the items of a list.
+    /// Creates a buffer for list items.
     pub(crate) fn items(limit: usize) -> Self {
         Self { limit, is_frame: false, size: 0, held: BytesMut::new(), scanner: None }
     }
 
-    /// Creates a buffer for the frames of a watch.
+    /// Creates a buffer for watch frames.
     pub(crate) fn frames(limit: usize) -> Self {
         Self { is_frame: true, ..Self::items(limit) }
     }
 
-    /// Returns whether no bytes have been appended since the last object.
+    /// Returns `true` if no bytes were appended since the last object.
     pub(crate) fn is_empty(&self) -> bool {
         self.size == 0
     }
@@ -45,8 +44,8 @@ impl BoundedBuffer {
         scanner.push(part);
     }
 
-    /// Appends the last chunk of an object, returns the object, and resets the buffer. If an object consists of a
-    /// single chunk, the object is not copied.
+    /// Appends an object's last chunk, returns the object, and resets the buffer. An object in a single chunk is not
+    /// copied.
     pub(crate) fn finish(&mut self, last: Bytes) -> Result<Bytes, Box<Found>> {
         let whole = if self.is_empty() && last.len() <= self.limit {
             last
@@ -62,9 +61,9 @@ impl BoundedBuffer {
     }
 }
 
-/// The data that was extracted from an object that exceeds the limit.
+/// The data extracted from an object above the limit.
 pub(crate) struct Found {
-    /// The type of the watch event, if the buffered data is a watch frame.
+    /// The watch event type, for a watch frame.
     pub(crate) event_type: Option<WatchEventType>,
     pub(crate) object: Oversized,
 }
@@ -73,11 +72,10 @@ pub(crate) struct Found {
 struct IdentityScanner {
     json: Json,
     is_frame: bool,
-    /// The field names on the path to the current position. Array indexes are not included.
+    /// The field names on the path to the current position, without array indexes.
     path: Vec<Vec<u8>>,
     event_type: Option<String>,
-    /// The namespace. The string is empty if the field is missing or `null`. The field is `None` if the value is not a
-    /// string.
+    /// The namespace. Empty if missing or `null`, and `None` if it is not a string.
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
@@ -112,8 +110,7 @@ impl IdentityScanner {
                 Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
                 _ => None,
             };
-            // Ignore everything in arrays. A field that identifies the object counts as present even if its value has
-            // the wrong type.
+            // Ignore everything in arrays. A field with a value of the wrong type is still present.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
             {
@@ -141,7 +138,7 @@ impl IdentityScanner {
 
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
-        // Without the namespace, the key would identify a different object.
+        // Without the namespace, the key would identify another object.
         let key = match (namespace, name) {
             (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
             _ => None,

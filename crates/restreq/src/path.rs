@@ -1,12 +1,12 @@
-//! Formats paths and query values like Go's packages `path` and `net/url`. This module does no I/O.
+//! Formats paths and queries like Go's packages `path` and `net/url`. This module does no I/O.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Joins the non-empty strings with slashes, and then normalizes the result. The result contains no repeated slashes,
-/// no `.` and no `..`. The result has a trailing slash only if it is the root path.
+/// Joins the non-empty strings with slashes and normalizes the result, like Go's `path.Join`. The result has a trailing
+/// slash only if it is the root path.
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
     let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));
@@ -32,7 +32,7 @@ pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     joined
 }
 
-/// Returns the reason why a string cannot be a path segment, or `None` if the string is valid.
+/// Returns why `text` cannot be a path segment, or `None` if it can.
 pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
     match text {
         "." | ".." => Some("it may not be \".\" or \"..\""),
@@ -84,7 +84,7 @@ pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str
     query
 }
 
-/// Decodes a query into pairs of key and value, in the same order. The value of a pair without `=` is empty.
+/// Decodes a query into keys and values, in the same order. A key without `=` has an empty value.
 pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     let unescape = |text: &str| {
         let spaced = text.replace('+', " ");
@@ -94,9 +94,9 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(k, v)| (unescape(k), unescape(v))).collect()
 }
 
-/// Formats a duration in the same way as Go: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
+/// Formats a duration like Go: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    // The maximum duration in Go. Servers reject larger values.
+    // Servers reject durations above Go's maximum.
     let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),
@@ -116,7 +116,7 @@ pub(crate) fn duration_text(duration: Duration) -> String {
     }
 }
 
-/// Formats `amount / unit` as a decimal number with the smallest number of decimal places. `unit` is a power of ten.
+/// Formats `amount / unit` as a decimal number without trailing zeros. `unit` is a power of ten.
 fn decimal(amount: u128, unit: u128) -> String {
     let (whole, rest) = (amount / unit, amount % unit);
     if rest == 0 {

@@ -1,4 +1,4 @@
-//! Commands that run in a container.
+//! Commands in containers.
 
 use std::fmt;
 use std::io;
@@ -15,26 +15,24 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use crate::channels::{self, CloseSignal, Connection, End, Layout, Receiver, Sender};
 use crate::websocket::WebSocket;
 
-/// A command that runs in a container, together with its streams. [`Api::exec`](crate::Api::exec) and
-/// [`Api::attach`](crate::Api::attach) return it.
+/// A running command in a container, returned by [`Api::exec`](crate::Api::exec) and
+/// [`Api::attach`](crate::Api::attach).
 ///
-/// Take the streams out of the fields of this type. The fields are used like the fields of [`tokio::process::Child`]. A
-/// field is `None` if the options did not request the stream.
+/// Take the streams out of the fields, as with [`tokio::process::Child`]. A field is `None` if the options did not
+/// request the stream.
 ///
-/// - **Backpressure**: the client buffers at most 64 KiB plus one message for each stream. All streams share one
-///   connection. While the buffer of one stream is full, the server cannot send on any stream. Read stdout and stderr
-///   concurrently, or drop a stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
-/// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the input of the command. Servers
-///   before Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With such a
-///   server, the command does not receive an end of its input, and shutting down `stdin` returns an error.
+/// - **Backpressure**: each stream buffers at most 64 KiB plus one message. All streams share one connection, so while
+///   one stream's buffer is full, the server cannot send on any stream. Read stdout and stderr concurrently, or drop
+///   the stream that you do not need. [`wait_with_output`](Self::wait_with_output) reads both.
+/// - **End of the input**: dropping or shutting down [`stdin`](Self::stdin) closes the command's input. Servers before
+///   Kubernetes 1.30 use the protocol `v4.channel.k8s.io`, which cannot signal the end of the input. With these
+///   servers, the command's input never ends, and shutting down `stdin` returns an error.
 /// - **End of the connection**: the connection closes after the `AttachedProcess` and all of its streams are dropped.
-///   Input that was written but not flushed can be lost when the connection closes. A command without a terminal may
-///   then continue to run in the container.
-/// - **Lost connections**: after the connection is lost, a read returns an error. A read returns the end of the output
-///   only after all of the output has been read.
+///   Unflushed input can be lost. A command without a terminal may continue to run in the container.
+/// - **Lost connections**: a read returns an error if the connection is lost before the end of the output.
 ///
-/// A task drives the connection. The connection's task runs on the runtime of the call
-/// that started the command, and ends when the connection closes.
+/// A task drives the connection. The task runs on the runtime of the call that started the command, and ends when the
+/// connection closes.
 ///
 /// # Examples
 ///
@@ -58,39 +56,38 @@ use crate::websocket::WebSocket;
 ///
 /// [`tokio::process::Child`]: https://docs.rs/tokio/latest/tokio/process/struct.Child.html
 pub struct AttachedProcess {
-    /// The input of the command.
+    /// The command's standard input.
     pub stdin: Option<ProcessInput>,
-    /// The output of the command. If the command has a terminal, this stream also contains the command's standard
-    /// error.
+    /// The command's standard output. With a terminal, this stream also contains standard error.
     pub stdout: Option<ProcessOutput>,
-    /// The standard error of the command. `None` with a terminal.
+    /// The command's standard error. `None` with a terminal.
     pub stderr: Option<ProcessOutput>,
-    /// A handle to the terminal, if the options requested a terminal.
+    /// The terminal, if the options requested one.
     pub terminal: Option<Terminal>,
     connection: Connection,
     request: Arc<RequestLine>,
     protocol: &'static str,
 }
 
-/// The input of a command. Dropping this stream closes the command's input: see [`AttachedProcess`].
+/// A command's standard input. Dropping a `ProcessInput` closes the input: see [`AttachedProcess`].
 ///
 /// # Cancel safety
 ///
 /// A write that returns `Pending` has not accepted any data.
 pub struct ProcessInput(Sender);
 
-/// One output of a command. Dropping this stream discards all output that the command writes later.
+/// A command's standard output or standard error. Dropping a `ProcessOutput` discards all later output.
 ///
 /// # Cancel safety
 ///
 /// A read that returns `Pending` has not consumed any data.
 pub struct ProcessOutput(Receiver);
 
-/// The terminal of a command. All clones refer to the same terminal.
+/// A command's terminal. All clones refer to the same terminal.
 #[derive(Clone)]
 pub struct Terminal(Connection);
 
-/// The size of a terminal.
+/// A terminal's size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TerminalSize {
@@ -100,19 +97,19 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// The exit status and the complete output of a command. The `Debug` output contains only the size of the output,
-/// because the output can be a secret.
+/// A command's exit status and complete output. `Debug` prints only the output's size, because the output can be a
+/// secret.
 #[derive(Clone)]
 pub struct CommandOutput {
-    /// The output. If the command has a terminal, this output also contains the command's standard error.
+    /// The standard output. With a terminal, this also contains standard error.
     pub stdout: Vec<u8>,
-    /// The error output.
+    /// The standard error.
     pub stderr: Vec<u8>,
-    /// The result of the command.
+    /// The command's result.
     pub status: Result<(), ExecError>,
 }
 
-/// The failure of a command. Each message contains the request.
+/// A command's failure. Each message contains the request.
 ///
 /// # Examples
 ///
@@ -130,7 +127,7 @@ pub struct CommandOutput {
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ExecError {
-    /// The connection ended before the status of the command arrived. The command may still run.
+    /// The connection ended before the command's status arrived. The command may still run.
     #[error("{request}: the status of the command did not arrive: {message}")]
     Disconnected {
         /// The request.
@@ -138,7 +135,7 @@ pub enum ExecError {
         /// The reason why the connection ended.
         message: Box<str>,
     },
-    /// The exit code of the command is not 0.
+    /// The command's exit code is not 0.
     #[error("{request}: the command ended with exit code {code}")]
     ExitCode {
         /// The request.
@@ -149,7 +146,7 @@ pub enum ExecError {
         status: Box<Status>,
     },
     /// The server could not start the command, or the command was interrupted. For example, the container does not
-    /// exist, or the node of the pod is not reachable.
+    /// exist, or the pod's node is unreachable.
     #[error("{request}: {status}")]
     Failed {
         /// The request.
@@ -160,7 +157,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// Returns the exit code of the command, if the command exited with one.
+    /// Returns the command's exit code, if it exited with one.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Self::ExitCode { code, .. } => Some(*code),
@@ -168,7 +165,7 @@ impl ExecError {
         }
     }
 
-    /// Returns the server's status for the command, if the client received a status.
+    /// Returns the server's status for the command, if received.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::ExitCode { status, .. } | Self::Failed { status, .. } => Some(status),
@@ -189,7 +186,7 @@ impl From<ExecError> for ApiError {
     }
 }
 
-/// The subprotocols of [`Api::exec`](crate::Api::exec), ordered by preference.
+/// The subprotocols for [`Api::exec`](crate::Api::exec), ordered by preference.
 pub(crate) const PROTOCOLS: [&str; 2] = [V5, "v4.channel.k8s.io"];
 const V5: &str = "v5.channel.k8s.io";
 
@@ -228,31 +225,28 @@ impl AttachedProcess {
         self.protocol
     }
 
-    /// Waits until the command ends. The method first drops the streams that are still in the fields of the
-    /// `AttachedProcess`. Dropping these streams closes the input and discards the output. To use a stream after this
-    /// call, take the stream out of its field first.
+    /// Waits until the command ends. This method first drops the streams that are still in the fields, which closes the
+    /// input and discards the output. To keep a stream, take it out of its field first.
     ///
     /// # Errors
     ///
-    /// Returns [`ExecError::ExitCode`] if the exit code is not 0. Returns another error if the status of the command is
-    /// unknown.
+    /// Returns [`ExecError::ExitCode`] if the exit code is not 0, or another error if the command failed to run or its
+    /// status is unknown.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not lose the status of the command. A later call of this method returns the status. The
-    /// streams are dropped.
+    /// Dropping the future does not lose the command's status, which a later call returns. The streams are dropped.
     pub async fn status(&mut self) -> Result<(), ExecError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.wait().await
     }
 
-    /// Closes the command's input, and reads its output until the command exits. The method stores the whole output in
-    /// memory.
+    /// Closes the command's input, and reads the whole output into memory until the command exits.
     ///
     /// # Errors
     ///
-    /// Returns an I/O error if the connection is lost before the client has read all output. If the command itself
-    /// fails, [`CommandOutput::status`] reports it.
+    /// Returns an I/O error if the connection is lost before all output was read. A failure of the command itself is in
+    /// [`CommandOutput::status`].
     ///
     /// # Cancel safety
     ///
@@ -278,7 +272,7 @@ async fn whole(output: &mut Option<ProcessOutput>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the result of the command, or `None` if the result is not known yet.
+/// Returns the command's result, or `None` if it is not known yet.
 fn outcome(request: &Arc<RequestLine>, error: &[u8], end: Option<&End>) -> Option<Result<(), ExecError>> {
     // The server can send the status in several messages.
     if let Ok(status) = serde_json::from_slice::<Status>(error) {
@@ -310,7 +304,7 @@ fn judge(request: &Arc<RequestLine>, status: Status) -> Result<(), ExecError> {
 }
 
 impl Terminal {
-    /// Changes the size of the terminal. If an earlier size was not sent yet, the method sends only the new size.
+    /// Changes the terminal's size. Only the latest size is sent.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A builder for requests.
+//! The request builder.
 
 mod url;
 
@@ -26,11 +26,12 @@ use crate::error::{Error, InvalidRequest};
 use crate::path;
 use crate::warning::WarningHandler;
 
-/// A request to the API server. Chained setters build a request, and methods such as [`send`](Self::send) send it.
+/// A request to the API server. Build a request with chained setters, and send it with a method such as
+/// [`send`](Self::send).
 ///
-/// If a setter detects an error, the request stores the error, and all later setters do nothing. The methods that send
-/// the request then return this error and send nothing. A request can be sent several times, even concurrently. Retries
-/// are counted separately for each call that sends the request.
+/// If a setter detects an error, the request stores the error, and most later setters do nothing. Sending the request
+/// then returns this error and sends nothing. A request can be sent several times, even concurrently. Each call has its
+/// own retry count.
 ///
 /// # Examples
 ///
@@ -56,8 +57,7 @@ use crate::warning::WarningHandler;
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
-    /// The parts of the request. The parts are boxed, so that moving the request is cheap. Each setter moves the
-    /// request.
+    /// Boxed, so that moving the request in each setter is cheap.
     pub(crate) parts: Box<Parts>,
 }
 
@@ -66,13 +66,13 @@ pub struct Request {
 pub(crate) struct Parts {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
-    /// The first part of the path, such as `/apis/apps/v1`. This part includes the path prefix of the server's URL.
+    /// The first part of the path, such as `/apis/apps/v1`, including the server URL's path prefix.
     prefix: Arc<str>,
     subpath: String,
-    /// The parameters, sorted by key. If a key has several values, the values keep their order.
+    /// The parameters, sorted by key. The values of a key keep their order.
     params: BTreeMap<String, Vec<String>>,
     pub(crate) headers: HeaderMap,
-    /// The namespace. `None` and an empty string are different: see [`namespace`](Self::namespace).
+    /// `None` and an empty namespace are different: see [`namespace`](Self::namespace).
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
@@ -82,12 +82,11 @@ pub(crate) struct Parts {
     pub(crate) max_retries: u32,
     pub(crate) max_body: Option<usize>,
     pub(crate) throttled: bool,
-    /// The rate limiter of this request. If this field is set, this rate limiter is used instead of the client's rate
-    /// limiter.
+    /// A rate limiter that replaces the client's.
     pub(crate) limiter: Option<Throttle<TokioClock>>,
-    /// The back-off of this request. If this field is set, this back-off is used instead of the client's back-off.
+    /// A back-off that replaces the client's.
     pub(crate) backoff: Option<Arc<ServerBackoff>>,
-    /// Whether the request returns a response with status 429 without a retry.
+    /// Whether to return a response with status 429 without a retry.
     pub(crate) returns_429: bool,
     pub(crate) warnings: Option<Arc<dyn WarningHandler>>,
     pub(crate) body: Body,
@@ -125,14 +124,14 @@ impl Request {
         Self { parts: Box::new(parts) }
     }
 
-    /// Sets the HTTP method. This setter takes effect even if an earlier setter stored an error.
+    /// Sets the HTTP method, even after an earlier setter's error.
     pub fn verb(mut self, method: Method) -> Self {
         self.parts.method = method;
         self
     }
 
-    /// Appends segments to the first part of the path, in front of the resource. The method joins and normalizes the
-    /// segments, but does not validate them.
+    /// Appends segments to the first part of the path, before the resource. The segments are joined and normalized, but
+    /// not validated.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.prefix = join_all(&self.parts.prefix, segments).into();
@@ -140,8 +139,8 @@ impl Request {
         self
     }
 
-    /// Appends segments to the end of the path, after the name and the subresource. The method joins and normalizes the
-    /// segments, but does not validate them.
+    /// Appends segments to the end of the path, after the name and the subresource. The segments are joined and
+    /// normalized, but not validated.
     pub fn suffix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.subpath = join_all(&self.parts.subpath, segments);
@@ -149,8 +148,8 @@ impl Request {
         self
     }
 
-    /// Sets the first part of the path, relative to the path prefix of the server's URL. If there is only one segment,
-    /// the method keeps its trailing slash.
+    /// Sets the first part of the path, relative to the server URL's path prefix. A single segment keeps its trailing
+    /// slash.
     pub fn abs_path<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.parts.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
@@ -167,8 +166,7 @@ impl Request {
         self
     }
 
-    /// Sets the path and query from a URI that a server returned, such as `/api/v1/pods?limit=1`. The method removes
-    /// all parameters that were set earlier.
+    /// Sets the path and query from a server's URI, such as `/api/v1/pods?limit=1`. Replaces all earlier parameters.
     pub fn request_uri(mut self, uri: &str) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -190,24 +188,23 @@ impl Request {
         }
     }
 
-    /// Sets the resource of the request. The argument is the plural name of the resource. The resource of a request can
-    /// be set only once.
+    /// Sets the resource by its plural name. The resource can be set only once.
     pub fn resource(self, resource: impl Into<String>) -> Self {
         self.set_once("resource", resource.into(), |request| &mut request.parts.resource)
     }
 
-    /// Sets the namespace. The namespace of a request can be set only once. For a list, an empty namespace means all
-    /// namespaces. For a create request or a request with a name, an empty namespace is an error.
+    /// Sets the namespace, which can be set only once. For a list, an empty namespace means all namespaces. For a
+    /// create or a request with a name, an empty namespace is an error.
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set_once("namespace", namespace.into(), |request| &mut request.parts.namespace)
     }
 
-    /// Sets the namespace if `scoped` is true, and otherwise does nothing.
+    /// Sets the namespace if `scoped` is `true`.
     pub fn namespace_if_scoped(self, namespace: impl Into<String>, scoped: bool) -> Self {
         if scoped { self.namespace(namespace) } else { self }
     }
 
-    /// Sets the object's name. The name of a request can be set only once, and must not be empty.
+    /// Sets the object's name, which can be set only once and must not be empty.
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         if name.is_empty() && self.parts.fault.is_none() {
@@ -216,8 +213,7 @@ impl Request {
         self.set_once("name", name, |request| &mut request.parts.name)
     }
 
-    /// Sets the subresource, such as `status`, as one or more path segments. The subresource of a request can be set
-    /// only once.
+    /// Sets the subresource, such as `status`, as one or more path segments. The subresource can be set only once.
     pub fn subresource<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         const PART: &str = "subresource";
         if self.parts.fault.is_some() {
@@ -239,7 +235,7 @@ impl Request {
         self
     }
 
-    /// Adds a query parameter. If a key is added several times, the request contains all of its values.
+    /// Adds a query parameter. Adding a key several times keeps all values.
     pub fn param(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.params.entry(key.into()).or_default().push(value.into());
@@ -247,8 +243,8 @@ impl Request {
         self
     }
 
-    /// Adds the fields of an options struct as query parameters. A field can be a string, a number, a boolean, or a
-    /// list of such values. Each element of a list is added as a separate parameter. Absent fields are skipped.
+    /// Adds an options struct's fields as query parameters. A field can be a string, a number, a boolean, or a list of
+    /// these, which adds one parameter per element. Absent fields are skipped.
     pub fn options(mut self, options: &impl Serialize) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -264,9 +260,8 @@ impl Request {
         }
     }
 
-    /// Sets a header and removes the previous values of the header. This setter takes effect even if an earlier setter
-    /// stored an error. Headers with credentials or cookies are marked as sensitive, so that the `Debug` output does
-    /// not show their values.
+    /// Sets a header and removes its previous values, even after an earlier setter's error. Headers with credentials or
+    /// cookies are marked as sensitive, so `Debug` does not print their values.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
             (Ok(name), Ok(mut value)) => {
@@ -278,10 +273,9 @@ impl Request {
         }
     }
 
-    /// Sets the timeout for the whole request. The timeout includes all retries. The timeout does not include the wait
-    /// for the rate limiter before the first attempt. Zero means no timeout. The client also sends the timeout to the
-    /// server, as the parameter `timeout`. The timeout of a watch or stream is enforced only by the server, and not by
-    /// the client.
+    /// Sets the timeout for the whole request, including all retries, but without the rate limiter's wait before the
+    /// first attempt. Zero means no timeout. The client also sends the timeout to the server, as the parameter
+    /// `timeout`. For watches and streams, only the server enforces the timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if self.parts.fault.is_none() {
             self.parts.timeout = (!timeout.is_zero()).then_some(timeout);
@@ -289,35 +283,32 @@ impl Request {
         self
     }
 
-    /// Sets the maximum time that the client waits for more data of the response body. By default, the client's setting
-    /// applies.
+    /// Sets the timeout for each pause within the response body. The default is the client's setting.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.parts.idle_timeout = Some(timeout);
         self
     }
 
-    /// Sets the maximum number of retries. This setter takes effect even if an earlier setter stored an error. The
-    /// default is 10. The client retries a request only if a retry is safe.
+    /// Sets the maximum number of retries, even after an earlier setter's error. 10 by default. The client retries a
+    /// request only if a retry is safe.
     ///
-    /// If the request has no deadline, as with watches, the pauses between its attempts take at most a minute in total.
-    /// After this minute, the request returns the last response. The request also returns the last response if the
-    /// client's retry budget is empty. The budget is at most 500 retries. The budget grows by a fifth of a retry with
-    /// each request, and by 50 retries per second.
+    /// Without a deadline, as for watches, the pauses between attempts take at most a minute in total. After this
+    /// minute, or if the client's retry budget is empty, the request returns the last response. The retry budget grows
+    /// by a fifth of a retry with each request and by 50 retries per second, up to 500 retries.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.parts.max_retries = retries;
         self
     }
 
-    /// Sets the maximum size of the response, in bytes. If a list is read item by item, the maximum applies to each
-    /// item. For a watch, the maximum applies to each frame. By default, the client's setting applies.
+    /// Sets the maximum size of the response in bytes. For a list that is read item by item, the maximum applies to
+    /// each item, and for a watch, to each frame. The default is the client's setting.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.parts.max_body = Some(bytes);
         self
     }
 
-    /// Uses the given rate limiter for this request instead of the client's rate limiter. This setter takes effect even
-    /// if an earlier setter stored an error. Corresponds to client-go's `Throttle`. Clones of a rate limiter share
-    /// their tokens, so several requests can share a separate limit.
+    /// Sets a rate limiter that replaces the client's, like client-go's `Throttle`, even after an earlier setter's
+    /// error. Clones of a rate limiter share their tokens, so several requests can share a separate limit.
     ///
     /// # Examples
     ///
@@ -338,10 +329,9 @@ impl Request {
         self
     }
 
-    /// Uses a separate back-off for this request instead of the client's back-off. This setter takes effect even if an
-    /// earlier setter stored an error. Corresponds to client-go's `BackOff`. The back-off grows with each response with
-    /// status 429 or 5xx to this request or its clones. Any other response resets the back-off. Each attempt of the
-    /// request waits for this back-off.
+    /// Sets a back-off that replaces the client's, like client-go's `BackOff`, even after an earlier setter's error.
+    /// This request and its clones share the back-off, and each attempt waits for it. Each response with status 429 or
+    /// 5xx increases the back-off, and any other response resets it.
     ///
     /// # Examples
     ///
@@ -364,28 +354,26 @@ impl Request {
         self
     }
 
-    /// Returns a response with status 429 to the caller without a retry, even if the server requests a retry.
+    /// Returns a response with status 429 without a retry, even if the server asks for one.
     pub(crate) fn returning_429(mut self) -> Self {
         self.parts.returns_429 = true;
         self
     }
 
-    /// Disables rate limiting and back-off for this request. This setter takes effect even if an earlier setter stored
-    /// an error. The setter disables the client's rate limiter and back-off. The setter also disables a rate limiter or
-    /// back-off that was set on this request earlier. Use this setter for urgent requests, such as lease renewals.
+    /// Disables rate limiting and back-off for this request, even after an earlier setter's error. Also removes the
+    /// request's own rate limiter and back-off. Use this setter for urgent requests, such as lease renewals.
     pub fn unthrottled(mut self) -> Self {
         (self.parts.throttled, self.parts.limiter, self.parts.backoff) = (false, None, None);
         self
     }
 
-    /// Sets the handler for warnings in the responses to this request. The given handler replaces the client's handler.
-    /// This setter takes effect even if an earlier setter stored an error.
+    /// Sets a warning handler that replaces the client's, even after an earlier setter's error.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.parts.warnings = Some(handler);
         self
     }
 
-    /// Sets the request body to the given bytes. Does not set `Content-Type`.
+    /// Sets the request body. Does not set `Content-Type`.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         if self.parts.fault.is_none() {
             self.parts.body = Body::Bytes(bytes.into());
@@ -393,7 +381,7 @@ impl Request {
         self
     }
 
-    /// Reads a file and uses its content as the request body. Does not set `Content-Type`.
+    /// Sets the request body to a file's content, which is read immediately. Does not set `Content-Type`.
     pub fn body_file(self, path: impl AsRef<Path>) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -404,8 +392,8 @@ impl Request {
         }
     }
 
-    /// Sets the request body to a stream of chunks. A stream can be sent only once, so the client never retries a
-    /// request with a stream. If the stream panics, the request fails. Does not set `Content-Type`.
+    /// Sets the request body to a stream of chunks. A stream can be sent only once, so the client never retries the
+    /// request. If the stream panics, the request fails. Does not set `Content-Type`.
     pub fn body_stream(mut self, chunks: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Self {
         if self.parts.fault.is_none() {
             self.parts.body = Body::stream(chunks);
@@ -413,8 +401,8 @@ impl Request {
         self
     }
 
-    /// Serializes an object to JSON and sets it as the request body. The setter adds the header `Content-Type` if the
-    /// request does not have it. If the object serializes to `null`, the request has no body.
+    /// Sets the request body to `object` as JSON, and `Content-Type` if it is not set. If `object` serializes to
+    /// `null`, the request has no body.
     pub fn json(mut self, object: &(impl Serialize + ?Sized)) -> Self {
         if self.parts.fault.is_some() {
             return self;
@@ -430,20 +418,19 @@ impl Request {
         }
     }
 
-    /// Returns the first error that a setter detected. Sending the request would return this error.
+    /// Returns the first error from a setter, which sending the request would return.
     pub fn error(&self) -> Option<&InvalidRequest> {
         self.parts.fault.as_ref()
     }
 
-    /// Returns the API group that the request's path contains. The group is an empty string for the core group and for
-    /// paths outside of the API.
+    /// Returns the API group in the request's path, or an empty string for the core group and for other paths.
     pub(crate) fn group(&self) -> &str {
         let path = self.parts.prefix.strip_prefix(&self.parts.client.shared.base.path).unwrap_or_default();
         let group = path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next());
         group.unwrap_or_default()
     }
 
-    /// Stores an error, unless an earlier error is stored already.
+    /// Stores an error, unless the request already has one.
     pub(crate) fn keep(mut self, fault: InvalidRequest) -> Self {
         self.parts.fault.get_or_insert(fault);
         self

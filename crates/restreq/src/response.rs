@@ -1,4 +1,4 @@
-//! A successful response that the client has read completely.
+//! Successful responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,12 +40,12 @@ pub struct Response {
 }
 
 impl Response {
-    /// Returns the HTTP status code of the response, which is between 200 and 206.
+    /// Returns the HTTP status code, which is between 200 and 206.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Returns whether the status code is 201, which means that the request created an object.
+    /// Returns `true` for status 201: the request created an object.
     pub fn was_created(&self) -> bool {
         self.status == StatusCode::CREATED
     }
@@ -55,7 +55,7 @@ impl Response {
         &self.headers
     }
 
-    /// Returns the server's warnings. The client has already passed these warnings to its warning handler.
+    /// Returns the server's warnings, which the warning handler has already received.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -69,20 +69,20 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Status`] if the body is a failure status. Returns [`Error::Decode`] if the body is empty or
-    /// cannot be decoded as a `T`.
+    /// Returns [`Error::Status`] if the body is a failure status, or [`Error::Decode`] if the body is empty or cannot
+    /// be decoded as a `T`.
     pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.check()?;
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
-    /// Decodes a list one object at a time, so that memory does not contain a second copy of the whole body. To read a
-    /// long list without storing the whole list in memory, use [`Request::list`](crate::Request::list).
+    /// Decodes a list object by object, without a second copy of the whole body. To read a long list without storing it
+    /// in memory, use [`Request::list`](crate::Request::list).
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`into`](Self::into). If an object cannot be decoded, the error contains the object's
-    /// index in the list. If possible, the error also contains the object's name.
+    /// Returns the same errors as [`into`](Self::into). A decoding error contains the object's index in the list and,
+    /// if possible, its name.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
         let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
@@ -114,7 +114,7 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// The `Debug` output hides the body and the headers, because they can contain secrets, tokens or cookies.
+    /// Hides the body and the headers, which can contain secrets, tokens or cookies.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("request", &format_args!("{}", self.request))

@@ -1,4 +1,4 @@
-//! The retry policy of requests.
+//! The retry policy for requests.
 
 mod budget;
 
@@ -16,10 +16,9 @@ pub(crate) use self::budget::Budget;
 use crate::body::Body;
 use crate::error::Error;
 
-/// Decides whether and when the client sends a request again. Each call of `send` creates a separate `Retry`. This type
-/// does not sleep.
+/// Decides whether and when to send a request again. Each `send` call has its own `Retry`. A `Retry` does not sleep.
 ///
-/// The decision depends on the outcome of the attempt and on the effect of a repeated request:
+/// The decision depends on the attempt's outcome and on the effect of repeating the request:
 ///
 /// | | read | guarded write | other write | create of a generated name |
 /// |---|---|---|---|---|
@@ -31,45 +30,43 @@ use crate::error::Error;
 /// | the same, on a reused connection | retry immediately | retry immediately, in doubt | fail | fail |
 /// | anything else | fail | fail | fail | fail |
 ///
-/// - The value of `Retry-After` is a number of seconds or a date. A proxy can send a 5xx status, so this status does
-///   not prove that the server has not processed the request. In the table, "in doubt" means that a later failure is
-///   returned as [`Error::Retried`].
-/// - Repeating a guarded write does not change the cluster a second time. A guarded write is a PUT or PATCH with a
-///   resourceVersion, a DELETE with a precondition, or a server-side apply.
-/// - If the client repeated a create request with a generated name, it would silently create a second object.
-/// - If the client cannot connect, it returns the error without a retry, as in client-go. This error means that the
-///   caller can retry safely. The caller decides about such retries, because it has its own deadline and back-off. A
-///   missed deadline is also an error that is returned without a retry.
-/// - If the client can read a body only once, it never sends the body again.
-/// - The requests of a client share a [`Budget`] for retries. The first retry is not taken from the budget if the
-///   server did not process the request, or if a reused connection was already dead.
-/// - The request's deadline limits the total time of all waits between attempts. If the request has no deadline, as
-///   with watches, the total time is limited to a minute.
+/// - `Retry-After` is a number of seconds or a date. The server may have processed a request with a 5xx response,
+///   because a proxy can send this status. "In doubt" means that a later failure is returned as [`Error::Retried`].
+/// - A guarded write is a PUT or PATCH with a resourceVersion, a DELETE with a precondition, or a server-side apply.
+///   Repeating a guarded write does not change the cluster again.
+/// - Repeating a create request with a generated name would silently create a second object.
+/// - As in client-go, a failed connection is returned without a retry. The caller can safely retry, with its own
+///   deadline and back-off. A missed deadline is also returned without a retry.
+/// - A body that can be read only once is never sent again.
+/// - A client's requests share a retry [`Budget`]. The first retry is free if the server did not process the request,
+///   or if a reused connection was already dead.
+/// - All pauses between attempts must fit into the request's deadline. Without a deadline, as for watches, they take at
+///   most a minute in total.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
-    /// The total time that the request has waited between its attempts.
+    /// The total pause between attempts so far.
     waited: Duration,
     replayable: bool,
-    /// Whether to add random jitter to the waits.
+    /// Whether to add random jitter to the pauses.
     jitters: bool,
 }
 
-/// The effect of repeating a request that the server may already have processed.
+/// The effect of repeating a request that the server may have processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetition {
     /// The request changes nothing.
     Harmless,
-    /// Repeating the request changes nothing, because the request contains the state that it expects.
+    /// Repeating the request changes nothing, because the request contains its expected state.
     Guarded,
-    /// Repeating the request repeats its change. Repeating the request can overwrite the changes of other clients.
+    /// Repeating the request repeats its change, and can overwrite other clients' changes.
     Unsafe,
     /// Repeating the request creates another object.
     Another,
 }
 
-/// The outcome of an attempt, as the retry policy classifies it.
+/// An attempt's outcome for the retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// 429 or 501 with `Retry-After`. The server did not process the request.
@@ -80,28 +77,26 @@ pub(crate) enum Outcome {
     Broken(Duration),
     /// The server did not process the request.
     Unprocessed,
-    /// The connection was lost after the client sent the request.
+    /// The connection was lost after the request was sent.
     Lost,
-    /// The connection was lost after the client sent the request, and earlier requests had used the connection. Such a
-    /// connection most likely died while it was idle.
+    /// A reused connection was lost after the request was sent. The connection most likely died while idle.
     Stale,
     /// Anything else, including success.
     Final,
 }
 
-/// The maximum wait that the client accepts if a server asks for a wait. If the server asks for a longer wait, the
-/// request returns the response instead of waiting.
+/// The maximum pause that a server can ask for. For a longer one, the request returns the response.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The pause before a retry after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// The minimum duration of the first pause between two attempts. This minimum doubles with each retry, up to
-/// `LONGEST_PAUSE`. The minimum applies even if the server asks for a shorter wait.
+/// The minimum first pause, which doubles with each retry up to `LONGEST_PAUSE`, even if the server asks for shorter
+/// pauses.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The maximum jitter that is added to a wait, as a fraction of the wait.
+/// The maximum jitter, as a fraction of the pause.
 const MAX_JITTER: f64 = 0.1;
 
 impl Retry {
@@ -109,14 +104,13 @@ impl Retry {
         Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
     }
 
-    /// Adds jitter to the waits. Without jitter, requests that were rejected at the same time would be retried at the
-    /// same time.
+    /// Adds jitter to the pauses, so that requests that were rejected together are not retried together.
     pub(crate) fn with_jitter(self) -> Self {
         Self { jitters: true, ..self }
     }
 
-    /// Returns how long to wait before the next attempt, or `None` if the request must not be retried. The method calls
-    /// `repetition` only if the decision depends on its result.
+    /// Returns the pause before the next attempt, or `None` if the request must not be retried. Calls `repetition` only
+    /// if the decision depends on its result.
     pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
         if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
@@ -134,7 +128,7 @@ impl Retry {
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
         let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
-        // Adding jitter must not increase the total time of all waits above the limit.
+        // Jitter must not increase the total pause above the limit.
         let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
         let wait = if self.jitters { jittered(wait).min(most) } else { wait };
         self.left -= 1;
@@ -143,18 +137,18 @@ impl Retry {
         Some(wait)
     }
 
-    /// Returns whether the total time of all waits exceeds the limit for requests without a deadline.
+    /// Returns `true` if the total pause exceeds the limit for requests without a deadline.
     pub(crate) fn is_overlong(&self) -> bool {
         self.waited > LONGEST_WAIT
     }
 
-    /// Returns whether the last retry must be taken from the client's retry budget. If the server did not process the
-    /// request, its first retry is not taken from the budget.
+    /// Returns `true` if the last retry counts against the retry budget. The first retry is free if the server did not
+    /// process the request.
     pub(crate) fn is_costly(&self, outcome: Outcome) -> bool {
         self.sent_again > 1 || !matches!(outcome, Outcome::Unprocessed | Outcome::Stale)
     }
 
-    /// Returns whether the request may be sent again with new credentials.
+    /// Returns `true` if the request may be sent again with new credentials.
     pub(crate) fn may_replay(&self) -> bool {
         self.replayable
     }
@@ -178,7 +172,7 @@ impl Outcome {
 
     pub(crate) fn of_failure(error: &Error) -> Self {
         match error {
-            // The server has answered, so it is likely to give the same answer again.
+            // The server would most likely send the same response again.
             Error::Transport { source, .. } if is_invalid_response(&**source) => Self::Final,
             Error::Transport { .. } => Self::Lost,
             Error::Unprocessed { .. } => Self::Unprocessed,
@@ -188,7 +182,7 @@ impl Outcome {
 }
 
 impl Repetition {
-    /// Returns whether repeating the request changes nothing.
+    /// Returns `true` if repeating the request changes nothing.
     fn is_idle(self) -> bool {
         matches!(self, Self::Harmless | Self::Guarded)
     }
@@ -210,13 +204,13 @@ impl Repetition {
     }
 }
 
-/// Returns whether the request is a create request with `generateName`.
+/// Returns `true` if `body` creates an object with `generateName`.
 fn is_of_generated_name(body: &Body) -> bool {
     match (Probe::of(body), body) {
         (Some(Probe { metadata: Metadata { name, generate_name, .. }, .. }), _) => {
             name.is_empty() && !generate_name.is_empty()
         }
-        // The body is not JSON. The body can be YAML, or can be protobuf, which has no field names.
+        // The body may be YAML, or protobuf, which has no field names.
         (None, Body::Bytes(text)) => text.starts_with(b"k8s\0") || memmem::find(text, b"generateName").is_some(),
         (None, Body::Empty | Body::Stream(_)) => false,
     }
@@ -226,7 +220,7 @@ fn is_apply(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
 }
 
-/// The fields of a request body that determine the effect of a repeated request.
+/// The request body's fields that determine the effect of repeating the request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Probe {
@@ -243,7 +237,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// A server ignores the resourceVersion `0`, so a write with this version is unconditional.
+    /// Servers ignore the resourceVersion `0`, so a write with `0` is unconditional.
     fn is_of_a_version(&self) -> bool {
         !matches!(&*self.resource_version, "" | "0")
     }
@@ -265,9 +259,8 @@ impl Probe {
     }
 }
 
-/// Parses the header `Retry-After`. The value is a number of seconds or a date. A negative number means that the client
-/// may retry now. A date is compared with the `Date` header of the same response, because the client's clock and the
-/// server's clock can differ.
+/// Parses the `Retry-After` header, which is a number of seconds or a date. A negative number means an immediate retry.
+/// A date is relative to the response's `Date` header, because clocks can differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<i64>() {

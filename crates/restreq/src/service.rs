@@ -1,4 +1,4 @@
-//! A `tower` service that sends requests with the client.
+//! The client as a `tower` service.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,9 +13,8 @@ use crate::stream::ByteStream;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Sends an `http::Request` with the credentials, retries and metrics of the client. The client uses only the path and
-/// the query of the URI. If the server responds with a failure status, the call returns [`Error::Status`]. The response
-/// body is streamed.
+/// Sends an `http::Request` with the client's credentials, retries and metrics. Only the URI's path and query are used.
+/// A failed response is returned as [`Error::Status`]. The response body is streamed.
 ///
 /// # Examples
 ///

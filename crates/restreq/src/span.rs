@@ -1,4 +1,4 @@
-//! The tracing span of a request.
+//! Request spans.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::error::Error;
 use crate::request::Request;
 
 impl Request {
-    /// Creates the span for one request. The span includes all attempts. The names of the fields follow OpenTelemetry
-    /// and are stable: see [`RestClient`](crate::RestClient).
+    /// Creates a request's span, which includes all attempts. [`RestClient`](crate::RestClient) documents the fields.
     pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
         tracing::debug_span!(
             "request",
@@ -31,8 +30,8 @@ impl Request {
     }
 }
 
-/// A wrapper that renders the URL template only if a subscriber displays it. With tracing's feature `log`, the fields
-/// of a span are evaluated even without a subscriber.
+/// Renders the URL template only if a subscriber displays it. With tracing's feature `log`, span fields are evaluated
+/// even without a subscriber.
 struct Template<'a>(&'a Request);
 
 impl fmt::Display for Template<'_> {
@@ -41,7 +40,7 @@ impl fmt::Display for Template<'_> {
     }
 }
 
-/// Records the outcome of an attempt in the span. `code` is `None` if there was no response.
+/// Records an attempt's outcome in the span. `code` is `None` if there was no response.
 pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     if let Some(code) = code {
         span.record("http.response.status_code", code.as_u16());
@@ -51,7 +50,7 @@ pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
     }
 }
 
-/// Records a failure in the span. The recorded value is the status code or the kind of the error.
+/// Records a failure in the span, as the status code or the kind of error.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let name = match error {
         Error::Auth { .. } => "auth",
@@ -79,7 +78,7 @@ mod tests {
     use crate::request::templates_rendered;
     use crate::{Request, RestClient};
 
-    /// This test enables tracing's feature `log`, because any crate in a program may enable it.
+    /// The tests enable tracing's feature `log`, as any crate in a program may do.
     #[test]
     fn template_is_not_rendered_without_a_subscriber() {
         let request: Request = RestClient::new(ClientConfig::new("http://host")).unwrap().get();

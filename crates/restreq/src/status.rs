@@ -1,4 +1,4 @@
-//! Derives a [`Status`] from an unsuccessful HTTP response. This module does no I/O.
+//! Derives a [`Status`] from a failed HTTP response. This module does no I/O.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
@@ -7,7 +7,7 @@ use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
 use crate::retry::retry_after;
 
-/// The parts of a request that an error message contains.
+/// The request parts for an error message.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a Method,
@@ -15,23 +15,21 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Returns whether the HTTP status is between 200 and 206.
+/// Returns `true` if the HTTP status is between 200 and 206.
 pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
-/// Returns whether the server may have processed a write although the response has this status. A proxy can send a 5xx
-/// status, so the status does not show whether the server processed the write.
+/// Returns `true` if the server may have processed a write despite this status, because a proxy can send a 5xx status.
 pub(crate) fn may_have_acted(status: StatusCode) -> bool {
     status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
 }
 
-/// Returns the `Status` that the server sent in the response body. If the body contains no status, this function
-/// creates one from the HTTP response.
+/// Returns the `Status` in a response body, or creates one from the HTTP response.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = failure_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    // A proxy may respond with status 504 and with the body of another response. Such a body does not prove that this
-    // request was rejected.
+    // A proxy may send a 5xx status with the body of another response, which does not prove that this request was
+    // rejected.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
@@ -44,10 +42,10 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
     status
 }
 
-/// Returns the failure in a body, regardless of the HTTP status.
+/// Returns the failure status in a body, regardless of the HTTP status.
 pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
-    // In a `Status`, the field `kind` is close to the start, unless the body is short. Search only the start at first,
-    // so that large objects are not parsed twice.
+    // Search only the start of a long body, so that large objects are not parsed twice. In a `Status`, `kind` is close
+    // to the start, unless the body is short.
     const EARLY: usize = 512;
     const SHORT: usize = 4 << 10;
     let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
@@ -55,8 +53,8 @@ pub(crate) fn failure_in(body: &[u8]) -> Option<Box<Status>> {
     failure_anywhere(body)
 }
 
-/// Works like `failure_in`, but finds the field `kind` at any position. Call this function only for a short body, or
-/// for a body that is not an object.
+/// Works like `failure_in`, but finds `kind` at any position. Use this function only for short bodies and bodies that
+/// are not objects.
 pub(crate) fn failure_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
@@ -111,7 +109,7 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
     }
 }
 
-/// Returns the readable text of a body, and cuts it off after 2 KiB.
+/// Returns a body's readable text, truncated to 2 KiB.
 fn text(headers: &HeaderMap, body: &[u8]) -> String {
     const ENOUGH: usize = 2048;
     let is_text = match headers.get(CONTENT_TYPE) {
@@ -122,7 +120,7 @@ fn text(headers: &HeaderMap, body: &[u8]) -> String {
         return String::new();
     }
     let text = String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]);
-    // Replace control characters, because they could forge log lines.
+    // Control characters could forge log lines.
     text.trim().replace(char::is_control, " ")
 }
 
@@ -199,7 +197,7 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
-    /// A JSON writer that sorts its keys writes `kind` after other fields.
+    /// A JSON writer that sorts keys writes `kind` after other fields.
     #[test]
     fn status_is_recognized_with_kind_at_any_position() {
         let sorted = |message: &str| {
@@ -215,8 +213,7 @@ mod tests {
         }
     }
 
-    /// A proxy may send the body of another response with a 5xx status, so the body does not prove that this request
-    /// was rejected.
+    /// A proxy may send a 5xx status with the body of another response.
     #[test]
     fn http_5xx_takes_precedence_over_body_code() {
         for (http, body_code, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {

@@ -1,4 +1,4 @@
-//! A stream of the chunks of a response body.
+//! A stream of response body chunks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::{BodyFault, Error};
 
-/// A stream of the chunks of a response body. A chunk can start and end at any byte of the body.
+/// A stream of response body chunks. A chunk can start and end at any byte.
 ///
-/// The stream returns `None` after the server has ended the response without an error. The stream returns an error if
-/// the connection is lost, or if no data arrives within the idle timeout. Dropping the stream cancels the request.
+/// The stream returns `None` at the end of a complete response. The stream returns an error if the connection is lost,
+/// or if no data arrives within the idle timeout. Dropping the stream cancels the request.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ pub struct ByteStream {
     body: ResponseBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
-    /// The deadline for the whole response, and the duration that the deadline was computed from.
+    /// The deadline for the whole response, with its duration for the error.
     deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
@@ -50,13 +50,13 @@ impl ByteStream {
         Self { body, line, idle, deadline: None, done: false }
     }
 
-    /// Sets a deadline for the whole stream. If the stream misses the deadline, the error contains the duration.
+    /// Sets a deadline for the whole stream, with its duration for the error.
     pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
         self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
         self
     }
 
-    /// Returns the request line of the request whose response this stream reads.
+    /// Returns the request's line.
     pub fn request(&self) -> &Arc<RequestLine> {
         &self.line
     }
@@ -65,12 +65,12 @@ impl ByteStream {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost, or if no data arrives within the idle timeout. After an error, the
-    /// stream returns no more chunks.
+    /// Returns an error if the connection is lost, or if no data arrives within the idle timeout. The stream ends after
+    /// an error.
     ///
     /// # Cancel safety
     ///
-    /// No chunk is lost.
+    /// This method is cancel safe. No chunk is lost.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

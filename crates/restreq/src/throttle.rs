@@ -9,29 +9,29 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The rate limiter that all requests of a client share. By default, the client has no rate limit. Servers protect
-/// themselves with API Priority and Fairness, and users do not expect client-go's default of 5 requests per second. For
-/// the same reason, controller-runtime removed that default in its pull request 3119.
+/// The rate limiter for all of a client's requests. By default, there is no limit: servers protect themselves with API
+/// Priority and Fairness, and users do not expect client-go's default of 5 requests per second. controller-runtime
+/// removed that default for the same reason in pull request 3119.
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 
 /// client-go's default.
 const DEFAULT_BURST: u32 = 10;
 
-/// The client logs waits that are at least this long.
+/// The minimum duration of a logged wait.
 const MIN_LOGGED_WAIT: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// Creates a limiter. If `qps` is unset or not positive, the client has no limit. If `burst` is unset or 0, the
-    /// default burst applies.
+    /// Creates a limiter. There is no limit if `qps` is `None` or not positive. The default burst applies if `burst` is
+    /// `None` or 0.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
         let qps = qps.filter(|qps| *qps > 0.0);
         Self(qps.map(|qps| pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock)))
     }
 
-    /// Waits for a permit of the rate limiter. Requests get permits in FIFO order. Cancelling a wait does not consume a
-    /// permit. If `own` is set, the request uses the rate limiter in `own` instead of the client's rate limiter.
+    /// Waits for a permit from `own`, or else from the client's rate limiter. Requests get permits in FIFO order.
+    /// Cancelling a wait does not consume a permit.
     pub(crate) async fn wait(
         &self,
         own: Option<&pintle_ratelimit::Throttle<TokioClock>>,
@@ -82,7 +82,7 @@ mod tests {
             for _ in 0..20 {
                 throttle.wait(None, &line()).await.unwrap();
             }
-            // Requests within the burst do not wait. A timer can fire up to a millisecond after its deadline.
+            // Requests within the burst do not wait. A timer can fire up to a millisecond late.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(served, (0..50).collect::<Vec<_>>());
     }
 
-    /// A request that waits for a permit in one branch of a `select!` must not block a request in another branch.
+    /// A request that waits in one branch of a `select!` must not block a request in another branch.
     #[tokio::test(start_paused = true)]
     async fn unpolled_caller_does_not_block_others() {
         let throttle = Throttle::new(Some(20.0), Some(1));
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn endless_wait_returns_an_error_at_once() {
-        // The limit allows one request per period, and the period is longer than a clock can represent.
+        // The next permit is further away than a clock can represent.
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(None, &line()).await.unwrap();
         let started = Instant::now();

@@ -7,12 +7,12 @@ use std::fmt;
 
 pub(crate) use parse::parse_all;
 
-/// A warning that the server sent with a response, for example about the use of a deprecated API.
+/// A server's warning in a response, for example about a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The warning code. Kubernetes itself always uses 299.
     pub code: u16,
-    /// The component that sent the warning. The value is `-` if the component is unknown.
+    /// The component that sent the warning, or `-` if unknown.
     pub agent: String,
     /// The human-readable text.
     pub text: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A handler for the warnings in responses.
+/// A handler for response warnings.
 ///
 /// # Examples
 ///
@@ -46,12 +46,11 @@ impl fmt::Display for Warning {
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {
-    /// Handles one warning. The client calls this method once for each warning. The request waits
-    /// for this method, so the method should return quickly.
+    /// Handles one warning. The request waits for this method, so it should return quickly.
     fn warn(&self, warning: &Warning);
 }
 
-/// A handler that logs each warning with the code 299 at level WARN. A client uses this handler by default.
+/// The default handler, which logs each warning with code 299 at level WARN.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 

@@ -1,4 +1,4 @@
-//! The events of a watch. Each event is decoded when it arrives.
+//! Watch streams, which decode each event when it arrives.
 
 mod frames;
 
@@ -17,7 +17,7 @@ pub use frames::{FrameSplitter, FrameTooLarge};
 use crate::error::Error;
 use crate::stream::ByteStream;
 
-/// A stream of the decoded events of a watch, in the order in which the server sends them.
+/// A stream of decoded watch events, in the server's order.
 ///
 /// The stream ends in one of these ways:
 ///
@@ -27,9 +27,9 @@ use crate::stream::ByteStream;
 /// - If the server sends an invalid or too large frame, or an object that is not a `T`, the stream returns an error and
 ///   then `None`.
 ///
-/// If the server reports a failure, the stream returns the event [`WatchEvent::Error`].
+/// A failure that the server reports is the event [`WatchEvent::Error`].
 ///
-/// `E` is the error type: [`Error`] for the watch of a [`Request`](crate::Request), and [`ApiError`] for the watch of an
+/// `E` is [`Error`] for a watch from a [`Request`](crate::Request), and [`ApiError`] for a watch from an
 /// [`Api`](crate::Api).
 ///
 /// Dropping the stream ends the watch.
@@ -58,9 +58,8 @@ pub struct Watch<T, E = Error> {
     object: PhantomData<fn() -> T>,
 }
 
-/// A stream of the events of a watch. The objects in the events are not decoded. This stream works like [`Watch`], but
-/// continues after an object that cannot be decoded and after a frame that exceeds the size limit: see
-/// [`max_object`](pintle_meta::ClientConfig::max_object).
+/// A stream of watch events with undecoded objects. A `RawWatch` works like [`Watch`], but continues after an
+/// undecodable object, and after a frame larger than [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
 ///
@@ -96,11 +95,11 @@ impl<T: DeserializeOwned, E: From<Error>> Watch<T, E> {
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as the stream. After an error, the watch returns no more events.
+    /// Returns the errors described in the type's documentation. The watch ends after an error.
     ///
     /// # Cancel safety
     ///
-    /// No event is lost.
+    /// This method is cancel safe. No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, E>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -181,9 +180,8 @@ impl<E> RawWatch<E> {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
     }
 
-    /// Returns the error for a response that ends in the middle of a frame. A response can end like this when a proxy
-    /// shuts down. The error is the same as the error for a lost connection. All events before this error are valid, so
-    /// the watch can resume after the last event.
+    /// Returns the error for a response that ends within a frame, for example because a proxy shuts down. The error is
+    /// the same as for a lost connection, because all earlier events are valid and the watch can resume after them.
     fn ended_within_a_frame(&self) -> Error {
         let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
         let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
@@ -205,7 +203,7 @@ impl<E: From<Error>> Stream for RawWatch<E> {
     }
 }
 
-/// Describes an error in a frame, without the text that [`Error::Decode`] adds to the description.
+/// Describes an error in a frame, without the text that [`Error::Decode`] adds.
 fn cause(error: &ApiError) -> String {
     match &error.kind {
         ErrorKind::Decode(cause) => cause.to_string(),
@@ -213,8 +211,8 @@ fn cause(error: &ApiError) -> String {
     }
 }
 
-/// Returns the event for a frame that exceeded the size limit. If the event has the type `BOOKMARK` or `ERROR`, returns
-/// an error, because such an event is useless without its content.
+/// Returns the event for a frame above the size limit. Bookmark and error events are useless without their content, so
+/// returns an error for them.
 fn oversized_event(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
     let event = match frame.event_type {
         Some(WatchEventType::Added) => WatchEvent::Added,

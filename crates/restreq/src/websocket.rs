@@ -1,4 +1,4 @@
-//! The WebSocket handshake. The crate tungstenite handles the frames.
+//! The WebSocket handshake. tungstenite handles the frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::error::Error;
 use crate::request::Request;
 
-/// A WebSocket that uses one of the client's connections.
+/// A WebSocket over one of the client's connections.
 pub(crate) type WebSocket = WebSocketStream<Conn>;
 
-/// The maximum size of a message that the client accepts, in bytes. Servers send at most 32 KiB in one message. The
-/// limit is much higher, so that the client also works with servers that send larger messages.
+/// The maximum size of a received message in bytes. Servers send at most 32 KiB in one message, but other servers may
+/// send more.
 pub(crate) const MAX_MESSAGE: usize = 16 << 20;
-/// The size of the buffer for each direction of the WebSocket. Servers send at most 32 KiB in one message.
+/// The buffer size for each direction in bytes. Servers send at most 32 KiB in one message.
 const BUFFER: usize = 64 << 10;
 
 impl Request {
-    /// Opens a WebSocket and offers `protocols` to the server, ordered by preference. Returns the WebSocket, the
-    /// subprotocol that the server chose, and the request line that later errors contain.
+    /// Opens a WebSocket and offers `protocols` to the server, ordered by preference. Returns the WebSocket, the chosen
+    /// subprotocol, and the request line for later errors.
     pub(crate) async fn websocket(
         self,
         protocols: &[&'static str],
@@ -40,8 +40,7 @@ impl Request {
             .header(SEC_WEBSOCKET_VERSION.as_str(), "13")
             .header(SEC_WEBSOCKET_KEY.as_str(), &key)
             .header(SEC_WEBSOCKET_PROTOCOL.as_str(), &protocols.join(", "))
-            // Set no timeout. Otherwise, the client would send the timeout as a parameter, and the server would end the session after this
-            // time.
+            // No timeout, because the client would send it as a parameter, and the server would end the session.
             .timeout(Duration::ZERO);
         let line = request.line();
         let (headers, upgraded) = request.upgrade(&line).await?;
@@ -61,7 +60,7 @@ impl Request {
     }
 }
 
-/// Checks the headers of the response that accepts the upgrade. Returns the chosen subprotocol.
+/// Checks the response headers of an upgrade. Returns the chosen subprotocol.
 fn check(headers: &HeaderMap, key: &str, protocols: &[&'static str]) -> Result<&'static str, String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !text(UPGRADE).eq_ignore_ascii_case("websocket") {
@@ -84,7 +83,7 @@ mod tests {
 
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    /// Returns the headers of the example in RFC 6455, section 1.3.
+    /// Returns the example headers from RFC 6455, section 1.3.
     fn accepted(protocol: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(UPGRADE, "WebSocket".parse().unwrap());

@@ -1,4 +1,4 @@
-//! Server-side apply, and the bodies of write requests.
+//! Server-side apply and write request bodies.
 
 use std::borrow::Cow;
 
@@ -17,19 +17,20 @@ use crate::request::Request;
 impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     /// Applies an object with server-side apply. Creates the object if it does not exist.
     ///
-    /// The field manager in `options` becomes an owner of each field that `object` contains. The field manager gives up
-    /// the ownership of fields that it applied earlier and that `object` does not contain.
+    /// The field manager in `options` becomes an owner of each field in `object`. Fields that this manager applied
+    /// earlier and that `object` no longer contains lose their owner, and the server removes them if they have no other
+    /// owner.
     ///
-    /// If the type does not serialize its kind, this method adds the kind to the request. A `resourceVersion` or `uid`
-    /// in the object's metadata is a precondition of the request. Do not apply an object that you have read from the
-    /// server, because it also contains the fields of other managers. Start with a new object or with the result of
-    /// [`applied`](Self::applied). To apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
+    /// This method adds apiVersion and kind if the type does not serialize them. A `resourceVersion` or `uid` in the
+    /// object's metadata is a precondition. Do not apply an object that you have read from the server, because it also
+    /// contains other managers' fields. Start with a new object or with the result of [`applied`](Self::applied). To
+    /// apply a partial object, use [`patch`](Self::patch) with [`Patch::Apply`].
     ///
     /// # Errors
     ///
     /// Returns an error without sending a request if `options` contains no field manager. Returns `Conflict` if another
-    /// manager owns a field and its value differs from the value in `object`. To take over such a field instead, set
-    /// `force` in `options`. Returns another error if the request fails in another way.
+    /// manager owns a field with a value other than the one in `object`. To take over the field instead, set `force` in
+    /// `options`. Returns another error if the request fails.
     ///
     /// # Examples
     ///
@@ -51,7 +52,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         Ok(self.apply_request(object, options, false).object().await?)
     }
 
-    /// Applies only the status of an existing object. Otherwise, this method works like [`apply`](Self::apply).
+    /// Applies only an existing object's status, like [`apply`](Self::apply).
     ///
     /// # Errors
     ///
@@ -74,8 +75,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         self.with_object(request, object, options)
     }
 
-    /// Sets the body of a create request or an update request. If the type does not serialize apiVersion and kind, the
-    /// method adds both. Most Rust types do not serialize these two fields.
+    /// Sets the body of a create or update request. Adds apiVersion and kind, which most Rust types do not serialize.
     pub(super) fn with_object(&self, request: Request, object: &T, options: &WriteOptions) -> Request {
         let request = with_write_options(request, options);
         if self.representation != Representation::Whole {
@@ -95,9 +95,9 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
 }
 
 impl<T> Api<T> {
-    /// Returns those fields of an object that a manager has applied and still owns, like client-go's `Extract`. Returns
-    /// `None` if the manager has not applied any fields. The result includes apiVersion, kind, name and namespace, so
-    /// you can change it and pass it to [`apply`](Self::apply). See [`extract_managed_fields`].
+    /// Returns the fields that a manager has applied and still owns, like client-go's `Extract`. Returns `None` if the
+    /// manager has not applied any fields. The result includes apiVersion, kind, name and namespace, so you can change
+    /// it and apply it again. See [`extract_managed_fields`].
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<T> Api<T> {
         Ok(extract_managed_fields(&object, field_manager, "").map_err(|error| unreadable(error.to_string()))?)
     }
 
-    /// Returns the body of a patch request. The body of an apply patch must have apiVersion and kind.
+    /// Returns the patch request body. Adds apiVersion and kind to an apply patch.
     pub(super) fn patch_body<'a>(&self, patch: &'a Patch) -> Cow<'a, Value> {
         match patch {
             Patch::Apply(body) => {
@@ -127,7 +127,7 @@ impl<T> Api<T> {
         }
     }
 
-    /// Adds apiVersion and kind to an object that does not have them.
+    /// Adds apiVersion and kind if they are missing.
     fn name_kind(&self, object: &mut Value) {
         let Some(members) = object.as_object_mut() else { return };
         let names = |members: &Map<_, Value>, key: &str| {

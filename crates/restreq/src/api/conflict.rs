@@ -1,4 +1,4 @@
-//! Read-modify-write loops that retry after a conflict with another write.
+//! Read-modify-write loops that retry after a conflict.
 
 use std::time::Duration;
 
@@ -10,25 +10,26 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use crate::error::InvalidRequest;
 
-/// The maximum number of attempts that [`Api::create_or_update`] makes, as in client-go.
+/// The maximum number of attempts in [`Api::create_or_update`], as in client-go.
 const ATTEMPTS: u32 = 5;
 
-/// Calls `attempt` until its result is not a conflict error. Makes at most `attempts` calls. This is client-go's
-/// `RetryOnConflict`. If `attempts` is 0, this function still calls `attempt` once. `attempt` must read the object from
-/// the server in each call. Between two attempts, the function waits 10 ms plus up to 10 % of jitter, or longer if the
-/// error's [`retry_after`](ApiError::retry_after) is longer.
+/// Calls `attempt` until its result is not a conflict, at most `attempts` times and at least once, like client-go's
+/// `RetryOnConflict`. `attempt` must read the object from the server in each call.
 ///
-/// If the response to a write is lost, the client may send the write again. The second write can then conflict with the
-/// first write ([`ApiError::earlier_may_have_acted`]). Therefore, `attempt` must be idempotent: it may set a label, but
-/// must not increment a counter.
+/// The pause between two attempts is 10 ms plus up to 10 % jitter, or the error's
+/// [`retry_after`](ApiError::retry_after) if it is longer.
+///
+/// `attempt` must be idempotent: it may set a label, but must not increment a counter. If the response to a write is
+/// lost, the client may send the write again, and the second write can conflict with the first one
+/// ([`ApiError::earlier_may_have_acted`]).
 ///
 /// # Errors
 ///
-/// Returns the error of the last call of `attempt`, which can be a conflict.
+/// Returns the last error from `attempt`, which can be a conflict.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future returned by this function cancels the current attempt.
+/// Dropping the future cancels the current attempt.
 ///
 /// # Examples
 ///
@@ -71,19 +72,18 @@ pub enum OperationResult {
 }
 
 impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
-    /// Reads the stored object that has the same key as `object`, applies `change` to the stored object, and sends the
-    /// update. If there is no stored object, this method applies `change` to a copy of `object` and creates the copy.
-    /// If `change` does not modify the stored object, this method sends no write request. After a conflict, or if
-    /// another client creates the object first, the method reads the object again and retries. The method makes at most
-    /// five attempts.
+    /// Reads the stored object with the key of `object`, applies `change`, and sends an update if `change` modified the
+    /// object. If the object does not exist, applies `change` to a copy of `object` and creates the copy. After a
+    /// conflict, or if another client creates the object first, the method reads the object again and retries, for at
+    /// most five attempts.
     ///
-    /// `T` must model all fields of the object. The update deletes all fields that `T` does not declare. If `T` does
-    /// not model all fields, use [`apply`](Self::apply).
+    /// `T` must declare all of the object's fields, because the update deletes all other fields. For a partial type,
+    /// use [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Returns the error of the last attempt if all attempts fail. Any error other than a conflict or "already exists"
-    /// is returned without another attempt.
+    /// Returns the last attempt's error. An error other than `Conflict` or `AlreadyExists` is returned without another
+    /// attempt.
     ///
     /// # Examples
     ///
@@ -138,7 +138,7 @@ impl<T: Object + Clone + Serialize + DeserializeOwned> Api<T> {
     }
 }
 
-/// The pauses between attempts. The durations are the pauses of client-go's `DefaultRetry`.
+/// The pauses between attempts, as in client-go's `DefaultRetry`.
 fn pauses() -> Backoff {
     let base = Duration::from_millis(10);
     let config = BackoffConfig { base, factor: 1.0, jitter: 0.1, ..BackoffConfig::default() };

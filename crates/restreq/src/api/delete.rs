@@ -1,4 +1,4 @@
-//! Deletion and its result.
+//! Deletion.
 
 use http::Method;
 use pintle_meta::{ApiError, DeleteOptions, InvalidKey, ListOptions, ObjectKey, Status, TypeMeta};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Api;
 use super::options::with_list_options;
 
-/// The server's response to a DELETE request.
+/// The server's response to a delete request.
 ///
 /// # Examples
 ///
@@ -25,23 +25,22 @@ use super::options::with_list_options;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion<T> {
-    /// The server responded with the object. Usually the object still exists. The server deletes the object when its
-    /// last finalizer is removed or its grace period ends. For some kinds, such as pods, the response can also be the
-    /// last state of an object that is already deleted. [`Api::wait_for_deletion`] waits until the object is deleted.
+    /// The object, which usually still exists. The server deletes the object after its last finalizer is removed and
+    /// its grace period ends. For some kinds, such as pods, this can be the last state of an already deleted object. To
+    /// wait for the deletion, use [`Api::wait_for_deletion`].
     Object(Box<T>),
-    /// The object is deleted. In a dry run, this response means that the server would have deleted the object. The
-    /// details of the status contain the object's UID.
+    /// The object is deleted, or would be deleted in a dry run. The status details contain the object's UID.
     Status(Box<Status>),
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Deletes an object. If the object has finalizers or a grace period, this method only requests the deletion and
-    /// returns before the object is deleted. The variant of the result shows whether the object still exists.
+    /// Requests an object's deletion, without waiting for finalizers or for a grace period. The result shows whether
+    /// the object still exists.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the object does not exist, and `Conflict` if a precondition fails. Returns another error
-    /// if the request fails in another way.
+    /// Returns `NotFound` if the object does not exist, `Conflict` if a precondition fails, or another error if the
+    /// request fails.
     pub async fn delete(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -65,8 +64,7 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. Even if this method returns an error, the server may have deleted some of
-    /// the objects.
+    /// Returns an error if the request fails. The server may have deleted some of the objects.
     pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
         with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
         Ok(())

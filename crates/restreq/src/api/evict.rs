@@ -9,19 +9,17 @@ use serde_json::json;
 use super::Api;
 use crate::error::InvalidRequest;
 
-/// The outcome of an eviction. [`Api::evict`] returns it.
+/// The outcome of [`Api::evict`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvictionOutcome {
-    /// The server accepted the eviction and deletes the pod. In a dry run, this response means that the server would
-    /// have accepted the eviction.
+    /// The server accepted the eviction and deletes the pod. In a dry run, the server would have accepted the eviction.
     Evicted,
-    /// The server rejected the eviction with status 429, usually because it would violate a PodDisruptionBudget.
-    /// Nothing changed.
+    /// The server rejected the eviction with status 429, usually because of a PodDisruptionBudget. The pod is
+    /// unchanged.
     Blocked {
-        /// The delay after which the server asks the client to retry, if any. For comparison, kubectl retries every 5
-        /// s.
+        /// The server's requested delay before a retry, if any. kubectl retries every 5 s.
         retry_after: Option<Duration>,
-        /// The server's status. The causes in this status contain the name of the PodDisruptionBudget.
+        /// The server's status, whose causes name the PodDisruptionBudget.
         status: Box<Status>,
     },
 }
@@ -29,8 +27,7 @@ pub enum EvictionOutcome {
 impl<T> Api<T> {
     /// Evicts a pod. The server deletes the pod if its PodDisruptionBudgets allow the deletion.
     ///
-    /// If the server asks the client to retry later, this method returns without waiting. The method then returns
-    /// [`EvictionOutcome::Blocked`].
+    /// If the server asks the client to retry later, this method returns [`EvictionOutcome::Blocked`] without waiting.
     ///
     /// # Errors
     ///
@@ -39,7 +36,7 @@ impl<T> Api<T> {
     /// - `NotFound` if the pod does not exist.
     /// - `InternalError` if several PodDisruptionBudgets match the pod.
     /// - An error if this `Api` is not for pods.
-    /// - Another error if the request fails in another way.
+    /// - Another error if the request fails.
     ///
     /// # Examples
     ///

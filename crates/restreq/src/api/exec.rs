@@ -8,7 +8,7 @@ use crate::error::InvalidRequest;
 use crate::process::{AttachedProcess, PROTOCOLS, Streams};
 use crate::request::Request;
 
-/// The options of [`Api::exec`] and [`Api::attach`]. By default, the client reads stdout and stderr of the default
+/// Options for [`Api::exec`] and [`Api::attach`]. By default, the client reads stdout and stderr of the default
 /// container.
 ///
 /// # Examples
@@ -21,15 +21,15 @@ use crate::request::Request;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// The name of the container. If this field is empty, the server uses the pod's only container, or the container in
-    /// the pod's annotation `kubectl.kubernetes.io/default-container`.
+    /// The container's name. If empty, the server uses the pod's only container, or the container in the annotation
+    /// `kubectl.kubernetes.io/default-container`.
     pub container: String,
     /// Whether the client can write to the command's standard input.
     pub stdin: bool,
     /// Whether the client reads the command's standard output.
     pub stdout: bool,
-    /// Whether the client reads the command's standard error. This field has no effect if `tty` is true, because a
-    /// terminal sends stdout and stderr as one stream.
+    /// Whether the client reads the command's standard error. Ignored if `tty` is `true`, because a terminal combines
+    /// stdout and stderr.
     pub stderr: bool,
     /// Whether to allocate a terminal for the command.
     pub tty: bool,
@@ -75,19 +75,17 @@ impl ExecOptions {
 }
 
 impl<T> Api<T> {
-    /// Runs a command in a container of a pod. The container runtime starts the command directly, without a shell. The
-    /// method returns as soon as the connection is established. The command may start later.
+    /// Runs a command in a pod's container, directly and without a shell. This method returns as soon as the connection
+    /// is established. The command may start later.
     ///
-    /// The client's user needs permission for the verbs `get` and `create` on `pods/exec`. The request opens a
-    /// WebSocket over HTTP/1.1, on a separate connection. All proxies between the client and the server must support
-    /// WebSockets.
+    /// The client's user needs permission for the verbs `get` and `create` on `pods/exec`. The client opens a WebSocket
+    /// over HTTP/1.1 on a separate connection, so all proxies on the way must support WebSockets.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Returns another error
-    /// if the request fails in another way. The client does not retry the request after it loses the connection,
-    /// because the command may have run. [`AttachedProcess::status`] returns failures that occur after the connection
-    /// is established, such as an unknown container.
+    /// Returns `NotFound` if the pod does not exist, an error if this `Api` is not for pods, or another error if the
+    /// request fails. After a lost connection, the client does not retry the request, because the command may have run.
+    /// [`AttachedProcess::status`] returns failures after the connection is established, such as an unknown container.
     ///
     /// # Panics
     ///
@@ -95,8 +93,7 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method closes the connection. The caller then cannot know whether the
-    /// command ran.
+    /// Dropping the future closes the connection. The command may or may not have run.
     ///
     /// # Examples
     ///
@@ -126,11 +123,10 @@ impl<T> Api<T> {
         process(request, options).await
     }
 
-    /// Attaches to the main process of a container.
+    /// Attaches to a container's main process.
     ///
     /// The client's user needs permission for the verbs `get` and `create` on `pods/attach`. The process receives input
-    /// only if its container has `stdin: true`. The server does not send output that the process wrote before this
-    /// call.
+    /// only if its container has `stdin: true`. The server does not send earlier output.
     ///
     /// # Errors
     ///
@@ -142,7 +138,7 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method closes the connection.
+    /// Dropping the future closes the connection.
     pub async fn attach(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

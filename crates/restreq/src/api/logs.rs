@@ -1,4 +1,4 @@
-//! Logs of containers.
+//! Container logs.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,8 +17,8 @@ use crate::error::InvalidRequest;
 use crate::request::Request;
 use crate::stream::ByteStream;
 
-/// The options of [`Api::logs`] and [`Api::log_lines`]. These options correspond to `PodLogOptions`. By default, the
-/// server sends the whole log of the default container.
+/// Options for [`Api::logs`] and [`Api::log_lines`], like Kubernetes' `PodLogOptions`. By default, the server sends the
+/// whole log of the default container.
 ///
 /// # Examples
 ///
@@ -29,37 +29,34 @@ use crate::stream::ByteStream;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
-    /// The name of the container. If this field is empty, the server uses the pod's only container, or the container in
-    /// the pod's annotation `kubectl.kubernetes.io/default-container`.
+    /// The container's name. If empty, the server uses the pod's only container, or the container in the annotation
+    /// `kubectl.kubernetes.io/default-container`.
     pub container: String,
-    /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this.
+    /// Whether to follow the log until the container ends. Only [`Api::log_lines`] supports this option.
     pub follow: bool,
-    /// Whether to read the log of the container's previous instance, which ran before the last restart.
+    /// Whether to read the log from before the container's last restart.
     pub previous: bool,
-    /// If this field is set, the server sends only log lines that are not older than this duration. The client rounds
-    /// the duration up to a whole number of seconds. Do not set this field together with `since_time`.
+    /// The maximum age of a log line, rounded up to whole seconds. Cannot be combined with `since_time`.
     pub since: Option<Duration>,
-    /// If this field is set, the server sends only log lines that were written at or after this time.
+    /// The time of the first log line to send.
     pub since_time: Option<Time>,
-    /// Whether the server adds a timestamp in RFC 3339 format to the start of each line.
+    /// Whether each line starts with an RFC 3339 timestamp.
     pub timestamps: bool,
-    /// If this field is set, the server sends at most this number of lines from the end of the log.
+    /// The maximum number of lines, counted from the end of the log.
     pub tail_lines: Option<u64>,
-    /// The maximum size of the log in bytes, at least 1. The server may send slightly more or slightly less than this
-    /// size.
+    /// The approximate maximum size of the log in bytes, at least 1.
     pub limit_bytes: Option<u64>,
-    /// The output stream of the container to read: stdout, stderr or both. `None` means both outputs. Servers support
-    /// this field since Kubernetes 1.32. The servers must enable the feature gate `PodLogsQuerySplitStreams`. Servers
-    /// do not allow both this field and `tail_lines` in one request.
+    /// The output to read. `None` means both stdout and stderr. This field requires Kubernetes 1.32 with the feature
+    /// gate `PodLogsQuerySplitStreams`, and cannot be combined with `tail_lines`.
     pub stream: Option<LogSource>,
 }
 
-/// One of the two output streams of a container.
+/// A container's output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
-    /// The standard output.
+    /// Standard output.
     Stdout,
-    /// The error output.
+    /// Standard error.
     Stderr,
 }
 
@@ -94,8 +91,8 @@ impl LogOptions {
 }
 
 impl<T> Api<T> {
-    /// Returns the log of a container as one string. The log can be at most as large as the client's
-    /// [`max_body`](crate::RestClientConfig::max_body). Invalid UTF-8 is replaced by U+FFFD.
+    /// Returns a container's log as one string, with invalid UTF-8 replaced by U+FFFD. The log's size is limited by
+    /// [`max_body`](crate::RestClientConfig::max_body).
     ///
     /// # Errors
     ///
@@ -104,7 +101,7 @@ impl<T> Api<T> {
     /// - `NotFound` if the pod does not exist.
     /// - `BadRequest` if the container is unknown or has not started.
     /// - An error if this `Api` is not for pods, or if [`follow`](LogOptions::follow) is set.
-    /// - Another error if the request fails in another way.
+    /// - Another error if the request fails.
     ///
     /// # Examples
     ///
@@ -130,8 +127,8 @@ impl<T> Api<T> {
         Ok(text(&request.raw().await?))
     }
 
-    /// Returns a stream of the lines of a container's log. The stream returns each line as soon as the line arrives.
-    /// See [`LogLines`].
+    /// Returns a container's log as a stream of lines. The stream returns each line as soon as it arrives. See
+    /// [`LogLines`].
     ///
     /// # Errors
     ///
@@ -166,13 +163,15 @@ impl<T> Api<T> {
     }
 }
 
-/// A stream of the lines of a log. The line ends are removed. [`Api::log_lines`] returns it.
+/// A stream of log lines without line ends, returned by [`Api::log_lines`].
 ///
-/// A line of more than 1 MiB is split into several items. Bytes that are not valid UTF-8 are replaced by U+FFFD. The
-/// stream ends when the log ends. If [`follow`](LogOptions::follow) is set, the log ends when the container ends or the
-/// server closes the connection. The stream does not reconnect. To resume a log after a lost connection, request
+/// A line longer than 1 MiB is split into several items. Invalid UTF-8 is replaced by U+FFFD. The stream ends when the
+/// log ends. With [`follow`](LogOptions::follow), the log ends when the container ends or the server closes the
+/// connection.
+///
+/// The stream does not reconnect. To resume a log after a lost connection, request
 /// [`timestamps`](LogOptions::timestamps), and open the log again with the last timestamp as
-/// [`since_time`](LogOptions::since_time). The new stream repeats the lines whose timestamps are in the same second.
+/// [`since_time`](LogOptions::since_time). The new stream repeats all lines from the same second.
 #[must_use = "a log is not read until it is polled"]
 pub struct LogLines {
     log: ByteStream,
@@ -185,11 +184,11 @@ impl LogLines {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection is lost. After an error, the stream returns no further lines.
+    /// Returns an error if the connection is lost. The stream ends after an error.
     ///
     /// # Cancel safety
     ///
-    /// No line is lost.
+    /// This method is cancel safe. No line is lost.
     pub async fn next(&mut self) -> Option<Result<String, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -233,11 +232,11 @@ fn text(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct LineSplitter {
     buffer: BytesMut,
-    /// The number of bytes at the start of the buffer that were already searched for a line end.
+    /// The length of the buffer's prefix that contains no line end.
     searched: usize,
 }
 
-/// The maximum size of a line.
+/// The maximum size of a line in bytes.
 const MAX_LINE: usize = 1 << 20;
 
 impl LineSplitter {
@@ -264,14 +263,14 @@ impl LineSplitter {
         None
     }
 
-    /// Returns the last line of the log, if this line has no line end.
+    /// Returns the log's last line, if it has no line end.
     fn rest(&mut self) -> Option<Bytes> {
         self.searched = 0;
         Some(self.buffer.split().freeze()).filter(|line| !line.is_empty())
     }
 }
 
-/// Returns the lines of a log whose data arrives in chunks of the given size.
+/// Splits a log that arrives in chunks of `step` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn lines(text: &[u8], step: usize) -> Vec<Bytes> {
     let mut splitter = LineSplitter::default();

@@ -1,4 +1,4 @@
-//! Converts the options types to query parameters.
+//! Converts options to query parameters.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
         ],
     );
     match seconds {
-        // The server ends the watch after `timeout_seconds`. After this timeout, the client waits for `WATCH_GRACE`. If
-        // the watch is still open then and the client has received nothing, the client closes the connection as lost.
+        // The server ends the watch after `seconds`. If the watch is silent for `WATCH_GRACE` longer, the client closes
+        // the connection as lost.
         Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
         None => request,
     }
@@ -59,7 +59,7 @@ pub(super) fn with_write_options(request: Request, options: &WriteOptions) -> Re
     )
 }
 
-/// Adds those parameters that have a value.
+/// Adds the non-empty parameters.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
     pairs
         .into_iter()
@@ -67,9 +67,9 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
         .fold(request, |request, (key, value)| request.param(key, value))
 }
 
-/// The maximum timeout of a watch that the client sends, in seconds. The server is written in Go and represents durations
-/// as 63-bit numbers of nanoseconds. A longer timeout would overflow, and the server would end the watch immediately.
+/// The maximum watch timeout in seconds. Go represents durations as 63-bit nanoseconds, so a longer timeout could
+/// overflow, and the server would end the watch immediately.
 const LONGEST_WATCH: u64 = i32::MAX as u64;
 
-/// How long a watch may stay open after the timeout that the client requested.
+/// How long a watch may stay open after its timeout.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Pages of long lists.
+//! Lists in pages.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 
 use super::Api;
 
-/// The pages of a list, in order. This type corresponds to client-go's pager.
+/// The pages of a list, in order, like client-go's pager.
 ///
-/// All pages are read at the same revision. The revision in the options is sent only with the request for the first
-/// page. The continue tokens select the same revision for all following pages.
+/// All pages contain the same revision. The client sends the revision in the options only for the first page. Each
+/// continue token selects the same revision for the next page.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ use super::Api;
 /// ```
 pub struct Pages<T>(Source<T>);
 
-/// The source of the next page, which is either the server or a task that reads ahead.
+/// The source of the next page: the server, or a task that reads ahead.
 enum Source<T> {
     Server(Box<Cursor<T>>),
     Task(Ahead<T>),
@@ -42,16 +42,16 @@ enum Source<T> {
 /// The position in a list.
 struct Cursor<T> {
     api: Api<T>,
-    /// The list options for the next page. The value is `None` after the last page or after an error.
+    /// The list options for the next page, or `None` after the last page or an error.
     next: Option<ListOptions>,
-    /// The continue tokens so far.
+    /// The continue tokens so far, to detect a repeated token.
     tokens: HashSet<String>,
 }
 
-/// A task fetches pages ahead. Dropping this handle stops the task.
+/// A task that fetches pages ahead. Dropping an `Ahead` stops its task.
 struct Ahead<T> {
     pages: mpsc::Receiver<Result<List<T>, ApiError>>,
-    /// The handle is `None` after the result of the task has been returned.
+    /// `None` after the task's result was returned.
     task: Option<JoinHandle<()>>,
 }
 
@@ -59,7 +59,7 @@ struct Ahead<T> {
 const PAGE_SIZE: u32 = 500;
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Returns the objects in pages. The limit in the options is the page size. 0 means 500.
+    /// Lists objects in pages. The `limit` in `options` is the page size, and 0 means 500.
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE_SIZE } else { options.limit };
         let next = Some(ListOptions { limit, ..options.clone() });
@@ -72,8 +72,8 @@ impl<T: DeserializeOwned> Api<T> {
         Pages(Source::Server(Box::new(Cursor { api: self.clone(), next, tokens: HashSet::new() })))
     }
 
-    /// Lists all objects in pages, so that no single response is too large. If the revision expires before the last
-    /// page is read, the method lists all objects again in one request.
+    /// Lists all objects in pages, so that no response is too large. If the revision expires before the last page,
+    /// lists all objects again in one request.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl<T: DeserializeOwned> Api<T> {
         }
         match whole {
             Some(whole) => Ok(whole),
-            // The first call always returns a page or an error.
+            // Not reached, because the first call always returns a page or an error.
             None => self.list(options).await,
         }
     }
@@ -108,17 +108,17 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `Expired` means that the revision of the pages has expired. The
-    /// method also returns an error if the server repeats a continue token, because the list would otherwise never end.
-    /// After an error, every later call returns `None`.
+    /// Returns an error if the request fails. The error `Expired` means that the pages' revision has expired. Also
+    /// returns an error if the server repeats a continue token, because the list would never end. After an error, every
+    /// later call returns `None`.
     ///
     /// # Panics
     ///
-    /// Panics if a task that [`read_ahead`](Self::read_ahead) started has panicked while it decoded a page.
+    /// Panics if the task from [`read_ahead`](Self::read_ahead) panicked while decoding a page.
     ///
     /// # Cancel safety
     ///
-    /// No page is lost.
+    /// This method is cancel safe. No page is lost.
     pub async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         match &mut self.0 {
             Source::Server(cursor) => cursor.next().await,
@@ -129,7 +129,7 @@ impl<T: DeserializeOwned> Pages<T> {
 
 impl<T: DeserializeOwned + Send + 'static> Pages<T> {
     /// Starts a task that fetches pages while the caller processes earlier pages. The task buffers at most `pages`
-    /// fetched pages for the caller. The task ends when the returned `Pages` is dropped.
+    /// pages, and ends when the returned `Pages` is dropped.
     ///
     /// # Panics
     ///
@@ -139,8 +139,7 @@ impl<T: DeserializeOwned + Send + 'static> Pages<T> {
         let Source::Server(mut cursor) = self.0 else { return self };
         let (sender, receiver) = mpsc::channel(pages.get().min(Semaphore::MAX_PERMITS));
         let task = tokio::spawn(async move {
-            // Reserve capacity in the channel first, so that the task requests a page only if the channel can store the
-            // page.
+            // Reserve a place in the channel before requesting a page.
             while let Ok(room) = sender.reserve().await
                 && let Some(page) = cursor.next().await
             {
@@ -182,7 +181,7 @@ impl<T> Ahead<T> {
         {
             let end = task.await;
             self.task = None;
-            // If the task panicked, propagate the panic. Without this panic, an incomplete list would look complete.
+            // Propagate the task's panic. Otherwise, an incomplete list would look complete.
             if let Err(error) = end
                 && error.is_panic()
             {

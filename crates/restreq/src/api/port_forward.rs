@@ -1,4 +1,4 @@
-//! Connections to ports of pods.
+//! Port forwarding.
 
 use std::fmt;
 use std::io;
@@ -14,20 +14,18 @@ use super::Api;
 use crate::channels::{self, CloseSignal, Connection, Layout, Receiver, Sender};
 use crate::error::InvalidRequest;
 
-/// A connection to a port of a pod. [`Api::port_forward`] returns it.
+/// A connection to a pod's port, returned by [`Api::port_forward`].
 ///
-/// - **Backpressure**: the connection buffers at most 64 KiB plus one message in each direction.
-/// - **End of the connection**: when the pod closes the connection, a read returns the end of the stream. If the port
-///   cannot be reached, a read returns an error with the message from the node. If the connection to the API server is
-///   lost, a read returns an error. Dropping the `PortForward` closes the connection.
-/// - **Half-closed connections**: the protocol does not support half-closed connections. Shutting down the write side
-///   only flushes the data, so the pod does not receive an end of the stream. To close the connection, drop the
-///   [`PortForward`].
+/// - **Backpressure**: each direction buffers at most 64 KiB plus one message.
+/// - **End of the connection**: after the pod closes the connection, a read returns the end of the stream. If the port
+///   cannot be reached, a read returns an error with the node's message. If the connection to the API server is lost, a
+///   read returns an error. Dropping the `PortForward` closes the connection.
+/// - **Half-closed connections**: the protocol does not support them. Shutting down the write side only flushes the
+///   data, so the pod does not receive an end of the stream. To close the connection, drop the [`PortForward`].
 ///
 /// # Cancel safety
 ///
-/// A read that returns `Pending` has not consumed any data, and a write that returns `Pending` has not accepted any
-/// data.
+/// A read or write that returns `Pending` has not transferred any data.
 pub struct PortForward {
     receiver: Receiver,
     sender: Sender,
@@ -35,29 +33,27 @@ pub struct PortForward {
     request: Arc<RequestLine>,
 }
 
-/// The subprotocol of kubelets. Newer servers also support SPDY tunnels with several connections over one WebSocket.
+/// The kubelet's subprotocol. Newer servers also support SPDY tunnels with several connections over one WebSocket.
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
 const LAYOUT: Layout = Layout {
     inputs: &[0],
     error: 1,
-    // On each channel, the server first sends the port as two bytes.
+    // On each channel, the server first sends the port number as two bytes.
     preamble: 2,
     close_signal: CloseSignal::Flush,
 };
 
 impl<T> Api<T> {
-    /// Opens one connection to a port of a pod. To open several connections, call this method several times. Each
-    /// connection is closed separately.
+    /// Opens a connection to a pod's port. Each call opens a separate connection.
     ///
-    /// The client's user needs permission for the verbs `get` and `create` on `pods/portforward`. The request opens a
-    /// WebSocket over HTTP/1.1. For the process in the pod, the connection appears to come from localhost.
+    /// The client's user needs permission for the verbs `get` and `create` on `pods/portforward`. The client opens a
+    /// WebSocket over HTTP/1.1. The process in the pod sees a connection from localhost.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the pod does not exist, and an error if this `Api` is not for pods. Returns another error
-    /// if the request fails in another way. If no process listens on the port, reading from the returned connection
-    /// returns an error.
+    /// Returns `NotFound` if the pod does not exist, an error if this `Api` is not for pods, or another error if the
+    /// request fails. If no process listens on the port, a read from the returned connection returns an error.
     ///
     /// # Panics
     ///
@@ -65,11 +61,11 @@ impl<T> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method closes the connection.
+    /// Dropping the future closes the connection.
     ///
     /// # Examples
     ///
-    /// The example listens on a local port and forwards each connection to the pod:
+    /// Forwards each connection from a local port to a pod:
     ///
     /// ```
     /// use pintle_meta::DynamicObject;

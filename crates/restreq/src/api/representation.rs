@@ -1,4 +1,4 @@
-//! Requests that return only the metadata of objects, or that return a table.
+//! Metadata-only and table requests.
 
 use http::header::ACCEPT;
 use pintle_meta::{ApiError, ListMeta, ListOptions, PartialObject, TypeMeta};
@@ -9,22 +9,20 @@ use super::Api;
 use super::options::with_list_options;
 use crate::error::Error;
 
-/// The form in which a client requests objects: whole objects, only their metadata, or a table.
+/// Whether a client requests whole objects or only their metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representation {
     Whole,
     Metadata,
 }
 
-// A server that does not support metadata-only responses sends whole objects. The decoder then skips all fields except
-// the metadata.
+// A server without support for metadata-only responses sends whole objects. The decoder then skips all other fields.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 impl Representation {
-    /// Returns the `Accept` header for reading objects or events in this form. `None` means the client's default
-    /// header.
+    /// Returns the `Accept` header for objects and watch events. `None` means the client's default header.
     pub(super) fn object(self) -> Option<&'static str> {
         match self {
             Self::Whole => None,
@@ -40,7 +38,7 @@ impl Representation {
     }
 }
 
-/// A table of objects, as `kubectl get` prints it. The server chooses the columns and computes the cells.
+/// A table of objects, as printed by `kubectl get`. The server chooses the columns and computes the cells.
 ///
 /// # Examples
 ///
@@ -61,14 +59,13 @@ impl Representation {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Table {
-    /// The metadata of the list, such as the continue token. Tables have pages, like lists.
+    /// The list metadata. Tables have pages and continue tokens, like lists.
     #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
-    /// The columns of the table, in the same order as the cells of each row. Only the first page of a list contains the
-    /// columns.
+    /// The columns, in the same order as the cells of each row. Only the first page of a list contains the columns.
     #[serde(default, rename = "columnDefinitions", deserialize_with = "or_empty")]
     pub columns: Vec<TableColumn>,
-    /// The rows of the table, ordered by object key. Each row describes one object.
+    /// The rows, ordered by object key. Each row describes one object.
     #[serde(default, deserialize_with = "or_empty")]
     pub rows: Vec<TableRow>,
 }
@@ -83,14 +80,13 @@ pub struct TableColumn {
     /// The OpenAPI type: `string`, `integer`, `number`, `boolean` or `array`.
     #[serde(default, rename = "type")]
     pub column_type: String,
-    /// The format of the values, such as `date`. The column that contains the object's name has the format `name`.
+    /// The OpenAPI format, such as `date`. The column with the object's name has the format `name`.
     #[serde(default)]
     pub format: String,
     /// A human-readable description of the column.
     #[serde(default)]
     pub description: String,
-    /// The priority of the column. A column with priority 0 is always shown. A column with a higher number is less
-    /// important and is only shown in wide output.
+    /// The column's priority. Columns with priority 0 are always shown, and other columns only in wide output.
     #[serde(default)]
     pub priority: i32,
 }
@@ -102,18 +98,18 @@ pub struct TableRow {
     /// The cells, one per column.
     #[serde(default, deserialize_with = "or_empty")]
     pub cells: Vec<Value>,
-    /// The metadata of the object in this row.
+    /// The metadata of this row's object.
     #[serde(default, deserialize_with = "or_empty")]
     pub object: PartialObject,
 }
 
 impl<T> Api<T> {
-    /// Returns an `Api` that reads only the metadata of the same objects, like client-go's metadata client. In all
-    /// responses, including lists and watches, the server sends only the metadata. An informer that uses the returned
-    /// `Api` stores only the metadata.
+    /// Returns an `Api` for the metadata of the same objects, like client-go's metadata client. The server sends only
+    /// metadata in all responses, including lists and watches. An informer with the returned `Api` stores only
+    /// metadata.
     ///
-    /// The returned `Api` supports reads, patches and deletes. Creating or replacing an object returns an error without
-    /// sending a request, because such a write would delete all fields outside of the metadata.
+    /// The returned `Api` supports reads, patches and deletes. A create or update returns an error without sending a
+    /// request, because it would delete all other fields.
     ///
     /// # Examples
     ///
@@ -134,8 +130,8 @@ impl<T> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request fails. The error `NotAcceptable` means that the server cannot return this
-    /// resource as a table.
+    /// Returns an error if the request fails. The error `NotAcceptable` means that this resource is not available as a
+    /// table.
     pub async fn table(&self, options: &ListOptions) -> Result<Table, ApiError> {
         let request = self.on_collection(self.client.get().header(ACCEPT.as_str(), TABLE));
         let request = with_list_options(request, options);
@@ -149,7 +145,7 @@ impl<T> Api<T> {
     }
 }
 
-/// Decodes `null` as an empty list, because Go encodes a nil slice as `null`.
+/// Decodes `null` as `T::default()`, because Go encodes a nil slice as `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -18,15 +18,14 @@ use crate::watch::Watch;
 
 /// A watch that resumes when the connection breaks or the server ends the watch, like client-go's `RetryWatcher`.
 ///
-/// The watch delivers each event exactly once. An event is lost only if the server has already discarded the event.
-/// Bookmarks are not delivered. A bookmark event only advances the revision that the watch resumes from.
+/// The watch delivers each event exactly once. An event is lost only if the server has already discarded it. Bookmark
+/// events are not delivered, and only advance the revision that the watch resumes from.
 ///
-/// The watch starts a request at most once per second. While the requests fail, the pauses between them grow to at most
-/// 30 s. Each pause is extended by a random jitter that is at most as long as the pause. If the server asks for a
-/// longer pause, the watch waits for the longer time.
+/// The watch starts at most one request per second. While requests fail, the pauses between them grow to at most 30 s,
+/// plus random jitter of up to the same length. If the server asks for a longer pause, the watch waits for the longer
+/// time.
 ///
-/// The watch has no task. A `RetryWatch` makes progress only while it is polled. Dropping the `RetryWatch` ends the
-/// watch.
+/// A `RetryWatch` has no task, so it makes progress only while it is polled. Dropping a `RetryWatch` ends the watch.
 ///
 /// # Examples
 ///
@@ -45,10 +44,10 @@ use crate::watch::Watch;
 /// ```
 pub struct RetryWatch<T> {
     api: Api<T>,
-    /// Where to resume.
+    /// The revision to resume from, and the selectors.
     options: WatchOptions,
     state: State<T>,
-    /// The earliest time when the next watch request may start.
+    /// The earliest start of the next watch request.
     not_before: Option<Instant>,
     backoff: Backoff,
     done: bool,
@@ -56,26 +55,25 @@ pub struct RetryWatch<T> {
 
 enum State<T> {
     Closed,
-    /// The future that opens the next watch. The future is stored here. Therefore, opening continues even if the caller
-    /// drops a future that `next` returned.
+    /// The future that opens the next watch. The future is stored here, so that dropping a future from `next` does not
+    /// cancel the request.
     Opening(Opening<T>),
     Open(Box<Watch<T, ApiError>>),
 }
 
-/// The time when the watch request started, and its result: the opened watch or an error.
+/// A future that returns the watch request's start time and result.
 type Opening<T> = Pin<Box<dyn Future<Output = (Instant, Result<Watch<T, ApiError>, ApiError>)> + Send>>;
 
-/// The minimum time between the starts of two requests of the watch.
+/// The minimum time between the starts of two watch requests.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Returns a watch that starts at the revision in `options` and resumes after its connection ends: see
-    /// [`RetryWatch`]. This method sends nothing.
+    /// Returns a [`RetryWatch`] that starts at the revision in `options`. This method sends nothing.
     ///
     /// # Errors
     ///
-    /// Returns an error if the revision is empty or `0`. Such a watch would start at an unknown revision and could not
-    /// resume.
+    /// Returns an error if the revision is empty or `0`, because the watch would start at an unknown revision and could
+    /// not resume.
     pub fn retry_watch(&self, options: &WatchOptions) -> Result<RetryWatch<T>, InvalidRequest> {
         if matches!(options.resource_version.as_str(), "" | "0") {
             let why = "a watch that is resumed needs a start revision; use the resourceVersion of a list";
@@ -93,11 +91,11 @@ impl<T: Object + DeserializeOwned> Api<T> {
 }
 
 impl<T: Object + DeserializeOwned> RetryWatch<T> {
-    /// Returns the next event: an object was added, modified or deleted. Returns `None` after an error.
+    /// Returns the next added, modified or deleted event, or `None` after an error.
     ///
     /// # Errors
     ///
-    /// Returns an error only if a retry would return the same error:
+    /// Returns an error only if a retry would fail again:
     ///
     /// - The revision has expired. Events are lost, and the caller must list the objects again.
     /// - The server rejects the watch as forbidden or invalid.
@@ -107,22 +105,21 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
     ///
     /// # Cancel safety
     ///
-    /// No event is lost.
+    /// This method is cancel safe. No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns the next event for which `is_met` returns true. This method corresponds to client-go's `Until`. The
-    /// caller can continue to use the watch after this event.
+    /// Returns the next event for which `is_met` returns `true`, like client-go's `Until`. The caller can continue to
+    /// use the watch after this event.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`next`](Self::next). Returns an error if the watch has already ended before the
-    /// call.
+    /// Returns the same errors as [`next`](Self::next), and an error if the watch has already ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the events for which `is_met` was already called. No other event is lost.
+    /// Dropping the future loses the events that `is_met` has already rejected. No other event is lost.
     pub async fn until(&mut self, mut is_met: impl FnMut(&WatchEvent<T>) -> bool) -> Result<WatchEvent<T>, ApiError> {
         while let Some(event) = self.next().await {
             let event = event?;
@@ -143,8 +140,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         })
     }
 
-    /// Advances the revision that the watch resumes from. Returns `None` if the event is a bookmark, and the event
-    /// otherwise.
+    /// Advances the revision that the watch resumes from. Returns `None` for a bookmark, and the event otherwise.
     fn take(&mut self, event: WatchEvent<T>) -> Option<Result<WatchEvent<T>, ApiError>> {
         let revision = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
@@ -165,7 +161,7 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         Some(event).filter(|event| !matches!(event, WatchEvent::Bookmark(_))).map(Ok)
     }
 
-    /// Closes the current watch after a failure. Returns the error if a retry would return the same error.
+    /// Closes the current watch after a failure. Returns the error if a retry would fail again.
     fn end(&mut self, error: ApiError) -> Option<Result<WatchEvent<T>, ApiError>> {
         self.state = State::Closed;
         if is_lasting(&error) {
@@ -218,7 +214,7 @@ impl<T: Object + DeserializeOwned> Stream for RetryWatch<T> {
     }
 }
 
-/// Returns a back-off that computes the pauses after failed watch requests.
+/// Returns the back-off after failed watch requests.
 pub(super) fn pauses() -> Backoff {
     Backoff::new(BackoffConfig { base: MIN_INTERVAL, ..BackoffConfig::default() }, fastrand::u64(..))
 }

@@ -14,14 +14,14 @@ use super::options::with_write_options;
 use crate::error::InvalidRequest;
 use crate::request::Request;
 
-/// A subresource of an object, such as the `scale` of a deployment. [`Api::subresource`] creates it.
+/// An object's subresource, such as a Deployment's `scale`. Created by [`Api::subresource`].
 ///
-/// The client decodes responses as the type `S`. `S` can differ from the object's type. For example, the response to an
-/// eviction is a [`Status`](pintle_meta::Status). The client does not add or change fields in request bodies.
+/// Responses are decoded as `S`, which can differ from the object's type. For example, the response to an eviction is a
+/// [`Status`](pintle_meta::Status). The client sends request bodies unchanged.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future has the same effect as with [`Api`].
+/// As with [`Api`], dropping a future cancels its request.
 ///
 /// # Examples
 ///
@@ -42,14 +42,14 @@ use crate::request::Request;
 /// ```
 #[must_use = "a subresource does nothing by itself"]
 pub struct Subresource<S> {
-    /// The request for the subresource. The caller must still set the method and the body of the request.
+    /// A request with the subresource's path, but without a method and a body.
     request: Request,
     object: PhantomData<fn() -> S>,
 }
 
 impl<T> Api<T> {
-    /// Returns a handle for a subresource of an object. This method sends nothing. If the key or the subresource name
-    /// is invalid, the handle's methods return an error when they send a request.
+    /// Returns a handle for an object's subresource. This method sends nothing. If the key or the subresource name is
+    /// invalid, the handle's methods return an error.
     pub fn subresource<S>(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -69,8 +69,7 @@ impl<T> Api<T> {
 }
 
 impl<S> Subresource<S> {
-    /// Returns a request that has the given method and the path of the subresource. Use this request for operations
-    /// that have no method in this type, such as following a log.
+    /// Returns a request with the subresource's path, for operations without their own method, such as following a log.
     pub fn request(&self, method: Method) -> Request {
         self.request.clone().verb(method)
     }
@@ -96,8 +95,8 @@ impl<S: DeserializeOwned> Subresource<S> {
         Ok(with_write_options(self.request(Method::POST), options).json(body).object().await?)
     }
 
-    /// Replaces the subresource. If the metadata of `value` has a resourceVersion, the update succeeds only if the
-    /// stored object still has that version.
+    /// Replaces the subresource. If the metadata in `body` has a resourceVersion, the update fails with a conflict
+    /// unless the stored object has the same resourceVersion.
     ///
     /// # Errors
     ///
@@ -106,7 +105,7 @@ impl<S: DeserializeOwned> Subresource<S> {
         Ok(with_write_options(self.request(Method::PUT), options).json(body).object().await?)
     }
 
-    /// Patches the subresource. The body of an apply patch must have apiVersion and kind.
+    /// Patches the subresource. An apply patch must contain apiVersion and kind.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts.
+//! ServiceAccount tokens.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::Api;
 
-/// The properties of a token to request. By default, the server issues a token for the API server with the server's
-/// default lifetime.
+/// Options for [`Api::create_token`]. By default, the token is for the API server and has the server's default
+/// lifetime.
 ///
 /// # Examples
 ///
@@ -26,12 +26,12 @@ use super::Api;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// The audiences of the token, which are the services that accept the token. Empty means the API server.
+    /// The audiences: the services that accept the token. An empty list means the API server.
     pub audiences: Vec<String>,
-    /// The lifetime, in whole seconds. Servers require a lifetime of at least 10 minutes, and can issue a token with a
-    /// shorter lifetime than requested. `None` means an hour.
+    /// The lifetime, in whole seconds. Servers require at least 10 minutes, and can issue a token with a shorter
+    /// lifetime. `None` means an hour.
     pub lifetime: Option<Duration>,
-    /// The object that the token is bound to. When this object is deleted, the server rejects the token.
+    /// The object that the token is bound to. The server rejects the token after this object is deleted.
     pub bound_object: Option<BoundObjectReference>,
 }
 
@@ -43,24 +43,24 @@ pub struct BoundObjectReference {
     pub api_version: String,
     /// `Pod`, `Secret` or `Node`.
     pub kind: String,
-    /// The name of the object.
+    /// The object's name.
     pub name: String,
-    /// The UID of the object. If this field is empty, the token is bound to any object that has this name.
+    /// The object's UID. If empty, the token is bound to any object with this name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// A token of a ServiceAccount. The `Debug` output does not contain the token.
+/// A ServiceAccount token. `Debug` does not print the token.
 #[derive(Clone, Debug)]
 pub struct ServiceAccountToken {
     /// The token.
     pub token: Secret,
-    /// The time when the token expires. Request a new token before this time, for example after 80 % of the lifetime.
+    /// When the token expires. Request a new token before this time, for example after 80 % of the lifetime.
     pub expires: Time,
 }
 
 impl<T> Api<T> {
-    /// Creates a token of a ServiceAccount.
+    /// Creates a token for a ServiceAccount.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl<T> Api<T> {
     ///
     /// - `NotFound` if the ServiceAccount does not exist.
     /// - `Invalid` if the requested lifetime is below 10 minutes.
-    /// - An error if this is not an `Api` for serviceaccounts.
-    /// - Another error if the request fails in another way.
+    /// - An error if this `Api` is not for serviceaccounts.
+    /// - Another error if the request fails.
     ///
     /// # Examples
     ///
@@ -104,7 +104,7 @@ impl<T> Api<T> {
     }
 }
 
-/// The response to the request. `Debug` is not implemented, because the response contains a token.
+/// The response. Does not implement `Debug`, because it contains a token.
 #[derive(Deserialize)]
 struct Created {
     status: CreatedStatus,

@@ -1,4 +1,4 @@
-//! Methods that wait until an object is in a given state.
+//! Methods that wait for an object's state.
 
 use pintle_meta::{
     ApiError, FieldSelector, InvalidKey, List, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
@@ -11,22 +11,21 @@ use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
-    /// Waits until `is_met` returns true for a state of the object, and returns that state. If the object does not
-    /// exist, the method calls `is_met` with `None`. The method calls `is_met` with the current state of the object,
-    /// and with each later state that the server reports.
+    /// Waits until `is_met` returns `true` for the object's state, and returns that state. This method calls `is_met`
+    /// with the current state and with each later state that the server reports. `None` means that the object does not
+    /// exist.
     ///
-    /// The method lists and watches only the object with the given name. If the connection is lost or the revision
-    /// expires, the method continues to wait. The method has no deadline. To set one, use `tokio::time::timeout`. After
-    /// the revision has expired, the method pauses before it lists again. The pause has the same length as the pause of
-    /// a [`RetryWatch`](crate::RetryWatch) after a failed request.
+    /// The method lists and watches only the named object, and continues to wait if the connection is lost or the
+    /// revision expires. After an expired revision, the method pauses like a [`RetryWatch`](crate::RetryWatch) after a
+    /// failed request, and lists again. There is no deadline. To set one, use `tokio::time::timeout`.
     ///
     /// # Errors
     ///
-    /// Returns an error if a list fails, or if a watch fails permanently: see [`RetryWatch`](crate::RetryWatch).
+    /// Returns an error if a list fails, or if a [`RetryWatch`](crate::RetryWatch) fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method cancels the list or watch request. No task remains.
+    /// Dropping the future cancels the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -74,7 +73,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
                     }
                     Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
                     Some(Ok(_)) => pauses.reset(),
-                    // The revision has expired, so list again. The list includes all changes since the last event.
+                    // The new list includes all changes since the last event.
                     Some(Err(error)) if error.is_expired() => {
                         break tokio::time::sleep(pauses.next(error.retry_after)).await;
                     }
@@ -85,13 +84,12 @@ impl<T: Object + DeserializeOwned> Api<T> {
         }
     }
 
-    /// Waits until one of the given conditions of an object has the status `True`. Returns the condition and the
-    /// object. Examples are `Established` of a CustomResourceDefinition, `Available` of a Deployment, `Ready` of a Pod,
-    /// and `Complete` or `Failed` of a Job.
+    /// Waits until one of the conditions in `one_of` has the status `True`. Returns the condition and the object.
+    /// Example conditions are `Established` for a CustomResourceDefinition, `Available` for a Deployment, `Ready` for a
+    /// Pod, and `Complete` or `Failed` for a Job.
     ///
-    /// The method reads `status.conditions` even if `T` does not have that field. The method ignores a condition whose
-    /// `observedGeneration` is older than the object's generation. If the object does not exist yet, the method waits
-    /// until the object is created.
+    /// `T` does not need a field for `status.conditions`. A condition is ignored if its `observedGeneration` is older
+    /// than the object's generation. If the object does not exist, the method waits until it is created.
     ///
     /// # Errors
     ///
@@ -99,7 +97,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method cancels the list or watch request. No task remains.
+    /// Dropping the future cancels the list or watch request. No task remains.
     ///
     /// # Examples
     ///
@@ -125,13 +123,13 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let object = self.cast::<WithConditions<T>>().wait_for(key, is_met).await?;
         match (met, object) {
             (Some(met), Some(object)) => Ok((met, object.object)),
-            // `is_met` requires both.
+            // Not reached, because `is_met` requires both.
             _ => Err(ApiError::decode("an object with a condition no longer exists")),
         }
     }
 
-    /// Waits until an object is deleted. If `uid` is not empty, the method also returns when the object with this name
-    /// has another UID.
+    /// Waits until an object is deleted. If `uid` is not empty, also returns if the object has another UID, because it
+    /// was deleted and created again.
     ///
     /// # Errors
     ///
@@ -139,7 +137,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future returned by this method cancels the list or watch request. No task remains.
+    /// Dropping the future cancels the list or watch request. No task remains.
     pub async fn wait_for_deletion(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -150,8 +148,7 @@ impl<T: Object + DeserializeOwned> Api<T> {
     }
 }
 
-/// An object with its conditions. The conditions are decoded separately from the object, because `T` may have no field
-/// for conditions.
+/// An object with separately decoded conditions, because `T` may have no field for them.
 struct WithConditions<T> {
     object: T,
     conditions: Vec<LenientCondition>,

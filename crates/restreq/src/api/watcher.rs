@@ -1,4 +1,4 @@
-//! A stream that returns the existing objects of a resource and all later changes.
+//! A stream of a resource's existing objects and all later changes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,15 +15,15 @@ use tokio::time::{Instant, sleep_until};
 use super::pages::Pages;
 use super::{Api, RetryWatch, retry_watch};
 
-/// An endless stream that returns all existing objects of a resource and then each change. This type corresponds to
-/// kube's `watcher`. The watcher does not store the objects. To cache the objects, use an informer.
+/// An endless stream of a resource's existing objects and all later changes, like kube's `watcher`. A watcher does not
+/// store objects. To cache objects, use an informer.
 ///
-/// The watcher first lists all objects in pages, then watches for changes. If the watch cannot resume because its
-/// revision has expired, the watcher lists all objects again. If the revision of the pages expires during a list, the
-/// watcher lists all objects again in one request. After an error, the watcher pauses when it is polled
-/// next, and then lists all objects again. The pause is at least one second, and grows with each consecutive error.
+/// A watcher first lists all objects in pages, then watches for changes. If the watch's revision expires, the watcher
+/// lists all objects again. If the revision expires during a list, the watcher lists all objects again in one request.
+/// After an error, the next poll pauses and then lists all objects again. The pause is at least one second, and grows
+/// with each consecutive error.
 ///
-/// The watcher has no task. A watcher makes progress only while it is polled. Dropping the watcher ends the watch.
+/// A watcher has no task, so it makes progress only while it is polled. Dropping a watcher ends the watch.
 ///
 /// # Examples
 ///
@@ -45,8 +45,8 @@ use super::{Api, RetryWatch, retry_watch};
 pub struct Watcher<T> {
     api: Api<T>,
     options: ListOptions,
-    /// Whether a continue token has expired since the last complete list. The next list is then a single request, because
-    /// the tokens of another list in pages might expire as well.
+    /// Whether a continue token has expired since the last complete list. If so, the next list is a single request,
+    /// because more continue tokens might expire.
     is_list_too_slow: bool,
     state: State<T>,
     pauses: Backoff,
@@ -55,20 +55,19 @@ pub struct Watcher<T> {
 /// An event of a [`Watcher`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatcherEvent<T> {
-    /// A list begins. Objects from earlier events may have been deleted in the meantime.
+    /// A list begins. Objects from earlier events may no longer exist.
     Init,
     /// The list contains this object.
     InitApply(T),
-    /// The list is complete. If an object is missing from the new list, the object no longer exists.
+    /// The list is complete. Objects that are not in this list no longer exist.
     InitDone,
     /// An object was added or modified.
     Apply(T),
-    /// An object was deleted. This is the last known state of the object.
+    /// An object was deleted. Contains the object's last known state.
     Delete(T),
 }
 
-/// A stream of objects, which the methods of [`Watcher`] return. Each method determines which kinds of
-/// [`WatcherEvent`]s the stream takes its objects from.
+/// A stream of objects, returned by [`Watcher::applied`], [`Watcher::touched`] and [`Watcher::deleted`].
 #[must_use = "a watcher does nothing until it is polled"]
 pub struct WatchedObjects<T> {
     watcher: Watcher<T>,
@@ -77,12 +76,11 @@ pub struct WatchedObjects<T> {
 }
 
 enum State<T> {
-    /// The watcher lists again when this pause ends.
+    /// The watcher lists again after this pause.
     Pausing(Pin<Box<dyn Future<Output = ()> + Send>>),
     Idle,
     Page(NextPage<T>),
-    /// The objects of the page that were not returned yet, and the state that the watcher enters after it has returned
-    /// them.
+    /// The page's remaining objects, and the watcher's state after them.
     Items(VecDeque<T>, After<T>),
     Watch(Box<RetryWatch<T>>),
 }
@@ -96,8 +94,8 @@ enum After<T> {
 type NextPage<T> = Pin<Box<dyn Future<Output = (Pages<T>, Option<Result<List<T>, ApiError>>)> + Send>>;
 
 impl<T: Object + DeserializeOwned + Send + 'static> Api<T> {
-    /// Returns a stream of the existing objects and of later changes: see [`Watcher`]. The `options` set the selectors
-    /// and the page size. The watcher sends no request before the stream is polled.
+    /// Returns a [`Watcher`] for the existing objects and all later changes. `options` sets the selectors and the page
+    /// size. The watcher sends its first request when it is polled.
     pub fn watcher(&self, options: &ListOptions) -> Watcher<T> {
         let options = ListOptions { continue_token: String::new(), ..options.clone() };
         let (state, pauses) = (State::Idle, retry_watch::pauses());
@@ -110,28 +108,28 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns an error if a list fails, or if a watch fails permanently. The caller can poll the watcher after an
-    /// error. The watcher then starts again with a list of all objects.
+    /// Returns an error if a list fails, or if a watch fails permanently. Polling the watcher after an error starts
+    /// again with a list of all objects.
     ///
     /// # Cancel safety
     ///
-    /// No event is lost.
+    /// This method is cancel safe. No event is lost.
     pub async fn next(&mut self) -> Option<Result<WatcherEvent<T>, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Returns a stream of each object that exists, is added or is modified.
+    /// Returns a stream of existing, added and modified objects.
     pub fn applied(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: false }
     }
 
-    /// Returns a stream of each object that exists, is added, is modified or is deleted.
+    /// Returns a stream of existing, added, modified and deleted objects.
     pub fn touched(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: true, deleted: true }
     }
 
-    /// Returns a stream of the last states of deleted objects. The stream does not report objects that are deleted
-    /// while the watch is interrupted. An informer reports these deletions, too.
+    /// Returns a stream of deleted objects, in their last states. The stream misses objects that are deleted while the
+    /// watch is interrupted. An informer reports these deletions, too.
     pub fn deleted(self) -> WatchedObjects<T> {
         WatchedObjects { watcher: self, applied: false, deleted: true }
     }
@@ -175,7 +173,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
             }
             State::Page(page) => {
                 let (pages, page) = ready!(page.as_mut().poll(cx));
-                // A list has at least one page. Only the last page has no continue token.
+                // Every list has at least one page.
                 let page = page.unwrap_or_else(|| Err(ApiError::decode("a list without a page")));
                 self.is_list_too_slow |= page.as_ref().is_err_and(ApiError::is_expired);
                 let List { metadata, items, .. } = page?;
@@ -204,8 +202,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Watcher<T> {
                     match event {
                         WatchEvent::Added(object) | WatchEvent::Modified(object) => Some(WatcherEvent::Apply(object)),
                         WatchEvent::Deleted(object) => Some(WatcherEvent::Delete(object)),
-                        // A `RetryWatch` handles bookmarks and retryable errors itself and does not return them as
-                        // events.
+                        // Not reached, because a `RetryWatch` does not return bookmarks and error events.
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => None,
                     }
                 }
@@ -229,13 +226,13 @@ impl<T: Object + DeserializeOwned + Send + 'static> WatchedObjects<T> {
     ///
     /// # Cancel safety
     ///
-    /// No object is lost.
+    /// This method is cancel safe. No object is lost.
     pub async fn next(&mut self) -> Option<Result<T, ApiError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-/// No field of the stream is structurally pinned, because all futures are boxed.
+/// No field is structurally pinned, because all futures are boxed.
 impl<T> Unpin for Watcher<T> {}
 
 impl<T> Unpin for WatchedObjects<T> {}
@@ -250,7 +247,7 @@ impl<T: Object + DeserializeOwned + Send + 'static> Stream for Watcher<T> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Err(error) => {
                     self.pause(&error);
-                    // An expired revision is part of normal operation, so the watcher does not return it as an error.
+                    // An expired revision is normal, so it is not returned as an error.
                     if !error.is_expired() {
                         return Poll::Ready(Some(Err(error)));
                     }

@@ -1,4 +1,4 @@
-//! Methods that scale workloads, restart workloads, and cordon nodes.
+//! Methods for scaling and restarting workloads, and for cordoning nodes.
 
 use pintle_meta::{ApiError, InvalidKey, ObjectKey, ObjectMeta, Patch, Time, TypeMeta, WriteOptions};
 use serde::de::DeserializeOwned;
@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::Api;
 use super::subresource::Subresource;
 
-/// The `scale` subresource of a workload: `autoscaling/v1` `Scale`. [`Api::scale`] returns a
-/// [`Subresource`](crate::Subresource) with the methods for it.
+/// A workload's `scale` subresource, which is a `Scale` in `autoscaling/v1`. See [`Api::scale`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct WorkloadScale {
     /// `autoscaling/v1` and `Scale`.
@@ -25,7 +24,7 @@ pub struct WorkloadScale {
     pub status: ScaleStatus,
 }
 
-/// The desired scale of a workload.
+/// A workload's desired scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ScaleSpec {
     /// The desired number of replicas.
@@ -33,13 +32,13 @@ pub struct ScaleSpec {
     pub replicas: i32,
 }
 
-/// The current scale of a workload.
+/// A workload's current scale.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ScaleStatus {
     /// The current number of replicas.
     #[serde(default)]
     pub replicas: i32,
-    /// The label selector that matches the replicas, as text. The selector can be empty.
+    /// The replicas' label selector as text. Can be empty.
     #[serde(default)]
     pub selector: String,
 }
@@ -48,7 +47,7 @@ pub struct ScaleStatus {
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 impl<T> Api<T> {
-    /// Returns the scale of a workload, such as a Deployment, or of a custom resource with a `scale` subresource. This
+    /// Returns a handle for the `scale` subresource of a workload, such as a Deployment, or of a custom resource. This
     /// method sends nothing.
     ///
     /// # Examples
@@ -78,16 +77,16 @@ impl<T> Api<T> {
 }
 
 impl<T: DeserializeOwned> Api<T> {
-    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like `kubectl rollout
-    /// restart`, the method writes the current time to an annotation of the pod template.
+    /// Restarts the pods of a Deployment, DaemonSet or StatefulSet with a rolling update. Like
+    /// `kubectl rollout restart`, this method writes the current time to an annotation in the pod template.
     ///
-    /// If a Deployment is paused, its pods are restarted after the Deployment is resumed. Two calls within the same
-    /// second restart the pods only once.
+    /// A paused Deployment's pods restart after the Deployment is resumed. Two calls within the same second restart the
+    /// pods only once.
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the workload does not exist, and an error if this `Api` is for another resource. Returns
-    /// another error if the request fails in another way.
+    /// Returns `NotFound` if the workload does not exist, an error if this `Api` is for another resource, or another
+    /// error if the request fails.
     pub async fn restart(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
@@ -102,8 +101,8 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// # Errors
     ///
-    /// Returns `NotFound` if the node does not exist, and an error if this `Api` is not for nodes. Returns another
-    /// error if the request fails in another way.
+    /// Returns `NotFound` if the node does not exist, an error if this `Api` is not for nodes, or another error if the
+    /// request fails.
     pub async fn cordon(
         &self,
         key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

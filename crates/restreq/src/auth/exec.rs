@@ -27,24 +27,22 @@ use crate::metrics::Instruments;
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     policy: PluginPolicy,
-    /// The cluster information for the plugin, if the configuration sets `provideClusterInfo`.
+    /// The cluster information for the plugin, with `provideClusterInfo`.
     cluster: Option<serde_json::Value>,
     metrics: Option<Arc<Instruments>>,
 }
 
-/// The time limits for one run of the plugin. The first limit applies without a prompt, and the second limit with a
-/// prompt. The limit with a prompt is longer, because a user may need minutes to log in with a browser.
+/// The timeouts for a plugin run without and with a prompt. A user may need minutes to log in with a browser.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const INTERACTIVE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The maximum time for reading the plugin's output after the plugin has exited. A child process of the plugin may keep
-/// the output pipes open forever.
+/// The timeout for reading the plugin's output after its exit. A child process may keep the pipes open forever.
 const PIPES_GRACE: Duration = Duration::from_millis(250);
-/// The maximum size of the plugin's output.
+/// The maximum size of the plugin's output in bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// The capacity that the output buffer reserves in advance. Credentials are rarely longer.
+/// The initial capacity of the output buffer. Credentials are rarely longer.
 const USUAL_OUTPUT: usize = 64 << 10;
-/// An error contains at most this number of bytes of the plugin's stderr. If stderr is longer, the error contains the
-/// end of stderr, because the end usually names the cause.
+/// The maximum number of stderr bytes in an error. A longer stderr is truncated at the start, because its end usually
+/// names the cause.
 const MAX_STDERR: usize = 4 << 10;
 
 impl ExecPlugin {
@@ -129,7 +127,7 @@ impl ExecPlugin {
         self.read(&stdout)
     }
 
-    /// Returns whether the plugin may prompt the user on the terminal.
+    /// Returns `true` if the plugin may prompt the user.
     fn is_interactive(&self, has_terminal: bool) -> Result<bool, AuthError> {
         match self.config.interactive_mode {
             InteractiveMode::Never => Ok(false),
@@ -139,12 +137,12 @@ impl ExecPlugin {
         }
     }
 
-    /// Records the outcome of a plugin run in the metrics. `None` means that the plugin did not exit.
+    /// Reports a plugin run to the metrics. `None` means that the plugin did not exit.
     fn count(&self, ended: Option<&std::io::Result<Output>>) {
         let Some(metrics) = &self.metrics else { return };
         let (code, how) = match ended {
             Some(Ok((status, ..))) if status.success() => (0, "no_error"),
-            // A killed process has no exit code. Go reports -1.
+            // A killed process has no exit code, for which Go reports -1.
             Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
             Some(Err(_)) | None => (1, "client_internal_error"),
@@ -152,7 +150,7 @@ impl ExecPlugin {
         metrics.program_ran(code, how);
     }
 
-    /// Returns the content of `KUBERNETES_EXEC_INFO`.
+    /// Returns the value for `KUBERNETES_EXEC_INFO`.
     fn info(&self, interactive: bool) -> serde_json::Value {
         let mut spec = json!({ "interactive": interactive });
         if let Some(cluster) = &self.cluster {
@@ -190,9 +188,8 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("its output has no token and no certificate".into()));
         }
-        // Reject a certificate that the client cannot use. The client would never present such a certificate to a
-        // server. Without this check, no server would reject the certificate, so the client would never run the plugin
-        // again.
+        // Reject an unusable certificate. The client would never present it, so no server would reject it, and the
+        // plugin would never run again.
         if let Some(Err(error)) = pair.as_deref().map(ClientPair::check) {
             return Err(AuthError::Certificate { why: error.to_string() });
         }
@@ -223,7 +220,7 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
-/// Returns an error for a plugin whose output `printed` is invalid.
+/// Returns the error for the plugin output `printed`, if it is invalid.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
     plugin(InteractiveMode::Never).read(printed).err()
@@ -244,14 +241,12 @@ fn plugin(interactive_mode: InteractiveMode) -> ExecPlugin {
     ExecPlugin { config, policy: PluginPolicy::AllowAll, cluster: None, metrics: None }
 }
 
-/// Decodes the plugin's output. The error contains only the position of the invalid text, because serde's message could
-/// quote credentials.
+/// Decodes the plugin's output. The error contains only the position, because serde's message could quote credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // If the text does not start with a brace, the text may be YAML. The running time of the YAML parser grows
-    // quadratically with the number of nested levels and with the number of directives. So this code limits both
-    // numbers before it calls the parser. Credentials contain no directives and no deep nesting.
+    // Output without a leading brace may be YAML. The YAML parser takes quadratic time in the nesting depth and in the
+    // number of directives, so limit both first. Credentials need neither.
     #[cfg(feature = "yaml")]
     if json.is_err()
         && printed.len() <= 64 << 10
@@ -266,13 +261,13 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     json
 }
 
-/// The exit status of the plugin, and everything that it wrote to stdout and stderr.
+/// The plugin's exit status, stdout and stderr.
 type Output = (ExitStatus, Zeroizing<Vec<u8>>, Vec<u8>);
 
-/// Waits until a process ends. Reads both pipes concurrently, because the process blocks if one pipe is full.
+/// Waits until a process ends. Reads both pipes concurrently, because a full pipe blocks the process.
 async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
-    // Reserve the capacity first. A growing vector would leave copies of the credentials in memory that are not wiped.
+    // Reserve the capacity first, because a growing vector would leave unwiped copies of the credentials in memory.
     let (mut stdout, mut stderr) = (Zeroizing::new(Vec::with_capacity(USUAL_OUTPUT)), Vec::new());
     let status = {
         let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -283,8 +278,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
                 child.wait().await?
             }
             status = child.wait() => {
-                // The process has exited, so the pipes contain all of its output, even if another process keeps the
-                // pipes open.
+                // After its exit, all output of the process is in the pipes, even if another process keeps them open.
                 if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
                     read?;
                 }
@@ -297,8 +291,7 @@ async fn output(mut command: Command) -> std::io::Result<Output> {
 
 async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
-        // No credentials are longer than `MAX_OUTPUT`. If the plugin writes more output than this, dropping the pipe
-        // stops the plugin.
+        // If the plugin writes more than `MAX_OUTPUT`, dropping the pipe stops the plugin.
         pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
     Ok(())
@@ -327,7 +320,7 @@ fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json
     Ok(cluster)
 }
 
-/// Escapes control characters, because a terminal would execute them as commands.
+/// Escapes control characters, which a terminal would interpret.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -51,7 +51,7 @@ impl Impersonation {
         Ok(Self(headers))
     }
 
-    /// Adds the impersonation headers, unless the request impersonates a user already.
+    /// Adds the impersonation headers, unless the request already impersonates a user.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         if headers.contains_key(USER) {
             return;
@@ -62,8 +62,8 @@ impl Impersonation {
     }
 }
 
-/// Percent-encodes `%` and all bytes that are invalid in a header name. The hex digits of the escapes are lower case,
-/// because HTTP/2 header names are lower case.
+/// Percent-encodes `%` and all bytes that are invalid in a header name. Uses lower-case hex digits, because HTTP/2
+/// header names are lower case.
 fn escape(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {

@@ -1,5 +1,4 @@
-//! OpenID Connect logins. Tokens are refreshed in the same way as in client-go's auth provider
-//! `oidc`.
+//! OpenID Connect logins, which refresh their tokens like client-go's auth provider `oidc`.
 
 mod token_writer;
 
@@ -31,27 +30,26 @@ pub(crate) struct OidcLogin {
     issuer: RestClient,
     /// The scheme and the authority of the issuer's URL.
     origin: String,
-    /// The path in the issuer's URL. The path of the discovery document is appended to this path.
+    /// The path in the issuer's URL, which precedes the discovery document's path.
     path: String,
     /// The latest tokens.
     tokens: Mutex<Option<Tokens>>,
     token_writer: Option<TokenWriter>,
-    /// Creates a client for the token endpoint if the scheme or the host of the endpoint differs from the scheme or the
-    /// host of the issuer. The result contains the scheme and the host, together with the client.
+    /// Creates a client for a token endpoint at another origin than the issuer. Returns the origin and the client.
     elsewhere: FileReader<(String, Result<RestClient, String>)>,
 }
 
 /// The timeout for a refresh, which consists of two requests.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The maximum size of a response body.
+/// The maximum size of a response body in bytes.
 const MAX_SIZE: usize = 1 << 20;
 
-/// All logins in use. Most issuers accept a refresh token only once. Therefore, clients with the same configured
-/// refresh token share one login. The clients also share all tokens that later refreshes return.
+/// All logins in use. Most issuers accept a refresh token only once, so clients with the same configured refresh token
+/// share one login and its later tokens.
 static LOGINS: Mutex<Vec<Weak<Renewal<OidcLogin>>>> = Mutex::new(Vec::new());
 
-/// Returns the OpenID Connect login for a configuration. This function does not check the configured tokens. If a
-/// client sends no requests with this login, the tokens need not be valid.
+/// Returns the OpenID Connect login for a configuration. The configured tokens are checked only when a request needs
+/// them.
 pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, ConfigError> {
     let fault = |why: String| ConfigError::Value { field: "oidc", why };
     let url = config.issuer_url.trim();
@@ -72,8 +70,8 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
         elsewhere: FileReader::new("the certificates of an issuer"),
         config: OidcConfig { issuer_url, id_token: None, ..config.clone() },
     };
-    // The variable is declared before the lock guard, so it is dropped after the lock is released. Dropping the last
-    // reference to a login also drops its token store, which runs user code.
+    // Declared before the lock guard, so that `known` is dropped after the lock is released. Dropping the last
+    // reference to a login drops its token store, which is user code.
     let known: Vec<_>;
     // If a panic has poisoned this lock, its data is still consistent and can be used.
     let mut logins = LOGINS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +85,7 @@ pub(crate) fn open(config: &OidcConfig) -> Result<Arc<Renewal<OidcLogin>>, Confi
     Ok(login)
 }
 
-/// Splits an https URL into its origin and its path. The origin contains the scheme and the authority.
+/// Splits an https URL into its origin (scheme and authority) and its path.
 fn origin(url: &str) -> Option<(&str, &str)> {
     let rest = url.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &url[8..])?;
     Some(url.split_at(8 + rest.find(['/', '?', '#']).unwrap_or(rest.len())))
@@ -96,8 +94,7 @@ fn origin(url: &str) -> Option<(&str, &str)> {
 fn client(origin: &str, config: &OidcConfig) -> Result<RestClient, ConfigError> {
     let mut server = ClientConfig::new(origin);
     server.tls.ca.clone_from(&config.ca);
-    // Disable the client's timeout, because the client would send the timeout as a parameter, which the issuer does not
-    // support.
+    // No total timeout, because the client would send it as a query parameter, which the issuer does not support.
     let timeouts = Timeouts { total: None, ..Timeouts::default() };
     RestClient::new(RestClientConfig { timeouts, max_body: MAX_SIZE, backoff: None, ..server.into() })
 }
@@ -113,8 +110,8 @@ impl Source for OidcLogin {
         made.map_err(|why| self.fault(why))
     }
 
-    /// Returns true, because the response of an aborted refresh would be lost. If the issuer has already invalidated
-    /// the old refresh token, losing the response means losing the login.
+    /// Returns `true`, because aborting a refresh can lose the login: the issuer may have already invalidated the old
+    /// refresh token.
     fn outlives_client(&self) -> bool {
         true
     }
@@ -129,14 +126,13 @@ impl Source for OidcLogin {
 }
 
 impl OidcLogin {
-    /// Returns whether the login has a refresh token, so that it can request new tokens.
+    /// Returns `true` if the login has a refresh token for requesting new tokens.
     pub(crate) fn may_refresh(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Returns whether `other` is configured for this login. The result is true if two conditions are met. `other` and
-    /// this login have the same issuer and client ID. The configured refresh token of `other` equals the configured or
-    /// the current refresh token of this login.
+    /// Returns `true` if `other` is the same login: it has the same issuer and client ID, and its configured refresh
+    /// token equals this login's configured or current one.
     fn is_of(&self, other: &Self) -> bool {
         let Some(begins_with) = &other.config.refresh_token else { return false };
         let who = |login: &Self| (login.config.issuer_url.clone(), login.config.client_id.clone());
@@ -144,8 +140,7 @@ impl OidcLogin {
         who(self) == who(other) && (self.config.refresh_token.as_ref() == Some(begins_with) || is_current())
     }
 
-    /// Requests a new ID token. Returns two values: the new ID token or an error, and the tokens to store, if they have
-    /// changed.
+    /// Requests a new ID token. Returns the ID token or an error, and the tokens to store, if they have changed.
     async fn refresh(&self) -> Result<(Result<Credential, String>, Option<Tokens>), String> {
         let before = self.lock().clone();
         let before = before.ok_or("it has expired, and there is no refresh token; log in again")?;
@@ -157,8 +152,8 @@ impl OidcLogin {
             Some(token) => credential(&token).map_err(|error| error.to_string()).inspect(|_| tokens.id = token),
             None => Err("the issuer gave no id token; log in again, with the scope \"openid\"".into()),
         };
-        // The issuer may have invalidated the old refresh token, so keep the new token even if another part of the
-        // response is invalid.
+        // Keep the new refresh token even if the response is otherwise invalid, because the issuer may have invalidated
+        // the old one.
         if let Some(token) = fresh.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Secret::new(token);
         }
@@ -171,7 +166,7 @@ impl OidcLogin {
         let document = self.issuer.get().request_uri(&format!("{}/.well-known/openid-configuration", self.path));
         let document = document.max_retries(2).send().await.map_err(|error| describe(&error))?;
         let url = Discovery::read(document.body())?.token_endpoint;
-        // Send a refresh token only over https, because it needs the same protection as a password.
+        // A refresh token needs the same protection as a password.
         let Some((origin, target)) = origin(&url) else {
             return Err(format!("its token endpoint {:?} is not an https URL", redacted_url(&url)));
         };
@@ -184,16 +179,15 @@ impl OidcLogin {
             (of, made)
         });
         let (of, made) = made.await.map_err(|why| format!("its certificates: {why}"))?;
-        // An earlier call of this function, for another origin, may have started the read that returned this result.
+        // The result may come from an earlier call for another origin.
         if of != origin {
             return Err(format!("its certificates cannot be read in time for {:?}", redacted_url(origin)));
         }
         Ok((made?, target.into()))
     }
 
-    /// Requests tokens without retries, because most issuers accept a refresh token only once. As in Go's oauth2
-    /// library, the client secret is sent in a header. If the issuer rejects the header, the secret is sent in the
-    /// body.
+    /// Requests tokens without retries, because most issuers accept a refresh token only once. Like Go's oauth2
+    /// library, sends the client secret in a header, and in the body if the issuer rejects the header.
     async fn ask(&self, client: &RestClient, target: &str, refresh_token: &Secret) -> Result<Response, String> {
         let OidcConfig { client_id, client_secret, .. } = &self.config;
         let token = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
@@ -203,7 +197,7 @@ impl OidcLogin {
             request.header("accept", "application/json").body(encode_query(form.iter().copied()))
         };
         if let Some(secret) = client_secret {
-            // Percent-encode the client ID and the secret separately, because a colon separates them in the header.
+            // Percent-encode the client ID and the secret separately, because either may contain the separating colon.
             let pair = [client_id, secret.expose()].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
             let pair = pair.join(":");
             let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
@@ -225,7 +219,7 @@ impl OidcLogin {
 }
 
 impl Credential {
-    /// Returns whether the token stays valid for at least `LEEWAY`.
+    /// Returns `true` if the token is valid for longer than `LEEWAY`.
     fn lasts(&self) -> bool {
         let left = self.expires.and_then(|expires| expires.duration_since(SystemTime::now()).ok());
         left.is_some_and(|left| left > LEEWAY)
@@ -237,7 +231,7 @@ fn credential(id_token: &Secret) -> Result<Credential, ConfigError> {
     Ok(Credential { header: Some(header), pair: None, expires: expiry(id_token.expose()) })
 }
 
-/// Returns the expiry time in the `exp` claim of a token. The server verifies the token.
+/// Returns the expiry time in a token's `exp` claim. Only the server verifies the token.
 pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     #[derive(Deserialize)]
     struct Claims {
@@ -249,7 +243,7 @@ pub(crate) fn expiry(id_token: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(exp).ok()?)
 }
 
-/// The fields that the client needs from an issuer's discovery document.
+/// The required fields of an issuer's discovery document.
 #[derive(Deserialize)]
 pub(crate) struct Discovery {
     pub(crate) token_endpoint: String,
@@ -263,7 +257,7 @@ impl Discovery {
     }
 }
 
-/// The response of the issuer's token endpoint.
+/// The token endpoint's response.
 #[derive(Deserialize)]
 pub(crate) struct TokenResponse {
     pub(crate) id_token: Option<String>,
@@ -271,16 +265,14 @@ pub(crate) struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Decodes the response. The error contains only the position of the invalid text, because serde's message could
-    /// quote the tokens.
+    /// Decodes the response. The error contains only the position, because serde's message could quote the tokens.
     pub(crate) fn read(body: &[u8]) -> Result<Self, String> {
         let place = |error: serde_json::Error| format!("line {}, column {}", error.line(), error.column());
         serde_json::from_slice(body).map_err(|error| format!("its response contains no tokens ({})", place(error)))
     }
 }
 
-/// Returns whether the issuer rejected the client authentication. After such a rejection, the client can still use the
-/// refresh token, because the issuer has not invalidated it.
+/// Returns `true` if the issuer rejected the client authentication, which does not invalidate the refresh token.
 fn is_another_client(error: &Error) -> bool {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -291,8 +283,7 @@ fn is_another_client(error: &Error) -> bool {
     }
 }
 
-/// Describes why a token request failed. The description contains only the error code, because other parts of the
-/// response could contain secrets.
+/// Describes why a token request failed, without other parts of the response, which could contain secrets.
 fn describe(error: &Error) -> String {
     match error {
         Error::Status { status, body, .. } => match refusal(body) {
@@ -306,7 +297,7 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Returns the error code of a rejected token request, if the code is defined in RFC 6749, section 5.2.
+/// Returns the error code in a rejection, if RFC 6749, section 5.2, defines it.
 pub(crate) fn refusal(body: &[u8]) -> Option<&'static str> {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,4 +1,4 @@
-//! Credentials that expire, and the tasks that renew them.
+//! Renews credentials that expire.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -18,39 +18,36 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Gets new credentials.
     fn make(&self) -> impl Future<Output = Result<Credential, AuthError>> + Send;
 
-    /// The time limit for one call of [`make`](Self::make).
+    /// The timeout for [`make`](Self::make).
     fn max_wait(&self) -> Duration;
 
-    /// Returns whether a renewal continues after the client is dropped. Returns true if an aborted renewal would lose
-    /// the credentials.
+    /// Returns `true` if a renewal continues after the client is dropped, because aborting it would lose the
+    /// credentials.
     fn outlives_client(&self) -> bool {
         false
     }
 
-    /// Converts the message of a failure to an error.
+    /// Converts an error message to an error.
     fn fault(&self, why: String) -> AuthError;
 
-    /// Records that a certificate was replaced after it had been in use for `age`.
+    /// Reports to the metrics that a certificate was replaced after being in use for `age`.
     fn certificate_replaced(&self, _age: Duration) {}
 }
 
-/// The credentials from a source.
+/// Credentials from a [`Source`].
 pub(crate) struct Credential {
     pub(crate) header: Option<HeaderValue>,
     pub(crate) pair: Option<Arc<ClientPair>>,
-    /// The time when the credentials expire. `None` means that the credentials can be used until the server rejects
-    /// them.
+    /// When the credentials expire. `None` means that they are used until the server rejects them.
     pub(crate) expires: Option<SystemTime>,
 }
 
-/// A cache that renews credentials when they are first used, shortly before they expire, and when the server rejects
-/// them.
+/// A cache that renews credentials on first use, shortly before they expire, and after the server rejects them.
 ///
-/// A renewal run is one call of [`Source::make`]. At most one renewal run is in progress at any time, and all waiting
-/// requests share its result. A renewal run is a task on the runtime of the request that started it. If that request is
-/// cancelled, the renewal run continues until it finishes or times out. Dropping the client aborts the renewal run
-/// unless its source [outlives the client](Source::outlives_client). If the runtime of a renewal run has shut down or
-/// is blocked, a waiting request starts another run.
+/// A renewal run is one call of [`Source::make`]. At most one run is in progress, and all waiting requests share its
+/// result. A run is a task on the runtime of the request that started it, and continues if that request is cancelled.
+/// Dropping the client aborts the run unless its source [outlives the client](Source::outlives_client). If the run's
+/// runtime has shut down or is blocked, a waiting request starts another run.
 pub(crate) struct Renewal<S: Source>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -60,15 +57,15 @@ struct Shared<S> {
 
 #[derive(Default)]
 struct State {
-    /// The number of renewal runs that were started so far.
+    /// The number of renewal runs so far.
     runs: u64,
     issued: Option<Issued>,
     running: Option<Running>,
-    /// The time and the error of the last failed renewal run.
+    /// The last failed renewal run's time and error.
     failed: Option<(Instant, AuthError)>,
 }
 
-/// A run in flight.
+/// A renewal run in progress.
 #[derive(Clone)]
 struct Running {
     run: u64,
@@ -77,40 +74,38 @@ struct Running {
     task: AbortHandle,
 }
 
-/// The reason why the client needs new credentials.
+/// Why the client needs new credentials.
 #[derive(Clone, Copy, PartialEq)]
 enum Reason {
     Expired,
     Refused,
 }
 
-/// The credentials that one renewal run returned.
+/// The credentials from a renewal run.
 struct Issued {
     login: Login,
-    /// The time when a renewal run first returned this certificate.
+    /// When a renewal run first returned this certificate.
     since: Instant,
-    /// The time when the client renews the credentials. `None` means that the client renews the credentials only after
-    /// the server rejects them.
+    /// When to renew the credentials. `None` means only after the server rejects them.
     until: Option<Instant>,
-    /// The time when the credentials were issued. The value is set in two cases: the server rejected the previous
-    /// credentials, or the new credentials equal the previous ones. Otherwise, the value is `None`.
+    /// When the credentials were issued, if the server rejected the previous credentials or the new credentials equal
+    /// the previous ones.
     replaced: Option<Instant>,
 }
 
-/// How long before their expiry the client renews credentials. Requests take time, and the clocks of client and server
-/// differ.
+/// How long before their expiry the client renews credentials, because requests take time and clocks differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(10);
-/// The minimum pause before another renewal run. The pause applies if the server also rejected the renewed credentials,
-/// or if the last renewal run returned the same credentials again.
+/// The minimum pause between renewal runs if the server also rejects the renewed credentials, or if a run returns the
+/// same credentials again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// After a renewal run has failed, all requests return its error for this time. After this time, another run can start.
+/// How long all requests return the error of a failed renewal run, before another run can start.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// The maximum time that a request waits for a renewal run, in addition to the timeout of the run. The request needs
-/// its own limit because the timer of the renewal run stops if its runtime is blocked.
+/// How much longer than the run's timeout a request waits. A request needs its own timeout, because the run's timer
+/// does not fire if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl<S: Source> Renewal<S> {
-    /// Creates a renewal that uses the credentials `first` until the first renewal run succeeds.
+    /// Creates a cache that uses the credentials `first` until the first renewal run succeeds.
     pub(crate) fn new(source: S, first: Option<Credential>) -> Self {
         let mut state = State::default();
         if let Some(first) = first {
@@ -125,14 +120,13 @@ impl<S: Source> Renewal<S> {
         &self.0.source
     }
 
-    /// Returns the current credentials. If there are no credentials or they expire soon, waits until a renewal run
-    /// returns new credentials.
+    /// Returns the current credentials. Waits for a renewal run if there are none or they expire soon.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         self.issued(Reason::Expired, |issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Returns credentials that are newer than `used`, which the server rejected. If the pause after a rejection has
-    /// not passed, returns the current credentials instead.
+    /// Returns newer credentials than `used`, which the server rejected. During the pause after a rejection, returns
+    /// the current credentials.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
         let is_pause = |issued: &Issued| issued.replaced.is_some_and(|at| at.elapsed() < REFUSED_PAUSE);
         self.issued(Reason::Refused, |issued| issued.login.run > used.run || is_pause(issued)).await
@@ -146,7 +140,7 @@ impl<S: Source> Renewal<S> {
                     return Ok(issued.login.clone());
                 }
                 match (&state.running, &state.failed) {
-                    // If the runtime of a renewal run has shut down, the run cannot finish.
+                    // A closed channel means that the run's runtime has shut down.
                     (Some(running), _) if running.outcome.has_changed().is_ok() => (running.clone(), false),
                     (_, Some((at, error))) if at.elapsed() < FAILED_PAUSE => return Err(error.clone()),
                     _ => (self.start(&mut state, reason)?, true),
@@ -156,14 +150,13 @@ impl<S: Source> Renewal<S> {
             let max_wait = self.0.source.max_wait().saturating_add(GRACE);
             let result = match Handle::try_current() {
                 Ok(_) => timeout_at(running.began + max_wait, result).await,
-                // Timers do not work outside of a tokio runtime, so this code waits there without a timeout.
+                // Outside of a tokio runtime there are no timers, so wait without a timeout.
                 Err(_) => Ok(result.await),
             };
             match result.map(|result| result.ok().and_then(|result| result.clone())) {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if is_own => return Err(self.0.source.fault("its run was interrupted".into())),
-                // Another request started this renewal run. The run was interrupted, because its runtime has shut down
-                // or is blocked. Try again.
+                // Another request's run was interrupted, because its runtime has shut down or is blocked. Try again.
                 Ok(None) => {}
                 Err(_) => self.0.give_up(running.run),
             }
@@ -195,11 +188,11 @@ impl<S: Source> Drop for Renewal<S> {
 }
 
 impl<S: Source> Shared<S> {
-    /// Records the outcome of a renewal run.
+    /// Records a renewal run's outcome.
     fn keep(&self, run: u64, reason: Reason, made: Result<Credential, AuthError>) -> Result<Login, AuthError> {
         let (login, noted) = {
             let mut state = self.lock();
-            // Another request may have abandoned this renewal run before the run finished.
+            // Another request may have abandoned this run.
             let is_awaited = state.running.take_if(|running| running.run == run).is_some();
             match made {
                 Ok(made) => state.issue(run, reason, made),
@@ -211,7 +204,7 @@ impl<S: Source> Shared<S> {
                 }
             }
         };
-        // Log and report metrics after the lock is released, because subscribers and metrics providers are user code.
+        // Log and report metrics after releasing the lock, because subscribers and metrics providers are user code.
         if noted.is_over {
             let fault = self.source.fault("its credentials expire immediately".into());
             tracing::warn!("{fault}; it is used until the server rejects it");
@@ -222,7 +215,7 @@ impl<S: Source> Shared<S> {
         Ok(login)
     }
 
-    /// Abandons a renewal run that is overdue because its runtime is blocked.
+    /// Abandons an overdue renewal run, whose runtime is blocked.
     fn give_up(&self, run: u64) {
         let given_up = self.lock().running.take_if(|running| running.run == run);
         if let Some(running) = given_up {
@@ -236,7 +229,7 @@ impl<S: Source> Shared<S> {
     }
 }
 
-/// The values to log and to report as metrics when credentials are renewed.
+/// What to log and to report as metrics after a renewal.
 struct RenewalReport {
     /// Whether the credentials expire immediately.
     is_over: bool,

@@ -11,11 +11,10 @@ use tokio::time::Instant;
 
 use crate::error::AuthError;
 
-/// A bearer token in a file that another program rewrites from time to time. For example, the kubelet rewrites the
-/// token files of service accounts.
+/// A bearer token in a file that another program rewrites from time to time, such as the kubelet for service accounts.
 ///
-/// The client reads the file again after 50 s, and immediately after the server rejects the token. If the client cannot
-/// read the file, it continues to use the last token. The file can be missing for a moment while it is replaced.
+/// The client reads the file again after 50 s, and immediately after the server rejects the token. If the file is
+/// unreadable, for example while it is replaced, the client keeps using the last token.
 pub(crate) struct TokenFile {
     path: PathBuf,
     reader: FileReader<Result<HeaderValue, AuthError>>,
@@ -23,17 +22,16 @@ pub(crate) struct TokenFile {
 }
 
 struct State {
-    /// The header that contains the last token. Before the first read, this field contains the header for the
-    /// configured token, if any.
+    /// The header with the last token, or with the configured token before the first read.
     header: Option<HeaderValue>,
-    /// The time when the file was last read.
+    /// When the file was last read.
     read_at: Option<Instant>,
 }
 
 const PERIOD: Duration = Duration::from_secs(50);
 
 impl TokenFile {
-    /// Creates the source. The client uses `token` until it has read the file successfully for the first time.
+    /// Creates the source. `token` applies until the first successful read.
     pub(crate) fn new(path: PathBuf, token: Option<HeaderValue>) -> Self {
         let state = Mutex::new(State { header: token, read_at: None });
         Self { path, reader: FileReader::new("the token file"), state }
@@ -63,7 +61,7 @@ impl TokenFile {
         move || token(&path)
     }
 
-    /// Records the result of reading the file, and returns the header to use.
+    /// Records the result of a read, and returns the header to use.
     fn note(&self, read: Result<Result<HeaderValue, AuthError>, &str>) -> Result<HeaderValue, AuthError> {
         let read = read.unwrap_or_else(|why| Err(fault(&self.path, why.into())));
         let last = {
@@ -94,7 +92,7 @@ fn token(path: &Path) -> Result<HeaderValue, AuthError> {
     header(&content).map_err(|why| fault(path, why))
 }
 
-/// Returns the header for the token in a file's content.
+/// Returns the header for a token file's content.
 pub(crate) fn header(content: &[u8]) -> Result<HeaderValue, String> {
     match std::str::from_utf8(content).map(str::trim) {
         Ok("") => Err("it is empty".into()),
@@ -113,8 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Do not use the result of a read that started before the rejection, because the read may have returned the
-    /// rejected token.
+    /// A read that started before the rejection may return the rejected token.
     #[tokio::test]
     async fn rejected_token_is_not_replaced_by_an_earlier_read() {
         let dir = tempfile::tempdir().unwrap();

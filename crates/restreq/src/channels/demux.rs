@@ -1,13 +1,13 @@
-//! Distributes the messages from the server to the channels. This module does no I/O.
+//! Distributes the server's messages to the channels. This module does no I/O.
 
 use bytes::{Buf, Bytes};
 
 use super::state::{CLOSE, CloseSignal, Layout, Shared};
 
-/// Passes each message to the channel whose number is in the first byte.
+/// Passes each message to the channel in its first byte.
 pub(super) struct Demux {
     layout: Layout,
-    /// The number of preamble bytes that each input and the error channel have not received yet.
+    /// The number of missing preamble bytes for each input and for the error channel.
     preambles: Vec<usize>,
 }
 
@@ -16,10 +16,10 @@ impl Demux {
         Self { layout, preambles: vec![layout.preamble; layout.inputs.len() + 1] }
     }
 
-    /// Passes a message to the channel whose number is in the first byte. If the buffer of that channel is full, this
-    /// method returns the channel's index and the data.
+    /// Passes a message to the channel in its first byte. Returns the channel's index and the data if the channel's
+    /// buffer is full.
     pub(super) fn dispatch(&mut self, shared: &Shared, mut data: Bytes) -> Option<(usize, Bytes)> {
-        // After the connection is opened, servers send an empty message on each channel.
+        // Servers first send an empty message on each channel.
         if data.is_empty() {
             return None;
         }

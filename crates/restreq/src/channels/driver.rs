@@ -1,4 +1,4 @@
-//! The task of a connection.
+//! The connection task.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,30 +18,29 @@ use super::demux::Demux;
 use super::state::{End, Layout, Shared};
 use crate::websocket::{MAX_MESSAGE, WebSocket};
 
-/// Transfers data between the WebSocket and the streams of its channels.
+/// Transfers data between a WebSocket and its channels' streams.
 ///
-/// Sending does not wait for receiving, and receiving does not wait for sending. If sending waited for receiving, a
-/// command that copies its input to its output could deadlock the connection. If the buffer of a reader is full, the
-/// driver keeps one message and stops reading from the WebSocket, so the server has to wait. With the TCP settings in
-/// `connect.rs`, the operating system detects a lost peer.
+/// Sending and receiving do not wait for each other. Otherwise, a command that copies its input to its output could
+/// deadlock the connection. If a reader's buffer is full, the driver keeps one message and stops reading from the
+/// WebSocket, so the server must wait. With the TCP settings in `connect.rs`, the operating system detects a lost peer.
 pub(super) struct Driver {
     socket: WebSocket,
     shared: Arc<Shared>,
     demux: Demux,
-    /// A received message that the driver keeps because the buffer of the message's channel is full.
+    /// A received message whose channel's buffer is full.
     held: Option<(usize, Bytes)>,
     can_send: bool,
     pings: Interval,
 }
 
-/// The interval of pings. Proxies drop idle connections, some after only a minute.
+/// The ping interval. Some proxies drop idle connections after only a minute.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 
 /// The result of polling the driver once.
 enum Step {
-    /// The driver sent or received data, so it can be polled again immediately.
+    /// The driver sent or received data. Poll again immediately.
     Moved,
-    /// The driver must wait until the WebSocket or a stream is ready.
+    /// The driver waits for the WebSocket or a stream.
     Waits,
     End(End),
 }
@@ -64,8 +63,8 @@ impl Driver {
         }
     }
 
-    /// Sends as much as possible. Returns whether it sent anything. After a send error, the driver only receives. The
-    /// server may have sent its status before it closed the connection.
+    /// Sends as much as possible. Returns `true` if anything was sent. After a send error, the driver only receives,
+    /// because the server may have sent its status before it closed the connection.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.can_send {
             return false;
@@ -109,7 +108,7 @@ impl Driver {
             Poll::Ready(None) => Step::End(End::Closed),
             Poll::Ready(Some(Err(error))) => Step::End(End::Lost(reason(&error).into())),
             Poll::Ready(Some(Ok(Message::Close(frame)))) => {
-                // Ignore errors, because the server does not need the response to its close frame.
+                // Ignore errors. The server does not need a response to its close frame.
                 let _: Poll<_> = Pin::new(&mut self.socket).poll_flush(cx);
                 Step::End(closed(frame))
             }
@@ -151,7 +150,7 @@ fn closed(frame: Option<CloseFrame>) -> End {
         None => End::Closed,
         Some(CloseFrame { code: CloseCode::Normal | CloseCode::Away | CloseCode::Status, .. }) => End::Closed,
         Some(CloseFrame { code, reason }) => {
-            // The server sends the text of this error. Control characters in the text could forge log lines.
+            // Control characters in the server's text could forge log lines.
             let reason = reason.replace(char::is_control, " ");
             End::Lost(format!("the server closed the WebSocket with code {code}: {reason:?}").into())
         }

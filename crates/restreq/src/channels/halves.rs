@@ -1,4 +1,4 @@
-//! The readers and the writer of a connection's channels. They implement tokio's traits.
+//! The channels' readers and writer, which implement tokio's traits.
 
 use std::io;
 use std::pin::Pin;
@@ -9,14 +9,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::state::NO_CLOSE;
 
-/// The reader of one channel that the server sends data on. Dropping the reader discards all data that the channel
-/// receives later.
+/// The reader for a channel from the server. Dropping the reader discards all later data.
 pub(crate) struct Receiver {
     connection: Connection,
     index: usize,
 }
 
-/// The writer of the channel that the client sends data on. Dropping the writer closes the channel.
+/// The writer for the channel to the server. Dropping the writer closes the channel.
 pub(crate) struct Sender(Connection);
 
 impl Receiver {

@@ -1,4 +1,4 @@
-//! The state that the connection's task shares with the streams. This module does no I/O.
+//! The state shared by the connection task and the streams. This module does no I/O.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,27 +8,27 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-/// The channel numbers and the protocol version of a connection.
+/// A connection's channel numbers and protocol version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The numbers of the channels that the server sends data on.
+    /// The channels from the server.
     pub(crate) inputs: &'static [u8],
-    /// The number of the channel on which the server sends its status or an error message.
+    /// The channel for the server's status or an error message.
     pub(crate) error: u8,
-    /// The number of preamble bytes that the server sends at the start of each of its channels.
+    /// The number of preamble bytes on each channel from the server.
     pub(crate) preamble: usize,
-    /// How the client closes the channel that it writes to.
+    /// How the client closes its channel.
     pub(crate) close_signal: CloseSignal,
 }
 
-/// How the client signals the end of a stream to the server.
+/// How the client signals the end of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseSignal {
-    /// The client sends a message. This is `v5.channel.k8s.io`.
+    /// The client sends a message, as in `v5.channel.k8s.io`.
     Message,
-    /// The protocol cannot signal the end of the stream, so closing the stream returns an error.
+    /// The protocol has no such signal, so closing the stream returns an error.
     Unsupported,
-    /// The protocol cannot signal the end of the stream. Closing the stream only flushes the data.
+    /// The protocol has no such signal, and closing the stream only flushes the data.
     Flush,
 }
 
@@ -37,25 +37,24 @@ pub(crate) enum CloseSignal {
 pub(crate) enum End {
     /// The server closed the connection without an error.
     Closed,
-    /// The connection was lost. The text describes the reason.
+    /// The connection was lost, with the reason.
     Lost(Arc<str>),
 }
 
-/// The number of the channel that the client sends data on.
+/// The channel for the client's data.
 pub(super) const OUTPUT: u8 = 0;
-/// The number of the channel that the client sends close signals on.
+/// The channel for the client's close signals.
 pub(super) const CLOSE: u8 = 255;
-/// The maximum number of bytes that a channel buffers for its reader. A channel can store one more message when its
-/// buffer is full.
+/// The maximum number of bytes that a channel buffers for its reader. The driver keeps one more message when the buffer
+/// is full.
 pub(super) const MAX_UNREAD: usize = 64 << 10;
-/// The memory overhead of each stored message.
+/// The memory overhead of a stored message in bytes.
 const OVERHEAD: usize = 64;
-/// Received messages below this size are copied. Without the copy, a few bytes could keep a whole read buffer in
-/// memory.
+/// Received messages below this size are copied. Otherwise, a few bytes could keep a whole read buffer in memory.
 const SMALL: usize = 4 << 10;
-/// The maximum size of a message that the client sends, as in client-go.
+/// The maximum size of a message from the client, as in client-go.
 const MAX_CHUNK: usize = 32 << 10;
-/// The maximum number of bytes of the error channel's data that the client stores.
+/// The maximum number of stored bytes from the error channel.
 const MAX_ERROR: usize = 64 << 10;
 
 pub(super) struct Shared(Mutex<State>);
@@ -63,21 +62,20 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     inputs: Vec<Input>,
     output: Output,
-    /// A message for the server, such as a terminal size. The message replaces an earlier message of the same kind that
-    /// was not sent yet.
+    /// A message for the server, such as a terminal size. A new message replaces an unsent earlier one.
     latest: Option<Bytes>,
     error: Vec<u8>,
     end: Option<End>,
-    /// The waker of the task that drives the connection.
+    /// The connection task's waker.
     driver: Option<Waker>,
-    /// The waker of the caller that waits until the connection ends or the status arrives.
+    /// The waker of the caller that waits for the connection's end or for the status.
     observer: Option<Waker>,
 }
 
 #[derive(Default)]
 struct Input {
     unread: VecDeque<Bytes>,
-    /// The total size of the messages in `unread`, including the memory overhead of each message.
+    /// The total size of the messages in `unread`, including the overhead.
     size: usize,
     is_closed: bool,
     /// Whether the reader was dropped.
@@ -91,7 +89,7 @@ struct Output {
     pending: Option<Bytes>,
     close: Close,
     writer: Option<Waker>,
-    /// The reason why the client cannot send more data to the server, if there is one.
+    /// Why the client cannot send more data, if it cannot.
     fault: Option<Arc<str>>,
 }
 
@@ -121,7 +119,7 @@ impl Shared {
         }))
     }
 
-    /// Stores the waker of the task that drives the connection.
+    /// Stores the connection task's waker.
     pub(super) fn set_driver(&self, cx: &Context<'_>) {
         register(&mut self.lock().driver, cx);
     }
@@ -146,8 +144,7 @@ impl Shared {
         message
     }
 
-    /// Passes data from the server to the reader of a channel. If the buffer of the channel is full, this method
-    /// returns the data.
+    /// Passes the server's data to a channel's reader. Returns the data if the channel's buffer is full.
     pub(super) fn push(&self, index: usize, data: Bytes) -> Option<Bytes> {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -175,7 +172,7 @@ impl Shared {
         wake(observer);
     }
 
-    /// Records that the server has closed one of the channels on which it sends data.
+    /// Records that the server has closed a channel.
     pub(super) fn close_input(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -240,7 +237,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Reads from a channel. A read that returns no bytes means that the channel has ended.
+    /// Reads from a channel. Reading no bytes means that the channel has ended.
     pub(super) fn poll_read(&self, index: usize, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         let State { inputs, error, end, driver, .. } = &mut *state;
@@ -249,7 +246,7 @@ impl Shared {
             return match end {
                 _ if input.is_closed => Poll::Ready(Ok(())),
                 Some(End::Closed) => Poll::Ready(Ok(())),
-                // The server sends its status after all output, so all output has arrived.
+                // The server sends its status last, so all output has arrived.
                 Some(End::Lost(_)) if !error.is_empty() => Poll::Ready(Ok(())),
                 Some(End::Lost(why)) => Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionReset, lost(why)))),
                 None => {
@@ -273,7 +270,7 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Drops the unread data of a channel. Data that arrives later is discarded, too.
+    /// Drops a channel's unread data and all later data.
     pub(super) fn abandon(&self, index: usize) {
         let mut state = self.lock();
         let input = &mut state.inputs[index];
@@ -285,7 +282,7 @@ impl Shared {
         wake(driver);
     }
 
-    /// Stores the next message to send to the server, and returns how many bytes of `data` the message contains.
+    /// Stores the next message for the server, and returns the number of bytes taken from `data`.
     pub(super) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.lock();
         if state.output.close != Close::Open {
@@ -306,7 +303,7 @@ impl Shared {
         Poll::Ready(Ok(chunk.len()))
     }
 
-    /// Waits until the connection's task has taken the last stored message.
+    /// Waits until the connection task has taken the last message.
     pub(super) fn poll_flush(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.lock();
         match state.output.pending {
@@ -339,8 +336,8 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Closes the client's channel without waiting for unsent messages. Returns `false` if the protocol has no signal
-    /// for the end of the stream.
+    /// Closes the client's channel without waiting for unsent messages. Returns `false` if the protocol cannot signal
+    /// this.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         if state.end.is_some() || state.output.close != Close::Open {
@@ -363,12 +360,12 @@ impl Shared {
     }
 }
 
-/// The error message for closing a stream if the protocol has no signal for the end of a stream.
+/// The error message for closing a stream without [`CloseSignal::Message`].
 pub(super) const NO_CLOSE: &str = "the server speaks v4.channel.k8s.io, which cannot close the input of a command: the \
     command does not see its end. Servers since Kubernetes 1.30 speak v5.channel.k8s.io";
 
 impl State {
-    /// Waits until the connection's task has taken the last message, so that the next message can be stored.
+    /// Waits until the connection task has taken the last message.
     fn poll_output(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let why = match (&self.output.fault, &self.end) {
             (Some(why), _) | (None, Some(End::Lost(why))) => lost(why),
@@ -395,7 +392,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// Calls the wakers. Wakers run code of the runtime, so this code must not hold the lock here.
+/// Calls the wakers. Do not hold the lock, because wakers run other code.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }

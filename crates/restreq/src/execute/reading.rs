@@ -1,4 +1,4 @@
-//! Reading response bodies.
+//! Reads response bodies.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use pintle_transport::{ResponseBody, Timers};
 use super::{from_now, within};
 use crate::error::BodyFault;
 
-/// The maximum buffer capacity to reserve before data arrives, even if the server announces a longer body.
+/// The maximum buffer capacity to reserve for an announced body, in bytes.
 const MAX_RESERVED: usize = 1 << 20;
-/// If the client does not need a body, it reads at most this number of bytes, so that it can reuse the connection.
+/// The maximum number of bytes to read from an unneeded body, so that the connection can be reused.
 const MAX_DRAINED: u64 = 2 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a whole response body of at most `limit` bytes. Waits at most for `idle` for each part of the body.
+/// Reads a whole response body of at most `limit` bytes. `idle` is the timeout for each part.
 pub(super) async fn read(
     timers: &Timers,
     mut body: ResponseBody,
@@ -48,14 +48,13 @@ pub(super) async fn read(
     Err(BodyFault::TooLarge(limit))
 }
 
-/// Returns the capacity to reserve, which is the announced size, limited to `MAX_RESERVED`, but never less than
-/// `present`. A server can announce a long body and then send less data. Beyond the reserved capacity, the buffer
-/// therefore grows only when data arrives, by doubling its capacity.
+/// Returns the capacity to reserve: the announced size, but at most `MAX_RESERVED` and at least `present`. A server can
+/// announce a long body and send less, so the buffer grows further only when data arrives.
 fn room(present: usize, announced: u64) -> usize {
     present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MAX_RESERVED))
 }
 
-/// Reads the beginning of a response body. Stops at the deadline.
+/// Reads the beginning of a response body, for at most `max_wait`.
 pub(super) async fn read_some(mut body: ResponseBody, limit: usize, max_wait: Duration) -> Bytes {
     let deadline = from_now(max_wait);
     let mut whole = BytesMut::new();

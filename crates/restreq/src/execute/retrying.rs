@@ -1,4 +1,4 @@
-//! The retries of a request whose first attempt has failed.
+//! Retries a request after its first attempt has failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::status;
 
 type Answer = Result<Response<ResponseBody>, Error>;
 
-/// The state of a request that may need more than one attempt.
+/// The state of a request after its first attempt.
 pub(super) struct Retrying<'a> {
     request: &'a Request,
     line: &'a Arc<RequestLine>,
@@ -28,17 +28,17 @@ pub(super) struct Retrying<'a> {
     deadline: Option<(Instant, Duration)>,
     span: &'a Span,
     retry: Retry,
-    /// For a write, the error of the last failed attempt that the server may have processed.
+    /// For a write, the error of the last attempt that the server may have processed.
     doubt: Option<Error>,
     /// Whether the client may ask for new credentials.
     may_renew: bool,
-    /// The number of attempts that have ended.
+    /// The number of completed attempts.
     attempts: u32,
 }
 
-/// How a request continues after an attempt.
+/// What to do after an attempt.
 enum Next {
-    /// Another attempt, with these credentials if they are set.
+    /// Make another attempt, with these credentials if set.
     Attempt(Option<Login>),
     End(Box<Answer>),
 }
@@ -55,8 +55,8 @@ impl<'a> Retrying<'a> {
         Self { request, line, mode, deadline, span, retry, doubt: None, may_renew: true, attempts: 1 }
     }
 
-    /// Sends the request again until an attempt succeeds or the failure must not be retried. `outcome` is the outcome of
-    /// the first attempt.
+    /// Sends the request again until an attempt succeeds or must not be retried. `outcome` is the first attempt's
+    /// outcome.
     pub(super) async fn run(mut self, mut outcome: Answer, mut used: Used) -> Answer {
         loop {
             used = match self.next(outcome, &used).await {
@@ -102,10 +102,10 @@ impl<'a> Retrying<'a> {
         }
     }
 
-    /// Returns new credentials after the server rejected the credentials `rejected`. Returns `None` if no new credentials are available, or
-    /// if the request cannot be sent again.
+    /// Returns new credentials after the server rejected `rejected`. Returns `None` if there are no new credentials, or if the request
+    /// cannot be sent again.
     async fn renew(&self, rejected: &Login) -> Result<Option<Login>, Error> {
-        // If the caller set the `Authorization` header itself, the server has not rejected the client's credentials.
+        // With the caller's own `Authorization` header, the server has not rejected the client's credentials.
         if self.request.parts.headers.contains_key(AUTHORIZATION) {
             return Ok(None);
         }
@@ -114,12 +114,12 @@ impl<'a> Retrying<'a> {
         if self.retry.may_replay() {
             return renewed;
         }
-        // Return the server's response. Only the next request can use the new credentials.
+        // Return the server's response. The next request uses the new credentials.
         renewed.err().inspect(|error| tracing::warn!("{error}"));
         Ok(None)
     }
 
-    /// Returns how long to wait before the next attempt, or `None` if the request must not be sent again.
+    /// Returns the pause before the next attempt, or `None` if the request must not be sent again.
     fn wait(&mut self, outcome: &Answer, is_stale: bool) -> Option<Duration> {
         let parts = &*self.request.parts;
         let outcome = match outcome {
@@ -131,8 +131,7 @@ impl<'a> Retrying<'a> {
         let (mode, is_write) = (self.mode, self.is_write());
         let wait = self.retry.step(outcome, || match mode {
             _ if mode.has_effect() => Repetition::Another,
-            // A streamed request is retried only if its connection was lost while it was idle. If the connection was
-            // lost in another way, the request returns the error.
+            // A streaming read is retried only if its reused connection was lost while idle.
             Mode::Stream if !is_write && outcome != Outcome::Stale => Repetition::Unsafe,
             _ => Repetition::of(&parts.method, &parts.headers, &parts.body),
         })?;
@@ -144,8 +143,7 @@ impl<'a> Retrying<'a> {
         Some(wait).filter(|_| may_wait && is_in_time)
     }
 
-    /// Ends an attempt before the next attempt starts. Stores the error of the attempt if the server may have processed
-    /// the attempt.
+    /// Ends an attempt before the next one. Stores its error if the server may have processed the attempt.
     async fn give_up_attempt(&mut self, outcome: Answer, wait: Duration) {
         match outcome {
             Ok(answer) => {
@@ -169,7 +167,7 @@ impl<'a> Retrying<'a> {
         self.mode.has_effect() || !matches!(self.request.parts.method, Method::GET | Method::HEAD)
     }
 
-    /// Combines the last failure with the error of an earlier attempt that the server may have processed.
+    /// Combines the last error with the error of an earlier attempt that the server may have processed.
     fn in_doubt(&mut self, last: Error) -> Error {
         match self.doubt.take() {
             Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },

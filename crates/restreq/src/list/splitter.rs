@@ -1,4 +1,4 @@
-//! Splits the body of a list into its items as the body arrives.
+//! Splits a list body into items as the body arrives.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,17 +9,17 @@ use pintle_meta::RawObject;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits the body of a list into its items as the body arrives. A `ListSplitter` keeps only two things in memory: the
-/// current item, and the JSON text around the items. This text is the envelope.
+/// Splits a list body into items as the body arrives. A `ListSplitter` keeps only the current item and the envelope in
+/// memory. The envelope is the JSON text around the items.
 ///
-/// For a complete body, the result is the same as the result of a JSON parser. If the body is not JSON, a
-/// `ListSplitter` returns an error at the first invalid byte. If one chunk contains a whole item, the item is not
-/// copied. An item that is larger than the limit is skipped. A `ListSplitter` does no I/O.
+/// For a complete body, the result is the same as a JSON parser's. A `ListSplitter` returns an error at the first byte
+/// that is not JSON, and skips items larger than the limit. An item within one chunk is not copied. A `ListSplitter`
+/// does no I/O.
 pub(crate) struct ListSplitter {
     json: Json,
-    /// The chunks of the body that were not processed yet.
+    /// The unprocessed chunks of the body.
     chunks: VecDeque<Bytes>,
-    /// The number of bytes of the body that precede these chunks.
+    /// The number of bytes before these chunks.
     offset: u64,
     /// The JSON text around the items.
     envelope: Vec<u8>,
@@ -30,34 +30,34 @@ pub(crate) struct ListSplitter {
 /// The position in the body.
 #[derive(PartialEq)]
 enum Place {
-    /// Outside of the items. `names_items` is true if the name of the current field is `items`.
+    /// Outside of the items. `names_items` means that the current field is `items`.
     Outside {
         names_items: bool,
     },
     Items,
 }
 
-/// The maximum size of the envelope, the JSON text around the items. The envelope contains the metadata of the list. In
-/// contrast, client-go has no limit. The longest field of the envelope is the continue token.
+/// The maximum size of the envelope in bytes. The longest field of an envelope is the continue token. client-go has no
+/// limit.
 const MAX_ENVELOPE: usize = 1 << 20;
 
-/// The nesting depth of a list's fields, and the depth of an item.
+/// The nesting depths of a list's fields and of its items.
 const MEMBER: usize = 1;
 const ITEM: usize = 2;
 
-/// The reason why a body is not a valid list.
+/// Why a body is not a valid list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// The JSON text around the items is larger than this limit, in bytes.
+    /// The envelope is larger than this limit, in bytes.
     TooLarge { limit: usize },
     /// The byte at this offset is not valid JSON.
     NoJson { offset: u64 },
-    /// The body is incomplete. The body ended at this offset before the JSON was complete.
+    /// The body ended at this offset before the JSON was complete.
     Ended { offset: u64 },
 }
 
 impl ListSplitter {
-    /// Creates a `ListSplitter` that skips items of more than `limit` bytes.
+    /// Creates a `ListSplitter` that skips items larger than `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             json: Json::new(MEMBER),
@@ -76,12 +76,12 @@ impl ListSplitter {
         }
     }
 
-    /// Returns the next item, or `None` if the received part of the body contains no further complete item.
+    /// Returns the next item, or `None` if no further complete item has arrived.
     ///
     /// # Errors
     ///
-    /// Returns an error if the body is not JSON, or if the JSON text around the items is too large. After an error, the
-    /// caller must not use the `ListSplitter` again.
+    /// Returns an error if the body is not JSON, or if the envelope is too large. Do not use the `ListSplitter` after
+    /// an error.
     pub(crate) fn next_item(&mut self) -> Result<Option<RawObject>, Fault> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             let item = self.read(&mut chunk)?;
@@ -95,8 +95,7 @@ impl ListSplitter {
         Ok(None)
     }
 
-    /// Returns the envelope after the end of the body has been reached. The envelope is the JSON text without the
-    /// items.
+    /// Returns the envelope after the end of the body.
     ///
     /// # Errors
     ///
@@ -147,7 +146,7 @@ impl ListSplitter {
         }))
     }
 
-    /// Returns whether the token is the end of an item, or the start or end of the items.
+    /// Returns `true` for the end of an item, and for the start or end of the items.
     fn is_boundary(&mut self, token: Token) -> bool {
         match (&mut self.place, token, self.json.depth()) {
             (Place::Outside { names_items }, Token::Name, MEMBER) => {
@@ -190,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Splits a body that arrives in chunks of `step` bytes. Returns the items, and the JSON text around the items.
+    /// Splits a body that arrives in chunks of `step` bytes. Returns the items and the envelope.
     fn read(body: &[u8], step: usize, limit: usize) -> Result<(Vec<RawObject>, Vec<u8>), Fault> {
         let mut splitter = ListSplitter::new(limit);
         let mut items = Vec::new();
@@ -318,8 +317,7 @@ mod tests {
         assert_eq!(splitter.next_item(), Err(Fault::TooLarge { limit: MAX_ENVELOPE }));
     }
 
-    /// Generates bodies that are similar to lists. Each body is a list with a few inserted or removed bytes, mostly at
-    /// positions where the grammar changes.
+    /// Generates lists with a few inserted or removed bytes, mostly where the grammar changes.
     fn almost_a_list() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             "[a-z\\[\\]{}:,\"\\\\]{0,9}".prop_map(|text| json!({"x": [text], "items": [1, "]"]})),

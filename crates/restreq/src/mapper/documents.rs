@@ -1,12 +1,11 @@
-//! The two formats of discovery documents. An aggregated document describes many groups, and an unaggregated document
-//! describes one group version.
+//! The two formats of discovery documents: aggregated for many groups, and unaggregated for one group version.
 
 use pintle_meta::{ApiResource, GroupVersion, Scope};
 use serde::{Deserialize, Deserializer};
 
 use super::DiscoveredResource;
 
-/// The response of `/api` or `/apis` in either format.
+/// The response from `/api` or `/apis` in either format.
 #[derive(Deserialize)]
 #[serde(tag = "kind")]
 pub(super) enum Root {
@@ -51,7 +50,7 @@ struct AggregatedVersion {
 #[serde(rename_all = "camelCase")]
 struct AggregatedResource {
     resource: String,
-    /// The scope is missing if an extension server does not send it.
+    /// Missing if an extension server does not send it.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
@@ -78,7 +77,7 @@ struct AggregatedSubresource {
 }
 
 impl Aggregated {
-    /// Returns all resources, together with the group versions whose resources are unavailable.
+    /// Returns all resources, and the group versions whose resources are unavailable.
     pub(super) fn resources(self) -> (Vec<DiscoveredResource>, Vec<GroupVersion>) {
         let (mut resources, mut missing) = (Vec::new(), Vec::new());
         for group in self.items {
@@ -110,7 +109,7 @@ impl AggregatedResource {
     }
 }
 
-/// The response of `/api` from a server without aggregated discovery.
+/// The response from `/api` without aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct CoreVersions {
     #[serde(default, deserialize_with = "or_empty")]
@@ -123,7 +122,7 @@ impl CoreVersions {
     }
 }
 
-/// The response of `/apis` from a server without aggregated discovery.
+/// The response from `/apis` without aggregated discovery.
 #[derive(Deserialize)]
 pub(super) struct Groups {
     #[serde(default, deserialize_with = "or_empty")]
@@ -145,7 +144,7 @@ struct Version {
 }
 
 impl Groups {
-    /// Returns the group versions. The preferred version of each group is first.
+    /// Returns the group versions, with each group's preferred version first.
     pub(super) fn group_versions(self) -> Vec<GroupVersion> {
         let of_group = |group: Group| {
             let preferred = group.preferred_version.map(|version| version.version);
@@ -158,7 +157,7 @@ impl Groups {
     }
 }
 
-/// `/api/VERSION` or `/apis/GROUP/VERSION`.
+/// The response from `/api/VERSION` or `/apis/GROUP/VERSION`.
 #[derive(Deserialize)]
 pub(super) struct Resources {
     #[serde(default, deserialize_with = "or_empty")]
@@ -212,7 +211,7 @@ impl Resources {
     }
 }
 
-/// Decodes `null` as an empty list, because Go encodes a nil slice as `null`.
+/// Decodes `null` as `T::default()`, because Go encodes a nil slice as `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

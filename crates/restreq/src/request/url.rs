@@ -1,4 +1,4 @@
-//! The URL of a request, as sent to the server and as shown in errors and logs.
+//! Request URLs, as sent to the server and as shown in errors and logs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Request;
 use crate::path;
 
-/// Parameters of the Kubernetes API whose values errors and logs may show.
+/// The Kubernetes parameters whose values may be shown in errors and logs.
 const PUBLIC_PARAMS: [&str; 32] = [
     "allowWatchBookmarks",
     "container",
@@ -48,26 +48,25 @@ const PUBLIC_PARAMS: [&str; 32] = [
 ];
 
 impl Request {
-    /// Returns the whole URL of the request.
+    /// Returns the request's whole URL.
     ///
-    /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. The URL has no
-    /// namespace if the namespace is empty. The resource name is in lower case, and the parameters are sorted by key.
-    /// [`timeout`](Request::timeout) adds the parameter `timeout`.
+    /// The format is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`. An empty namespace
+    /// is omitted. The resource is in lower case, and the parameters are sorted by key. [`timeout`](Request::timeout)
+    /// adds the parameter `timeout`.
     pub fn url(&self) -> String {
         let origin = &self.parts.client.shared.base.origin;
         let target = self.with_query(path::encode_path(self.path()));
         [origin.scheme(), "://", &origin.authority, &target].concat()
     }
 
-    /// Returns the URL without the scheme and the host. `line` must be the request line of this request, because this
-    /// method reuses the path in `line`.
+    /// Returns the URL without the scheme and the host. Reuses the path in `line`, which must be this request's line.
     pub(crate) fn target(&self, line: &RequestLine) -> String {
         let origin = &self.parts.client.shared.base.origin;
         let beneath = &line.url[origin.scheme().len() + "://".len() + origin.authority.len()..];
         self.with_query(beneath.split('?').next().unwrap_or_default().into())
     }
 
-    /// Appends the query to a path that is already escaped.
+    /// Appends the query to an escaped path.
     fn with_query(&self, mut text: String) -> String {
         let timeout = self.parts.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
@@ -78,7 +77,7 @@ impl Request {
         text
     }
 
-    /// Returns the method and the URL of the request in the form that errors and logs show.
+    /// Returns the request's method and URL for errors and logs.
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let origin = &self.parts.client.shared.base.origin;
         let timeout = self.parts.timeout.map(path::duration_text);
@@ -86,7 +85,8 @@ impl Request {
         let mut separator = '?';
         for (key, value) in self.pairs(timeout.as_deref()) {
             target.push(std::mem::replace(&mut separator, '&'));
-            // Escape only non-ASCII and control characters. The value stays readable but cannot start a new log line.
+            // Escape only non-ASCII and control characters, so that the value is readable but cannot start a new log
+            // line.
             target.extend(utf8_percent_encode(key, CONTROLS));
             target.push('=');
             let value = if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" };
@@ -96,17 +96,15 @@ impl Request {
         Arc::new(RequestLine { method: self.parts.method.as_str().into(), url: url.into() })
     }
 
-    /// Returns the URL template of the request, in client-go's format. A program uses only a few distinct templates.
-    /// The template contains placeholders instead of the names of objects and namespaces, and instead of the values of
-    /// parameters. The template leaves out paths outside of the Kubernetes API.
+    /// Returns the request's URL template in client-go's format, with placeholders for object names, namespaces,
+    /// parameter values, and paths outside of the Kubernetes API. A program uses only a few distinct templates.
     pub(crate) fn template(&self) -> String {
         #[cfg(test)]
         RENDERED.set(RENDERED.get() + 1);
         let (path, base) = (self.path(), &*self.parts.client.shared.base.path);
         let beneath = path.strip_prefix(base).unwrap_or(&path);
         let mut parts: Vec<&str> = beneath.split('/').filter(|part| !part.is_empty()).collect();
-        // The index of the path segment that contains the resource name. In the path, the resource name follows the
-        // group and the version.
+        // The index of the resource's path segment, which follows the group and the version.
         let resource = match parts[..] {
             [] | [_] => None,
             ["api", ..] => Some(2),
@@ -148,7 +146,7 @@ impl Request {
             &self.parts.subpath,
         ];
         if parts.iter().all(|part| part.is_empty()) {
-            // Keep the trailing slash of the path prefix only if the path ends with the prefix.
+            // Keep the prefix's trailing slash only at the end of the path.
             return if self.parts.prefix.starts_with('/') {
                 self.parts.prefix.to_string()
             } else {
@@ -173,13 +171,13 @@ thread_local! {
     static RENDERED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of URL templates that this thread has rendered.
+/// The number of URL templates rendered by this thread.
 #[cfg(test)]
 pub(crate) fn templates_rendered() -> usize {
     RENDERED.get()
 }
 
-/// Returns the fields of an options struct as query parameters.
+/// Returns an options struct's fields as query parameters.
 pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
     let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
     let Value::Object(members) = value else { return Err("it is not an object".into()) };

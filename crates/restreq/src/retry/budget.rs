@@ -1,21 +1,21 @@
-//! The retry budget of a client.
+//! A client's retry budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// The retry budget that all requests of a client share. The budget grows by a fifth of a retry with each request, and
-/// by 50 retries per second. The maximum is 500 retries.
+/// The retry budget for all of a client's requests. The budget grows by a fifth of a retry with each request and by 50
+/// retries per second, up to 500 retries.
 ///
-/// As a result, a client whose requests all fail adds little load to an overloaded server. A client that sends only a
-/// few requests can retry each request.
+/// A client whose requests all fail therefore adds little load to an overloaded server, and a client that sends few
+/// requests can retry each one.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// The state of the budget when the last retry was taken. `None` before the first retry.
+    /// The budget after the last retry, or `None` before the first one.
     account: Mutex<Option<Account>>,
-    /// The number of requests since the last retry. Every request increments this counter, but only a few requests are
-    /// retried. So a request takes no lock and reads no clock to increment the counter.
+    /// The number of requests since the last retry. An atomic counter, so that a request without a retry takes no lock
+    /// and reads no clock.
     requests: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ impl Budget {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a retry from the budget, unless the budget is empty. Returns whether a retry was available.
+    /// Takes a retry from the budget. Returns `false` if the budget is empty.
     pub(crate) fn withdraw(&self, now: Instant) -> bool {
         // If a panic has poisoned this lock, its data is still consistent and can be used.
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);

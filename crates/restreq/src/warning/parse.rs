@@ -5,8 +5,8 @@ use http::header::WARNING;
 
 use super::Warning;
 
-/// Returns the warnings in the headers of a response. If a warning is malformed, the function ignores the rest of that
-/// header. Other headers are not affected.
+/// Returns the warnings in a response's headers. A malformed warning invalidates the rest of its header, but not the
+/// other headers.
 pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -76,7 +76,7 @@ fn quoted(text: &str) -> Result<(String, &str), &'static str> {
 mod tests {
     use super::*;
 
-    /// Returns the code, the agent and the text of the first warning, and the text after that warning.
+    /// Returns the first warning's code, agent and text, and the rest of the header.
     fn parse(header: &str) -> Result<(u16, String, String, &str), &'static str> {
         parse_one(header).map(|(Warning { code, agent, text }, rest)| (code, agent, text, rest))
     }

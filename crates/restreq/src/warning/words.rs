@@ -1,11 +1,10 @@
-//! Decodes the encoded words of RFC 2047, `=?charset?encoding?text?=`. Headers use encoded words for non-ASCII text.
-//! This module does no I/O.
+//! Decodes RFC 2047 encoded words, `=?charset?encoding?text?=`, which headers use for non-ASCII text. This module does
+//! no I/O.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// Decodes encoded words whose charset is known, and leaves all other text unchanged. White space between two encoded
-/// words is removed.
+/// Decodes encoded words with a known charset, and removes white space between them. All other text is unchanged.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,8 +29,7 @@ pub(super) fn decode(text: &str) -> String {
     decoded
 }
 
-/// Decodes the encoded word that a text starts with. Returns the decoded text and the length of the encoded word in the
-/// input.
+/// Decodes the encoded word at the start of `text`. Returns the decoded text and the encoded word's length.
 fn word(text: &str) -> Option<(String, usize)> {
     let mut parts = text.strip_prefix("=?")?.splitn(3, '?');
     let (charset, encoding, rest) = (parts.next()?, parts.next()?, parts.next()?);

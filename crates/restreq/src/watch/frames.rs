@@ -1,4 +1,4 @@
-//! Splits a stream of bytes into JSON values.
+//! Splits a byte stream into JSON values.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,14 +11,13 @@ use thiserror::Error;
 use crate::json::{Container, Json, Token};
 use crate::oversized::BoundedBuffer;
 
-/// Splits a stream of bytes into JSON values, which are the frames of a watch.
+/// Splits a byte stream into JSON values, the frames of a watch.
 ///
-/// Frames are JSON objects or arrays. White space between frames is ignored. A chunk of the stream can start and end at any byte. A
-/// `FrameSplitter` buffers at most one partial frame, and limits the size of this frame. A `FrameSplitter` skips a frame that exceeds the
-/// size limit, and returns an error. The next frame is returned as usual. If one chunk contains a whole frame, the frame is not copied.
+/// Frames are JSON objects or arrays. White space between frames is ignored. A chunk can start and end at any byte. A `FrameSplitter`
+/// buffers at most one partial frame. For a frame above the size limit, a `FrameSplitter` returns an error, and continues with the next
+/// frame. A frame within one chunk is not copied.
 ///
-/// If a frame is not valid JSON, the frame ends at the first invalid byte. The decoder then rejects the frame. A `FrameSplitter` does no
-/// I/O.
+/// An invalid frame ends at the first byte that is not JSON, and the decoder rejects it. A `FrameSplitter` does no I/O.
 ///
 /// # Examples
 ///
@@ -34,12 +33,12 @@ use crate::oversized::BoundedBuffer;
 /// assert!(splitter.is_between_frames());
 /// ```
 pub struct FrameSplitter {
-    /// The received chunks that were not processed yet. The caller pushes a chunk only after it has received all
-    /// complete frames, so this buffer does not grow.
+    /// The unprocessed chunks. The caller takes all complete frames before it pushes the next chunk, so this buffer
+    /// does not grow.
     chunks: VecDeque<Bytes>,
     frame: BoundedBuffer,
     json: Json,
-    /// The number of bytes of the current frame that earlier chunks contained.
+    /// The number of bytes of the current frame in earlier chunks.
     before: usize,
     members: Members,
 }
@@ -47,18 +46,18 @@ pub struct FrameSplitter {
 /// The nesting depth of a frame's fields.
 const MEMBER: usize = 1;
 
-/// A frame exceeded the size limit and was skipped.
+/// An error returned for a frame above the size limit, which was skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("a frame is too large: {object}")]
 pub struct FrameTooLarge {
-    /// The event type. The value is `None` if the frame contained no event type or was not JSON.
+    /// The event type, or `None` if the frame contained none or was not JSON.
     pub event_type: Option<WatchEventType>,
-    /// The data that was extracted from the object in the skipped frame.
+    /// The data extracted from the skipped object.
     pub object: Oversized,
 }
 
 impl FrameSplitter {
-    /// Creates a `FrameSplitter` that skips frames of more than `limit` bytes.
+    /// Creates a `FrameSplitter` that skips frames larger than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -76,7 +75,7 @@ impl FrameSplitter {
         }
     }
 
-    /// Returns the next complete frame, or `None` if the received data contains no further complete frame.
+    /// Returns the next frame, or `None` if no further complete frame has arrived.
     ///
     /// # Errors
     ///
@@ -85,8 +84,7 @@ impl FrameSplitter {
         Some(self.next_marked()?.map(|(frame, _)| frame))
     }
 
-    /// Returns the next complete frame. If the frame is an event in the usual form, the result also contains the event's type and the
-    /// position of its object.
+    /// Returns the next frame and, for an event in the usual form, the event's type and the position of its object.
     ///
     /// # Errors
     ///
@@ -120,12 +118,12 @@ impl FrameSplitter {
         None
     }
 
-    /// Returns whether no partial frame is buffered. If the stream ends in this state, no frame is incomplete.
+    /// Returns `true` if no partial frame is buffered, so the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.frame.is_empty() && self.chunks.iter().all(|chunk| chunk.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Returns the position after the last byte of the current frame, and whether the frame is valid JSON.
+    /// Returns the end of the current frame, and whether the frame is valid JSON.
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {
@@ -144,7 +142,7 @@ impl FrameSplitter {
     }
 }
 
-/// The type of an event, and the position of the event's object in the frame.
+/// An event's type, and the position of its object in the frame.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Mark {
     event_type: WatchEventType,
@@ -152,7 +150,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Returns the event that the frame contains. Returns `None` for bookmarks and errors, because they contain no object of the resource.
+    /// Returns the event in the frame, or `None` for bookmarks and errors, which contain no object of the resource.
     pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
@@ -164,14 +162,14 @@ impl Mark {
     }
 }
 
-/// The fields that were found in the current frame so far.
+/// The fields in the current frame so far.
 #[derive(Default)]
 struct Members {
     present: Member,
     event_type: Option<WatchEventType>,
     object_begins: usize,
     object: Option<Range<usize>>,
-    /// Whether the frame is not an event in the usual form. Such a frame may still be valid.
+    /// Whether the frame is not an event in the usual form. An unusual frame may still be valid.
     is_odd: bool,
 }
 
@@ -184,8 +182,7 @@ enum Member {
 }
 
 impl Members {
-    /// Records a token that ends at the position `end`. The caller passes only tokens that are not nested deeper than the fields of a
-    /// frame.
+    /// Records a token that ends at `end`. Pass only tokens that are not deeper than the frame's fields.
     fn note(&mut self, token: Token, json: &Json, end: usize) {
         match (token, &self.present) {
             (Token::Name, _) => {
@@ -216,7 +213,7 @@ impl Members {
 }
 
 impl fmt::Debug for FrameSplitter {
-    /// The `Debug` output hides the buffered data, because it contains objects.
+    /// Hides the buffered data, which contains objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
     }
@@ -229,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    /// Splits a single frame that arrives in chunks of `step` bytes, and returns the frame's event. Returns `None` if
-    /// only the parser can decode the event.
+    /// Splits a frame that arrives in chunks of `step` bytes, and returns its event, or `None` if only the parser can
+    /// decode the event.
     fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
         let mut splitter = FrameSplitter::new(1_000);
         frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));

@@ -1,4 +1,4 @@
-//! Stores refreshed tokens so that the program can use them after a restart.
+//! Stores refreshed tokens for the next start of the program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::error::{AuthError, in_one_line};
 
-/// Stores new tokens in a background thread. At any time, the thread stores only one set of tokens. A network file
-/// system can hang, so callers do not wait longer than a fixed limit.
+/// Stores new tokens in a background thread, one set at a time. A network file system can hang, so callers wait only
+/// for a limited time.
 pub(super) struct TokenWriter(Arc<Shared>);
 
 struct Shared {
@@ -22,25 +22,25 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// The tokens that the background thread stores next.
+    /// The tokens to store next.
     next: Option<Tokens>,
-    /// The receiver of a channel that closes when all tokens are stored.
+    /// A channel that closes when all tokens are stored.
     keeping: Option<watch::Receiver<()>>,
 }
 
 /// The latest tokens.
 #[derive(Clone, PartialEq)]
 pub(super) struct Tokens {
-    /// The ID token. The string is empty if there is no ID token.
+    /// The ID token, or an empty string if there is none.
     pub(super) id: Secret,
     pub(super) refresh: Secret,
 }
 
-/// The maximum number of attempts to store tokens, and the pause between attempts. An attempt can fail because another
-/// program writes the same file at the same time.
+/// The maximum number of attempts to store tokens, and the pause between them. An attempt can fail because another
+/// program is writing the same file.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// The maximum time that a caller waits for its tokens to be stored.
+/// The maximum time that a caller waits.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl TokenWriter {
@@ -49,8 +49,8 @@ impl TokenWriter {
         Self(Arc::new(Shared { store, issuer: issuer.into(), state: Mutex::default() }))
     }
 
-    /// Stores tokens. Waits until the tokens are stored, or until the time limit has passed. After the time limit, this
-    /// method returns and the thread continues in the background. Failures are logged.
+    /// Stores tokens, and waits for at most `TIMEOUT`. After the timeout, the thread continues in the background.
+    /// Failures are logged.
     pub(super) async fn keep(&self, tokens: Tokens) {
         let mut end = self.begin(tokens);
         // The channel closes after the thread has stored all tokens.
@@ -68,7 +68,7 @@ impl TokenWriter {
         let (sender, end) = watch::channel(());
         state.keeping = Some(end.clone());
         let shared = self.0.clone();
-        // Use a separate thread, because the shutdown of a tokio runtime would wait for a blocking task.
+        // Use a separate thread, because a tokio runtime's shutdown would wait for a blocking task.
         let spawned = thread::Builder::new().name("pintle-tokens".into()).spawn(move || {
             while let Some(tokens) = shared.next() {
                 shared.keep(&tokens);
@@ -85,7 +85,7 @@ impl TokenWriter {
 }
 
 impl Shared {
-    /// Returns the tokens to store next, and ends the thread if there are none.
+    /// Returns the tokens to store next, or `None` to end the thread.
     fn next(&self) -> Option<Tokens> {
         let mut state = self.lock();
         let next = state.next.take();
@@ -97,7 +97,7 @@ impl Shared {
 
     fn keep(&self, Tokens { id, refresh }: &Tokens) {
         for left in (0..TRIES).rev() {
-            // The token store is user code, so it may panic.
+            // The token store is user code and may panic.
             let stored = catch_unwind(AssertUnwindSafe(|| self.store.store(id, refresh)));
             let why = match stored {
                 Ok(Ok(())) => return,
