@@ -1,5 +1,5 @@
-//! Measures the peak memory while a client reads a large list. The file contains only one test, because the peak memory
-//! is measured for the whole process.
+//! Measures the peak memory while reading a large list. The test has its own binary, because the peak memory is
+//! measured for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
@@ -10,9 +10,8 @@ use pintle_restreq::{RestClient, RestClientConfig};
 
 const CHUNK: usize = 64 << 10;
 
-/// The server first sends one item of 48 MiB, and then 48 MiB of small items. The client's `max_body` and `max_object`
-/// are 1 MiB. The environment variable `PINTLE_LIST_MIB` replaces the number 48. The client must need less than 16 MiB of memory to read
-/// the list.
+/// The server sends one item of 48 MiB, and then 48 MiB of small items. `PINTLE_LIST_MIB` replaces the number 48. The client, whose
+/// `max_body` and `max_object` are 1 MiB, must need less than 16 MiB of memory.
 #[tokio::test]
 async fn list_of_any_size_streams_in_bounded_memory() {
     let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
@@ -48,8 +47,8 @@ async fn list_of_any_size_streams_in_bounded_memory() {
     serving.join().unwrap();
 }
 
-/// Accepts one request. Responds with a list that contains one large item of `chunks` × [`CHUNK`] bytes, and then
-/// `chunks` copies of `items`.
+/// Responds to one request with a list of one large item of `chunks` × [`CHUNK`] bytes, followed by `chunks` copies of
+/// `items`.
 fn serve(server: &TcpListener, chunks: usize, items: &str) {
     let (mut stream, _) = server.accept().unwrap();
     let mut head = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests which requests the methods of [`Api`] send.
+//! Tests the requests that [`Api`]'s methods send.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn widget(namespace: &str) -> Widget {
     Widget { metadata: ObjectMeta::new(namespace, "a"), size: 3 }
 }
 
-/// Returns the method, the URI and the body of the last request that the server received.
+/// Returns the last request's method, URI and body.
 fn last(server: &Server) -> (String, Value) {
     let seen = server.seen().pop().unwrap();
     (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap_or_default())
@@ -82,7 +82,7 @@ async fn each_api_call_sends_its_request() {
         soon(api.patch("a", &patch, &WriteOptions { force: true, ..post.clone() })).await.unwrap();
         let mut body = patch.body().clone();
         if let Patch::Apply(_) = &patch {
-            // The body of an apply patch must have a kind.
+            // An apply patch must have a kind.
             body = types.clone();
         }
         assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), body));
@@ -100,7 +100,7 @@ async fn each_api_call_sends_its_request() {
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
-    // If a selector matches nothing, the client must not send a selector that matches everything.
+    // A selector for nothing must not be sent as a selector for everything.
     let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
     let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
     soon(api.delete_collection(&which, &dry)).await.unwrap();
@@ -253,7 +253,7 @@ async fn watch_ends_shortly_after_its_timeout() {
     assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
 }
 
-/// Returns a page with a continue token and with objects of the given names.
+/// Returns a page with a continue token and with objects named `names`.
 fn page(names: &[&str], token: &str) -> Reply {
     let items: Vec<_> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
     let metadata = json!({"resourceVersion": "7", "continue": token});

@@ -1,4 +1,4 @@
-//! Tests of the URLs, headers and errors of requests that are never sent.
+//! Tests the URLs, headers and errors of unsent requests.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn client(server: &str) -> RestClient {
     RestClient::new(ClientConfig::new(server)).unwrap()
 }
 
-/// Returns the path and query of a request to a server without a path prefix.
+/// Returns a request's path and query, for a server without a path prefix.
 fn path(build: impl FnOnce(RestClient) -> Request) -> String {
     let request = build(client("http://host"));
     assert!(request.error().is_none(), "{request:?}");

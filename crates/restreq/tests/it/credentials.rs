@@ -1,4 +1,4 @@
-//! Tests of token files and credential plugins, and of how the client detects their changes.
+//! Tests token files and credential plugins, and how the client detects changes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Reply, Server, skip, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// Returns the tokens that the server received, in order.
+/// Returns the received tokens, in order.
 fn shown(server: &Server) -> Vec<String> {
     let header = |seen: &crate::support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
     server.seen().iter().map(header).collect()
@@ -32,7 +32,7 @@ async fn changed_token_file_is_read_again() {
     send().await;
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
-    // While the token file is unreadable, the client continues to use the last token.
+    // While the token file is unreadable, the client keeps using the last token.
     std::fs::write(file.path(), "").unwrap();
     tokio::time::sleep(Duration::from_secs(51)).await;
     send().await;
@@ -60,7 +60,7 @@ async fn rejected_token_is_reread_and_retried_if_changed() {
     assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
 }
 
-/// A kubeconfig can contain both a token and a token file, because older versions of kubectl wrote both.
+/// A kubeconfig can contain both, because older versions of kubectl wrote both.
 #[cfg(not(feature = "oidc"))]
 #[test]
 fn client_certificate_works_without_unsupported_login() {
@@ -100,8 +100,8 @@ async fn pipe_as_token_file_blocks_no_request() {
     assert_eq!(shown(&server), ["beside"]);
 }
 
-/// The kubelet replaces all files of a volume in one step. The files are symbolic links into a directory, which is also
-/// a symbolic link.
+/// The kubelet replaces all files of a volume in one step. The files are symbolic links into a directory that is a
+/// symbolic link itself.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]
 async fn rotated_service_account_token_is_used() {
@@ -146,8 +146,7 @@ fn server_without_scheme_gets_no_credentials_over_http() {
     assert_eq!(client.get().url(), "https://host:6443/");
 }
 
-/// The client cannot use the certificate, so no server ever rejects it. The client must nevertheless renew such a
-/// certificate.
+/// No server ever rejects an unusable certificate, so the client must renew it on its own.
 #[cfg(unix)]
 #[tokio::test]
 async fn plugin_runs_again_after_an_unusable_certificate() {
@@ -187,7 +186,7 @@ async fn plugin_runs_again_after_an_unusable_certificate() {
         let error = soon(client.get().send()).await.unwrap_err();
         assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
         assert!(!error.to_string().contains("hush"), "{error}");
-        // The client pauses before it runs the plugin again. Otherwise, each request would run the plugin.
+        // The client pauses before it runs the plugin again, so that not every request runs the plugin.
         skip(2).await;
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);

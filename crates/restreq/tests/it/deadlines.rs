@@ -1,4 +1,4 @@
-//! Timeouts and their phases. The clock is paused and advances only when no task can run.
+//! Tests the timeouts and their phases, on a paused clock that advances only when no task can run.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::tls::{Authority, settings, trusting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Returns the phase of a request that timed out, and the timeout of that phase.
+/// Returns the phase and the duration of a timeout error.
 fn phase(error: Error) -> (Phase, Duration) {
     let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
     let found = (*phase, *after);
@@ -111,7 +111,7 @@ async fn backoff_delays_all_requests_of_a_client() {
     let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
     let started = Instant::now();
     client.get().send().await.unwrap_err();
-    // An unthrottled request does not wait for the back-off, but its response changes the back-off of the client.
+    // An unthrottled request does not wait for the back-off, but its response changes the client's back-off.
     client.put().unthrottled().send().await.unwrap_err();
     assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
     client.post().send().await.unwrap();

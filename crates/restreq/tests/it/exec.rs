@@ -1,4 +1,4 @@
-//! Credential plugins. The plugin in these tests is a shell script that counts its runs.
+//! Tests credential plugins with a shell script that counts its runs.
 
 use std::any::Any;
 use std::os::unix::fs::PermissionsExt;
@@ -16,28 +16,27 @@ use crate::support::{Reply, Server, skip, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A credential plugin that has its own directory.
+/// A credential plugin in its own directory.
 struct Program {
     dir: TempDir,
 }
 
 impl Program {
-    /// Creates a plugin that counts its runs in the file `runs` and then executes `script`.
+    /// Creates a plugin that counts its runs in the file `runs` and executes `script`.
     fn new(script: &str) -> Self {
         let program = Self { dir: tempfile::tempdir().unwrap() };
         program.write(script);
         program
     }
 
-    /// Creates a plugin that prints a token. The token contains the number of the current plugin run. `fields` contains
-    /// additional fields of the printed status.
+    /// Creates a plugin that prints a token with the run's number. `more` contains additional status fields.
     fn token(more: &str) -> Self {
         Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
     }
 
     fn write(&self, script: &str) {
         let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
-        // Write another file and rename it, because a script that is open for writing cannot be executed.
+        // Write another file and rename it, because a file that is open for writing cannot be executed.
         let beside = self.dir.path().join("beside");
         std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
         std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -114,7 +113,7 @@ async fn concurrent_requests_share_one_plugin_run() {
     assert_eq!(program.runs(), 1);
 }
 
-/// Returns the wall-clock time that is `seconds` seconds in the future, as JSON.
+/// Returns the wall-clock time in `seconds` seconds, as JSON.
 fn expiry(seconds: u64) -> String {
     let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let time = pintle_meta::Time(at.try_into().unwrap());
@@ -133,8 +132,7 @@ async fn expiring_credentials_are_renewed_before_use() {
     }
 }
 
-/// The plugin returns a token that has already expired on the client's clock. The plugin's clock may differ, so the client uses the token:
-/// another run of the plugin would not help.
+/// A token that has already expired on the client's clock is used, because the plugin's clock may differ, and another run would not help.
 #[tokio::test]
 async fn expired_on_issue_credentials_are_used_until_rejected() {
     let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
@@ -202,7 +200,7 @@ async fn plugin_run_ends_with_its_client() {
 
 #[tokio::test]
 async fn child_process_of_plugin_does_not_delay_the_result() {
-    // The child process keeps the stderr pipe open as long as its directory exists.
+    // The child process keeps the stderr pipe open until its directory is deleted.
     let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
     let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
     let server = Server::start([]).await;
@@ -276,7 +274,7 @@ async fn failed_renewal_keeps_the_doubt_about_a_write() {
         let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
         if is_expiring {
             soon(until(|| server.seen().len() == 1)).await;
-            // Advance the clock repeatedly, because the test cannot detect when the wait for the second attempt begins.
+            // Advance the clock repeatedly, because the test cannot detect the start of the pause.
             for _ in 0..5 {
                 skip(56).await;
                 let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
@@ -398,10 +396,9 @@ impl Provider for Curious {
             let (sender, answered) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                // The runtime of the server does not run on this thread, so one poll of the request runs until the request waits for a
-                // response.
+                // The server runs on another thread, so one poll sends the request.
                 drop(runtime.block_on(async { request.send().now_or_never() }));
-                // Ignore the error, because the receiver may have timed out.
+                // The receiver may have timed out.
                 sender.send(()).ok();
             });
             answered.recv_timeout(Duration::from_secs(10)).expect("a request waits for the metrics");

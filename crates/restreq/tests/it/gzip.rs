@@ -16,7 +16,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a gzip response that the server sends in chunks of `piece` bytes.
+/// Returns a gzip response in chunks of `piece` bytes.
 fn reply(status: u16, small: &[u8], piece: usize) -> Reply {
     let headers = vec![("content-type", "application/json".to_owned()), ("content-encoding", "gzip".to_owned())];
     let chunks = small.chunks(piece).map(Bytes::copy_from_slice).collect();

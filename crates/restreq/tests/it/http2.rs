@@ -1,4 +1,4 @@
-//! Tests of requests over HTTP/2, against a server that uses h2 directly.
+//! Tests requests over HTTP/2, with a server that uses h2 directly.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,8 +20,7 @@ use tokio_rustls::server::TlsStream;
 use crate::support::soon;
 use crate::tls::{Authority, settings};
 
-/// Starts a server that calls `answer` for each request. Returns a client for the server, and a counter of the reads in which the server
-/// received data.
+/// Starts a server that calls `answer` for each request. Returns a client, and a counter of the server's reads with data.
 async fn serve<F>(
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> F + Send + 'static,
 ) -> (RestClient, Arc<AtomicUsize>)
@@ -38,7 +37,7 @@ where
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let stream = Counted { stream: tls.accept(stream).await.unwrap(), reads: counted };
-        // Use small flow-control windows, so that request bodies wait for the server.
+        // Small flow-control windows make request bodies wait for the server.
         let mut connection = server::Builder::new().initial_window_size(1 << 10).handshake(stream).await.unwrap();
         while let Some(Ok((request, respond))) = connection.accept().await {
             tokio::spawn(answer(request, respond));
@@ -75,7 +74,7 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// Reads a body, and enlarges the flow-control window so that the client can send more data.
+/// Reads a body, and releases flow-control capacity so that the client can send more.
 async fn read(body: &mut RecvStream) -> Bytes {
     let mut whole = BytesMut::new();
     while let Some(data) = body.data().await {
@@ -91,8 +90,8 @@ fn json(respond: &mut SendResponse<Bytes>, body: &'static str) {
     respond.send_response(head, false).unwrap().send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
 }
 
-/// Returns a client whose server stores the headers and the bodies of the requests. Also returns the read counter and
-/// the stored requests.
+/// Starts a server that stores the requests' headers and bodies. Returns a client, the read counter and the stored
+/// requests.
 async fn storing() -> (RestClient, Arc<AtomicUsize>, Arc<Mutex<Vec<(HeaderMap, Bytes)>>>) {
     let stored = Arc::<Mutex<Vec<_>>>::default();
     let seen = stored.clone();
@@ -140,8 +139,7 @@ async fn bodies_larger_than_the_window_arrive() {
     assert!(stored.iter().all(|(_, body)| *body == whole));
 }
 
-/// The client must not read its body stream ahead of the server. Otherwise, a server that does not read would fill the
-/// memory of the client.
+/// If the client read its body stream ahead of the server, a server that does not read would fill the client's memory.
 #[tokio::test]
 async fn streamed_body_waits_for_the_server() {
     let (client, _) = serve(|request, mut respond| async move {
@@ -183,7 +181,7 @@ async fn reset_response_is_an_error_unless_it_is_complete() {
             let head = head.body(()).unwrap();
             let mut body = respond.send_response(head, false).unwrap();
             body.send_data(Bytes::from_static(b"{}"), false).unwrap();
-            // Wait until the data has been sent, so that it arrives before the reset.
+            // Send the data before the reset.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

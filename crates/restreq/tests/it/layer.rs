@@ -1,4 +1,4 @@
-//! The integration with `tower`.
+//! Tests the `tower` integration.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use crate::tls::{Authority, settings, trusting};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A `tower` layer that signs each request, and records its URL and headers.
+/// A layer that signs each request, and records its URL and headers.
 #[derive(Clone)]
 struct Signing {
     inner: TransportService,
@@ -100,7 +100,7 @@ async fn transport_error_through_a_layer_keeps_its_type() {
     assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
 }
 
-/// A request body that can be read, but panics if its size is queried.
+/// A request body that panics if its size is queried.
 struct Jumpy(Full<Bytes>);
 
 impl Body for Jumpy {

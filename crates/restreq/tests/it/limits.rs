@@ -1,4 +1,4 @@
-//! Tests of rate limiters and back-offs that are set for a single request.
+//! Tests a request's own rate limiter and back-off.
 
 use std::time::Duration;
 

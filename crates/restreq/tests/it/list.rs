@@ -1,4 +1,4 @@
-//! Tests of lists that are read item by item.
+//! Tests lists that are read item by item.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn list(chunks: &[&'static str], end: End) -> Reply {
     Reply::watch(chunks, end)
 }
 
-/// Formats the parts of the list as strings.
+/// Formats a list's parts as strings.
 async fn parts(mut stream: ListStream) -> Vec<String> {
     let mut parts = Vec::new();
     while let Some(part) = stream.next().await {
@@ -63,8 +63,7 @@ async fn null_in_list_metadata_means_empty() {
     check(list(&[meta], End::Proper), &["at "]).await;
 }
 
-/// Informers report objects that are missing from a list as deleted. The client must therefore return an error for any
-/// response other than a list.
+/// Informers treat objects that are missing from a list as deleted, so any response other than a list must be an error.
 #[tokio::test]
 async fn status_is_not_a_list() {
     for (body, expected) in [

@@ -1,4 +1,4 @@
-//! Tests of the client, most of them against a scripted server on loopback.
+//! Client tests, most of them with a scripted server on loopback.
 
 #![allow(clippy::unwrap_used)]
 

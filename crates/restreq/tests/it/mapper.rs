@@ -1,4 +1,4 @@
-//! Tests of lookups of resources, and of the discovery requests that the lookups send.
+//! Tests resource lookups and their discovery requests.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,8 +14,7 @@ fn document(value: Value) -> Reply {
     Reply::json(200, value.to_string())
 }
 
-/// Serves aggregated discovery as two documents. The group of widgets and its preferred version are served only after the server has
-/// received a number of requests.
+/// Serves aggregated discovery as two documents. The widgets' group appears only after some requests.
 fn aggregated(seen: &Seen, before: usize) -> Reply {
     let pods = json!({
         "resource": "pods", "responseKind": {"group": "", "version": "", "kind": "Pod"}, "scope": "Namespaced",
@@ -81,7 +80,7 @@ async fn discovery_is_cached_and_a_miss_refetches() {
         let accept = seen.header("accept").unwrap().to_owned();
         assert!(accept.starts_with("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"), "{accept}");
     }
-    // The definition of the resource was created just before the lookup.
+    // The resource was created just before the lookup.
     let widgets = mapper.named("widgets").await.unwrap();
     assert_eq!(widgets, ApiResource::new("example.com/v2", "Widget", "widgets", Scope::Cluster));
     let old = mapper.resource(&GroupVersionResource::new("example.com", "v1", "widgets")).await.unwrap();
@@ -176,7 +175,7 @@ async fn forbidden_discovery_root_is_skipped_but_failure_is_returned() {
     assert!(matches!(&error, MappingError::Api(error) if error.is_internal_error()), "{error}");
 }
 
-/// For example, the URL is wrong, or the user may not read discovery documents.
+/// For example, because the URL is wrong, or the user may not read discovery documents.
 #[tokio::test]
 async fn discovery_fails_if_both_roots_fail() {
     fn half_forbidden(seen: &Seen, _: usize) -> Reply {

@@ -1,4 +1,4 @@
-//! The metrics of a client.
+//! Tests the client's metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn client(server: &Server, memory: &InMemoryProvider) -> RestClient {
     RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
 }
 
-/// Returns the value of the counter of requests or retries for this code and method.
+/// Returns the number of requests or retries for `code` and `method`.
 fn count(memory: &InMemoryProvider, name: &str, code: &str, method: &str) -> Option<f64> {
     let verb = if name == "requests_total" { "method" } else { "verb" };
     memory.value(&format!("rest_client_{name}"), &[("code", code), (verb, method)])
@@ -100,7 +100,7 @@ async fn body_sizes_are_recorded_if_known() {
     assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "the size of a stream is unknown");
 }
 
-/// Checks that all metrics that the dashboard in the docs folder uses exist.
+/// Checks that all metrics in the dashboard exist.
 #[test]
 fn dashboard_uses_existing_metric_names() {
     let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
@@ -182,7 +182,7 @@ async fn rate_limiter_waits_are_measured() {
     let server = Server::start([]).await;
     let memory = InMemoryProvider::new();
     let mut config = server.config();
-    // Limit the rate to one request in 100 s, so that all other delays are negligible.
+    // At one request per 100 s, all other delays are negligible.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
     let client =

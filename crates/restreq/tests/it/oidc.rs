@@ -1,4 +1,4 @@
-//! Tests of OpenID Connect logins. The issuer runs on loopback.
+//! Tests OpenID Connect logins, with an issuer on loopback.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -22,25 +22,25 @@ fn id_token(name: &str, seconds: i64) -> String {
     format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims))
 }
 
-/// Returns the subject of an ID token.
+/// Returns an ID token's subject.
 fn subject(token: &str) -> String {
     let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     serde_json::from_slice::<Value>(&claims).unwrap()["sub"].as_str().unwrap().into()
 }
 
-/// The issuer's reply. The function gets the request and the number of earlier requests, and returns the reply.
+/// Returns the issuer's reply for a request and the number of earlier requests.
 type Issuer = fn(&Seen, usize) -> Reply;
 
 const DESCRIPTION: &str = "/realms/a/.well-known/openid-configuration";
 
-/// Returns the reply that contains the discovery document, or `None` for other requests.
+/// Returns the discovery document, or `None` for other requests.
 fn described(seen: &Seen) -> Option<Reply> {
     let host = seen.header("host").unwrap();
     let endpoint = format!("https://{host}/realms/a/token?kind=x");
     (seen.uri == DESCRIPTION).then(|| Reply::json(200, json!({"token_endpoint": endpoint}).to_string()))
 }
 
-/// Returns a reply with tokens. The tokens contain the number of earlier requests.
+/// Returns tokens that contain the number of earlier requests.
 fn giving(seen: &Seen, before: usize) -> Reply {
     described(seen).unwrap_or_else(|| {
         let tokens = json!({"id_token": id_token(&format!("i{before}"), 600), "refresh_token": format!("r{before}")});
@@ -48,7 +48,7 @@ fn giving(seen: &Seen, before: usize) -> Reply {
     })
 }
 
-/// An issuer, an API server, and a configuration of a client for the API server.
+/// An issuer, an API server, and a client configuration.
 struct Setup {
     issuer: Server,
     server: Server,
@@ -80,20 +80,20 @@ impl Setup {
         RestClient::new(self.config.clone()).unwrap()
     }
 
-    /// Returns the subjects of the tokens that the API server has received.
+    /// Returns the subjects of the tokens at the API server.
     fn shown(&self) -> Vec<String> {
         let token = |seen: &Seen| subject(seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap());
         self.server.seen().iter().map(token).collect()
     }
 
-    /// Returns the form data of the token requests that the issuer has received.
+    /// Returns the form data of the issuer's token requests.
     fn asked(&self) -> Vec<String> {
         let forms = self.issuer.seen().into_iter().filter(|seen| seen.uri != DESCRIPTION);
         forms.map(|seen| String::from_utf8(seen.body.to_vec()).unwrap()).collect()
     }
 }
 
-/// A token store in memory. The first writes fail.
+/// A token store in memory, whose first writes fail.
 #[derive(Default)]
 struct Kept {
     tokens: Mutex<Vec<[String; 2]>>,
@@ -163,7 +163,7 @@ async fn rejected_token_is_refreshed_once_with_a_refresh_token() {
     assert!(setup.issuer.seen().is_empty());
 }
 
-/// Go's library detects the issuer's authentication method in the same way.
+/// Go's oauth2 library detects the issuer's authentication method in the same way.
 #[tokio::test]
 async fn client_secret_is_sent_in_header_then_body() {
     let by_header = |seen: &Seen, before: usize| match seen.header("authorization") {
@@ -187,7 +187,7 @@ async fn client_secret_is_sent_in_header_then_body() {
 #[tokio::test]
 async fn token_endpoint_comes_from_the_issuer() {
     let elsewhere = |seen: &Seen, before: usize| match described(seen) {
-        // The URL contains another name of the same server, so the client needs another connection.
+        // The URL is another name for the same server, so the client needs another connection.
         Some(_) => {
             let port = seen.header("host").unwrap().rsplit_once(':').unwrap().1;
             Reply::json(200, format!(r#"{{"token_endpoint":"HTTPS://me@127.0.0.1:{port}/other/"}}"#))
@@ -200,7 +200,7 @@ async fn token_endpoint_comes_from_the_issuer() {
     assert_eq!(setup.issuer.seen()[1].header("authorization"), None, "the user of a URL is ignored");
 }
 
-/// Returns the reason why the client could not refresh the login.
+/// Returns why the client could not refresh the login.
 async fn why(setup: &Setup) -> String {
     let error = soon(setup.client().get().send()).await.unwrap_err();
     assert!(setup.server.seen().is_empty(), "nothing is sent without credentials");
@@ -286,7 +286,7 @@ async fn clients_share_a_login() {
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!((setup.shown(), setup.asked().len()), (vec!["i1".to_owned(); 3], 1));
 
-    // A configuration with another client ID at the same issuer has a separate login.
+    // Another client ID at the same issuer has a separate login.
     setup.oidc().client_id = "other".into();
     soon(setup.client().get().send()).await.unwrap();
     assert_eq!(setup.asked().len(), 2);
@@ -311,8 +311,7 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
         for _ in 0..2 {
             let error = soon(client.get().send()).await.unwrap_err();
             assert!(error.to_string().contains("responded with status 500"), "{error}");
-            // The client does not repeat a failed refresh within one second. Skip this check if the test itself took
-            // longer than one second.
+            // The client does not repeat a failed refresh within one second. Skip this check if the test was slower.
             let is_pause = began.elapsed() < Duration::from_secs(1);
             assert!(!is_pause || setup.asked().len() == questions, "a failed refresh is not repeated at once");
         }
@@ -320,7 +319,7 @@ async fn failed_refresh_is_not_repeated_for_each_request() {
     }
 }
 
-/// A token store that blocks its caller until the test releases the store.
+/// A token store that blocks until the test releases it.
 struct Hanging {
     begun: AtomicUsize,
     gate: Mutex<mpsc::Receiver<()>>,
@@ -347,7 +346,7 @@ async fn hanging_token_store_delays_requests_only_briefly() {
         let request = client.get();
         let mut sending = tokio::spawn(async move { request.send().await });
         soon(until(|| setup.asked().len() == refreshed && store.begun.load(Ordering::SeqCst) == 1)).await;
-        // Advance the clock repeatedly, because the test cannot detect when the caller begins to wait.
+        // Advance the clock repeatedly, because the test cannot detect the start of the caller's wait.
         for _ in 0..4 {
             skip(6).await;
             if tokio::time::timeout(Duration::from_millis(300), until(|| sending.is_finished())).await.is_ok() {
@@ -463,7 +462,7 @@ fn invalid_login_is_rejected_when_client_is_created() {
     refused(&|config| config.oidc.as_mut().unwrap().id_token = Some(Secret::new("hush\n")));
 }
 
-/// The issuer may have invalidated the old refresh token, so the client must store the new refresh token.
+/// The issuer may have invalidated the old refresh token, so the client must store the new one.
 #[tokio::test]
 async fn refresh_in_flight_outlives_its_client() {
     static SENDING: Mutex<Option<tokio::task::AbortHandle>> = Mutex::new(None);

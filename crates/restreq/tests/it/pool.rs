@@ -1,5 +1,4 @@
-//! Tests of the connection pool. The tests check how many connections requests use and share, when connections close,
-//! and how failures affect requests.
+//! Tests how many connections requests use and share, when connections close, and how failures affect requests.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -29,7 +28,7 @@ async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server
     (server, client)
 }
 
-/// The body is much larger than the kernel's buffers and the flow-control window of a stream.
+/// Returns a body much larger than the kernel's buffers and a stream's flow-control window.
 fn flood() -> Reply {
     let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
     Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
@@ -89,7 +88,7 @@ async fn repeated_http1_bursts_dial_no_new_connections() {
     for size in [64, 200] {
         let server = Server::start([]).await;
         let client = server.client();
-        // All requests wait for a connection before the first response.
+        // All requests start before the first response.
         let burst = || async {
             let requests: Vec<_> = (0..size).map(|_| client.get()).collect();
             soon(futures_util::future::try_join_all(requests.iter().map(|request| request.send()))).await.unwrap();
@@ -130,7 +129,7 @@ async fn panicking_body_fails_only_its_request() {
     assert_eq!(server.connections(), 1, "other requests share the connection");
 }
 
-/// tokio's cooperative budget makes a task yield after a number of operations. The request must finish nevertheless.
+/// A request must finish even though tokio's cooperative budget makes its task yield after some operations.
 #[tokio::test]
 async fn http1_request_progresses_without_task_budget() {
     const BUDGET: usize = 128;
@@ -141,7 +140,7 @@ async fn http1_request_progresses_without_task_budget() {
         let mut polls = spent;
         let starved = poll_fn(|cx| {
             polls += BUDGET;
-            // At every second poll, leave enough of tokio's budget for the request to finish.
+            // Leave enough budget for the request at every second poll only.
             for _ in 0..if (polls / BUDGET).is_multiple_of(2) { spent % BUDGET } else { 0 } {
                 if pin!(consume_budget()).poll(cx).is_pending() {
                     break;
@@ -149,7 +148,7 @@ async fn http1_request_progresses_without_task_budget() {
             }
             exchange.as_mut().poll(cx)
         });
-        // This test cannot use `soon`, because `soon` polls once more after the timeout.
+        // Do not use `soon`, which polls once more after the timeout.
         tokio::select! {
             biased;
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the test timed out"),
@@ -259,9 +258,8 @@ enum Move {
     Silence,
 }
 
-/// Starts a server that reacts to each request according to the next entry of the script. After the end of the script,
-/// the server responds to each request with an empty response. Returns the client configuration and a counter of the
-/// requests that the server received.
+/// Starts a server that reacts to each request with the next entry in `script`, and then with empty responses. Returns
+/// the client configuration and a counter of the received requests.
 async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
     let authority = Authority::new();
     let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
@@ -302,7 +300,7 @@ async fn serve(
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
-        // The two flags mean END_STREAM and END_HEADERS. The entry 8 of HPACK's static table is ":status: 200".
+        // The flags are END_STREAM and END_HEADERS. Entry 8 in HPACK's static table is ":status: 200".
         let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
@@ -328,8 +326,7 @@ async fn serve(
     }
 }
 
-/// In each of these cases, the server has not processed the request. Therefore, the client retries even a create
-/// request with a generated name.
+/// The server has not processed these requests, so the client retries even a create request with a generated name.
 #[tokio::test]
 async fn unprocessed_request_is_retried_for_any_verb() {
     for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
@@ -344,12 +341,12 @@ async fn unprocessed_request_is_retried_for_any_verb() {
     }
 }
 
-/// The first retry of each request does not use the client's retry budget. All further retries use the budget.
+/// Each request's first retry is free, and all further retries use the client's retry budget.
 #[tokio::test]
 async fn server_that_refuses_streams_is_not_retried_forever() {
     const REQUESTS: usize = 1000;
-    // The bound includes the whole retry budget: the initial budget, the budget that the requests add, and the budget
-    // that 20 s add. `soon` ends the test after 20 s. The bound therefore does not depend on a clock.
+    // The bound includes the initial retry budget, and what the requests and 20 s add to it. `soon` ends the test after
+    // 20 s, so the bound does not depend on a clock.
     const MOST: usize = 2 * REQUESTS + 500 + REQUESTS / 5 + 50 * 20;
     let (config, seen) = frames(&[Move::Refuse; 7 * REQUESTS]).await;
     let client = RestClient::new(config).unwrap();
@@ -383,7 +380,7 @@ async fn write_on_broken_stream_or_connection_is_not_retried() {
     }
 }
 
-/// If the upload continued, the stream would stay open until the upload ends.
+/// If the upload continued, the stream would stay open until the end of the upload.
 #[tokio::test]
 async fn http2_upload_ends_with_its_response() {
     let (config, _) = frames(&[Move::Answer, Move::Open]).await;
@@ -459,9 +456,8 @@ async fn idle_connection_closed_by_server_is_closed_at_once() {
     assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client closes its end without another request");
 }
 
-/// A connection attempt runs on the runtime of the request that started it. If this runtime is blocked, the client must start another
-/// attempt. Otherwise, requests on all other runtimes would be blocked, too. The runtime of a finished test is an example of a blocked
-/// runtime.
+/// A connection attempt runs on the runtime of the request that started it. If that runtime is blocked, like the runtime of a finished
+/// test, the client must start another attempt. Otherwise, requests on all other runtimes would be blocked, too.
 #[test]
 fn dial_on_stalled_runtime_is_replaced() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -477,7 +473,7 @@ fn dial_on_stalled_runtime_is_replaced() {
         let begin = async move { request.stream().now_or_never().is_none() };
         let (waits, standing) = std::thread::spawn(move || (standing.block_on(begin), standing)).join().unwrap();
         assert!(waits, "for a connection");
-        // The paused clock advances automatically, so it can be ahead of the system clock.
+        // The paused clock can be ahead of the system clock, because it advances automatically.
         tokio::time::sleep(Duration::from_secs(60)).await;
 
         let stream = async || {

@@ -1,4 +1,4 @@
-//! Tests of connections to the ports of pods. The server is a scripted WebSocket server.
+//! Tests port forwarding with a scripted WebSocket server.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

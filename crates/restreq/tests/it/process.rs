@@ -1,4 +1,4 @@
-//! Tests of commands in containers. The server is a scripted WebSocket server.
+//! Tests commands in containers with a scripted WebSocket server.
 
 use std::io;
 
@@ -74,7 +74,7 @@ async fn attach_requests_only_the_wanted_streams() {
     assert!(target.ends_with("/pods/web-1/attach?stderr=false&stdin=false&stdout=true&tty=false"), "{target}");
 }
 
-/// Calls `close` to close the input of a process. Returns the close signal that the server then receives.
+/// Calls `close` to close a process's input, and checks that the server receives the close signal.
 async fn closed_by(close: impl AsyncFnOnce(AttachedProcess) -> AttachedProcess) {
     let (pods, server) = pods(async |peer: Peer| {
         let mut socket = peer.accept(V5).await;
@@ -142,7 +142,7 @@ async fn old_protocol_cannot_close_the_input() {
     server.await.unwrap();
 }
 
-/// Runs a command on a scripted server. Returns the result of the command.
+/// Runs a command on a scripted server. Returns the command's result.
 async fn status_after<F, Fut>(run: F) -> Result<(), ExecError>
 where
     F: FnOnce(Socket) -> Fut + Send + 'static,
@@ -160,7 +160,7 @@ async fn exit_code_is_a_typed_error() {
     let failure = r#"{"status":"Failure","message":"command terminated with non-zero exit code","reason":
         "NonZeroExitCode","details":{"causes":[{"reason":"Other","message":"x"},{"reason":"ExitCode","message":"7"}]}}"#;
     let error = status_after(async |mut socket| {
-        // The status can arrive in several messages. The client ignores data of unknown channels.
+        // The status can arrive in several messages. Data on unknown channels is ignored.
         socket.send(77, "x").await;
         socket.send(3, &failure[..60]).await;
         socket.end(&failure[60..]).await;
@@ -208,8 +208,8 @@ async fn lost_connection_is_a_read_error() {
             if !status.is_empty() {
                 socket.send(3, status).await;
             }
-            // Read the input first. If unread input remained, the kernel would send a TCP reset, which could arrive
-            // before the data.
+            // Read the input first. With unread input, the kernel would send a TCP reset, which could arrive before the
+            // data.
             assert_eq!(socket.next().await.unwrap(), "\0in");
         })
         .await;
@@ -251,7 +251,7 @@ fn frame(first: u8, data: &[u8]) -> Vec<u8> {
 async fn frames_can_be_split_anywhere() {
     let script = [
         frame(0x82, b"\x01one "),
-        // The server sends one message in three frames, and sends a ping between the frames.
+        // One message in three frames, with a ping between them.
         frame(0x02, b"\x01tw"),
         frame(0x89, b"ping"),
         frame(0x00, b"o "),
@@ -284,7 +284,7 @@ async fn frames_can_be_split_anywhere() {
         soon(process.status()).await.unwrap();
         drop(process);
         let rest = soon(server).await.unwrap();
-        // These bytes are the client's response to the ping. Its payload is masked.
+        // The client's pong, with a masked payload.
         assert_eq!(rest[..2], [0x8a, 0x84], "{rest:?}");
     }
 }
@@ -298,7 +298,7 @@ async fn message_above_the_limit_is_an_error() {
             if fits {
                 peer.say(frame).await;
             } else {
-                // The client closes the connection before it has read the whole message.
+                // The client closes the connection within the message.
                 drop(peer.stream.write_all(&frame).await);
             }
         })
@@ -314,8 +314,7 @@ async fn message_above_the_limit_is_an_error() {
     }
 }
 
-/// Returns bytes for a test. The value of each byte depends on its position, so that the test detects lost or repeated
-/// data.
+/// Returns bytes that depend on their position, so that tests detect lost or repeated data.
 fn pattern(from: usize, size: usize) -> Vec<u8> {
     (from..from + size).map(|at| (at / 251 + at) as u8).collect()
 }
@@ -338,7 +337,7 @@ async fn slow_reader_blocks_the_server_and_loses_nothing() {
     soon(async {
         let mut process = pods.exec("web-1", ["x"], &ExecOptions::default()).await.unwrap();
         let mut stdout = process.stdout.take().unwrap();
-        // Wait until the server cannot send more data.
+        // Wait until the server is blocked.
         let sent = || sent.load(std::sync::atomic::Ordering::SeqCst);
         let mut calm = 0;
         while calm < 1000 {

@@ -1,4 +1,4 @@
-//! Tests of requests through a proxy: tunnels, and forwarding for plain HTTP servers.
+//! Tests requests through a proxy: tunnels, and forwarding for plain HTTP servers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use crate::support::{Reply, Server, soon, steady_clock};
 use crate::tls::{Authority, settings, trusting};
 
-/// Starts a proxy that opens one tunnel. Returns the address of the proxy and the request that the proxy receives.
+/// Starts a proxy that opens one tunnel. Returns the proxy's address and the request that it receives.
 pub(crate) async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
     tunnel_over(None).await
 }
 
-/// Works like `proxy`, but the client connects to the proxy over TLS.
+/// Works like `tunnel`, but over TLS if `tls` is set.
 async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     client.flush().await.unwrap();
     let mut server = TcpStream::connect(target).await.unwrap();
-    // If either side of the tunnel closes for any reason, the tunnel ends.
+    // The tunnel ends when either side closes for any reason.
     drop(copy_bidirectional(&mut client, &mut server).await);
     head
 }
@@ -83,8 +83,7 @@ async fn tls_connection_uses_a_tunnel() {
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
 }
 
-/// The client opens a TLS connection inside the TLS connection to the proxy. The client verifies the proxy with the
-/// same CA as the server.
+/// The client opens a TLS connection inside the TLS connection to the proxy, and verifies both with the same CA.
 #[tokio::test]
 async fn proxy_may_use_tls() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -100,7 +99,7 @@ async fn proxy_may_use_tls() {
         let asked = soon(asked).await.unwrap().to_lowercase();
         assert!(asked.starts_with("connect 127.0.0.1:") && asked.contains("proxy-authorization: basic"), "{asked}");
     }
-    // The client also sends requests for a plain HTTP server to the proxy over TLS.
+    // Requests to a plain HTTP server also reach the proxy over TLS.
     let proxy = Server::start_with([], Reply::ok(), Some(tls(&authority, &[]))).await;
     let mut config = ClientConfig::new("http://server.invalid/prefix");
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
@@ -126,7 +125,7 @@ async fn changed_proxy_ca_is_used() {
     config.tls.ca = Some(PemSource::File(ca.path().into()));
     config.proxy_url = Some(format!("https://{}", proxy.addr));
     let plain = RestClient::new(config.clone()).unwrap();
-    // The certificates of both the proxy and the server have changed.
+    // The proxy and the server have new certificates.
     let server = Server::start_with([], Reply::ok(), tls()).await;
     let (tunnel, _asked) = tunnel_over(tls()).await;
     config.server = server.url();

@@ -1,4 +1,4 @@
-//! Tests of evictions, scales, restarts, cordons, tokens and the watcher, against a real kube-apiserver.
+//! Tests evictions, scales, restarts, cordons, tokens and the watcher, with a real kube-apiserver.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn eviction_obeys_a_real_disruption_budget() {
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "bound"}}}});
         budgets.create(&object(budget), &write).await.unwrap();
         let outcome = pods.evict("bound", &now).await.unwrap();
-        // No controller handles the PodDisruptionBudget in this test, so the server asks the client to wait.
+        // No controller handles the PodDisruptionBudget, so the server asks the client to wait.
         let EvictionOutcome::Blocked { retry_after, status } = outcome else { panic!("{outcome:?}") };
         assert_eq!(retry_after, Some(Duration::from_secs(10)));
         assert_eq!(status.details.unwrap().causes[0].reason, "DisruptionBudget");

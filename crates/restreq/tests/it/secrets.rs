@@ -1,4 +1,4 @@
-//! Tests that `Debug` output, errors, their sources and log lines never contain secrets of a configuration.
+//! Tests that `Debug` output, errors, their sources and log lines never contain secrets.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -25,10 +25,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{End, Reply, Server, closed_port, soon};
 
-/// The text that all secrets in these tests contain.
+/// All secrets in these tests contain this text.
 const CANARY: &str = "hush-0815";
 
-/// All text that was printed so far, and the types of the printed values.
+/// All printed text, and the types of the printed values.
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
@@ -65,7 +65,7 @@ impl Shown {
         self.debug(error);
     }
 
-    /// Prints the error of a request, its source, and the [`ApiError`] into which it converts.
+    /// Prints a request error, its source, and its [`ApiError`].
     fn failure(&self, error: Error) {
         match &error {
             Error::Auth { source, .. } => self.error(source),
@@ -76,7 +76,7 @@ impl Shown {
         self.error(&ApiError::from(error));
     }
 
-    /// Returns whether a value of the given type was printed.
+    /// Returns `true` if a value of the type `name` was printed.
     fn knows(&self, name: &str) -> bool {
         let types = self.1.lock().unwrap();
         types.iter().any(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == name))
@@ -86,7 +86,7 @@ impl Shown {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 
-    /// Prints a client if it can be created, and prints the results of its requests.
+    /// Prints a client, if it can be created, and the results of its requests.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
         let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
@@ -167,7 +167,7 @@ impl Shown {
         self.debug(&pods.watcher(&ListOptions::default()).touched());
     }
 
-    /// Prints a forwarded port, and a command whose arguments, input and output are secrets.
+    /// Prints a forwarded port, and a command with secret arguments, input and output.
     #[cfg(feature = "ws")]
     async fn streams(&self) {
         use pintle_restreq::{ExecOptions, TerminalSize};
@@ -199,7 +199,7 @@ impl Shown {
         server.await.unwrap();
     }
 
-    /// Prints the results of the methods of an [`Api`].
+    /// Prints the results of [`Api`]'s methods.
     async fn handles(&self, client: RestClient) {
         let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
         let api: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("a")).unwrap();
@@ -252,7 +252,7 @@ impl Shown {
     }
 }
 
-/// Returns configurations with different credentials. All secrets in these configurations contain [`CANARY`].
+/// Returns configurations with different credentials, which all contain [`CANARY`].
 fn configs(url: &str) -> Vec<ClientConfig> {
     let secret = || Secret::new(CANARY);
     let basic = |password| Some(BasicAuth { username: "me".into(), password });
@@ -308,7 +308,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     for key in [
         CANARY.to_owned(),
-        // A private key whose line breaks were removed.
+        // A private key without its line breaks.
         format!("{begin}{CANARY}{end}"),
         format!("{begin} {CANARY}\n{end}\n"),
         format!("-----BEGIN {CANARY}\n{end}\n"),
@@ -325,7 +325,7 @@ fn configs(url: &str) -> Vec<ClientConfig> {
     configs
 }
 
-/// Prints values of the types that require the feature `ws`.
+/// The types that require the feature `ws`.
 const STREAMS: [&str; 9] = [
     "AttachedProcess",
     "CommandOutput",
@@ -338,7 +338,7 @@ const STREAMS: [&str; 9] = [
     "TerminalSize",
 ];
 
-/// Starts a proxy that rejects every request for a tunnel.
+/// Starts a proxy that rejects every tunnel.
 async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -354,9 +354,9 @@ async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
 #[tokio::test]
 async fn configuration_secrets_are_never_shown() {
     let shown = Shown::default();
-    // The second subscriber makes tracing check for each thread whether an event is enabled. If a process has only one
-    // subscriber, tracing checks an event only when the first thread reaches it, and caches the result. If the first
-    // thread has no subscriber, the event is then disabled for all threads.
+    // With only one subscriber in the process, tracing caches for all threads whether the first thread's subscriber
+    // enables an event. That thread may have no subscriber. A second subscriber makes tracing ask each thread's
+    // subscriber.
     let _another =
         tracing::Dispatch::new(tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(io::sink).finish());
     let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
@@ -370,7 +370,7 @@ async fn configuration_secrets_are_never_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
-        // A response body that cannot be decoded as a `Status`. A proxy or another server can send such a body.
+        // A body that is not a `Status`, from a proxy or another server.
         Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
         Reply::json(500, CANARY),
         Reply::later(503, 0),
@@ -409,7 +409,7 @@ async fn configuration_secrets_are_never_shown() {
         shown.requests(config).await;
     }
 
-    // Use only the last four servers, because these respond immediately.
+    // Only the last four servers respond immediately.
     for server in &servers[servers.len() - 4..] {
         let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
         config.token = Some(Secret::new(CANARY));
@@ -427,7 +427,7 @@ async fn configuration_secrets_are_never_shown() {
         OperationResult::Created,
         Http2Config::default(),
     ));
-    // Print values of other public types, because users may print them.
+    // Other public types that users may print.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
@@ -450,7 +450,7 @@ async fn configuration_secrets_are_never_shown() {
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        // Traits have no values to print, and types of disabled features do not exist.
+        // Skip traits, and types of disabled features.
         let is_other = name == "WarningHandler"
             || !cfg!(feature = "tower") && name.starts_with("Transport")
             || !cfg!(feature = "ws") && STREAMS.contains(&name);

@@ -1,4 +1,4 @@
-//! Tests of the tracing spans of requests, and of the logging of bodies.
+//! Tests request spans and body logging.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Log {
-    /// Returns the spans that have ended since the previous call.
+    /// Returns the spans that have ended since the last call.
     fn ended(&self) -> Vec<String> {
         let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
         text.lines().filter(|line| line.contains(": close")).map(str::to_owned).collect()
@@ -45,9 +45,9 @@ impl Log {
 async fn request_span_has_stable_field_names() {
     let log = Log::default();
     let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
-    // The second subscriber makes tracing check for each thread whether a span is enabled. If a process has only one
-    // subscriber, tracing checks a span only when the first thread reaches it, and caches the result. If the first
-    // thread has no subscriber, the span is then disabled for all threads.
+    // With only one subscriber in the process, tracing caches for all threads whether the first thread's subscriber
+    // enables a span. That thread may have no subscriber. A second subscriber makes tracing ask each thread's
+    // subscriber.
     let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
     let subscriber = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

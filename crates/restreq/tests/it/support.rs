@@ -1,5 +1,4 @@
-//! A scripted server on loopback. The server follows a script when it responds to requests, can simulate failures, and
-//! records the requests.
+//! A scripted server on loopback, which can simulate failures and records the requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,7 +27,7 @@ pub(crate) struct Seen {
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The number of the connection that the request arrived on, starting at 0.
+    /// The connection's number, starting at 0.
     pub(crate) connection: usize,
     pub(crate) version: http::Version,
     /// The client's TLS certificate.
@@ -54,7 +53,7 @@ pub(crate) enum Reply {
     By(fn(&Seen, usize) -> Reply),
 }
 
-/// How the server ends the response after the last chunk of a body.
+/// How the server ends a response after the last chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     /// The proper end.
@@ -116,7 +115,7 @@ pub(crate) struct Server {
 
 struct State {
     script: Mutex<VecDeque<Reply>>,
-    /// The reply to all requests after the script has ended.
+    /// The reply to all requests after the script.
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
@@ -125,8 +124,7 @@ struct State {
 }
 
 impl Server {
-    /// Starts a server that follows the script. After the script has ended, the server responds to each request with an
-    /// empty object.
+    /// Starts a server that follows `script`, and then responds with empty objects.
     pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
@@ -164,7 +162,7 @@ impl Server {
         ClientConfig::new(self.url())
     }
 
-    /// Returns a client whose `max_object` has the given value.
+    /// Returns a client with this `max_object`.
     pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
         let mut config = self.config();
         config.max_object = Some(max_object);
@@ -183,7 +181,7 @@ impl Server {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until all connections of the server are closed.
+    /// Waits until all of the server's connections are closed.
     pub(crate) async fn is_left(&self) {
         soon(until(|| self.state.open.load(Ordering::SeqCst) == 0)).await;
     }
@@ -196,12 +194,12 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
-    // The tasks of the server's connections end when the server is dropped.
+    // Dropping the server drops this set, which ends the connections' tasks.
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Without `TCP_NODELAY`, the second packet of a response could wait up to 40 ms for the client's
-        // acknowledgement of the first packet.
+        // Without `TCP_NODELAY`, a response's second packet could wait up to 40 ms for the acknowledgement of the
+        // first.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         state.open.fetch_add(1, Ordering::SeqCst);
@@ -214,7 +212,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                 })
             };
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-            // Ignore errors of connections. The tests check on the client's side how a connection ends.
+            // Ignore connection errors. The tests check the client's side.
             match tls {
                 None => drop(builder.serve_connection(TokioIo::new(stream), service(None)).await),
                 Some(tls) => {
@@ -285,7 +283,7 @@ async fn serve(
 struct ScriptedBody {
     chunks: VecDeque<Bytes>,
     end: End,
-    /// Whether all data written so far has been sent.
+    /// Whether all written data has been sent.
     flushed: bool,
 }
 
@@ -311,9 +309,8 @@ impl http_body::Body for ScriptedBody {
     }
 }
 
-/// Advances a paused clock, for tests that use sockets. A paused clock jumps to the next deadline as soon as no task is
-/// ready. The kernel then has no time to transfer data. Therefore, this function advances the clock in small steps, and
-/// waits for a real millisecond before each step.
+/// Advances a paused clock in small steps, for tests with sockets. A paused clock jumps to the next deadline when no
+/// task is ready, which leaves the kernel no time to transfer data. Each step therefore waits for a real millisecond.
 pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
@@ -331,19 +328,19 @@ pub(crate) fn steady_clock() -> impl Drop {
     }))
 }
 
-/// Advances the clock of the client, but not the clocks of servers and credential plugins.
+/// Advances the client's clock, but not the clocks of servers and credential plugins.
 pub(crate) async fn skip(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
     tokio::time::resume();
 }
 
-/// Waits for a future. Panics if the future takes longer than 20 s, so that a test cannot hang.
+/// Waits for a future, and panics after 20 s, so that a test cannot hang.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("the test timed out")
 }
 
-/// Polls a condition until it is true.
+/// Waits until a condition is `true`.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Tests of TLS: verification of servers, client certificates, protocol negotiation, and changes of certificates.
+//! Tests TLS: server verification, client certificates, protocol negotiation, and certificate rotation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::support::{Reply, Server, soon, steady_clock};
 
-/// The CA of a test.
+/// A test's CA.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its private key, as PEM text.
@@ -45,8 +45,8 @@ impl Authority {
     }
 }
 
-/// Starts a server with this certificate and these protocols. The server requests client certificates that this CA has
-/// signed.
+/// Starts a server with the certificate `pair` and the protocols `alpn`. With `clients`, the server requests client
+/// certificates from this CA.
 async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
     scripted([], pair, alpn, clients).await
 }
@@ -60,8 +60,8 @@ async fn scripted(
     Server::start_with(script, Reply::ok(), Some(settings(pair, alpn, clients))).await
 }
 
-/// Returns server settings with this certificate and these protocols. The server requests client certificates that this
-/// CA has signed.
+/// Returns server settings with the certificate `pair` and the protocols `alpn`. With `clients`, the server requests
+/// client certificates from this CA.
 pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     versioned(rustls::DEFAULT_VERSIONS, pair, alpn, clients)
 }
@@ -119,8 +119,7 @@ async fn server_is_trusted_only_by_its_ca() {
     assert_eq!(server.seen().len(), 2, "nothing is sent to an untrusted server");
 }
 
-/// As in Go, a server certificate that is in the bundle does not need a CA. The name and the validity period of the
-/// certificate must still match.
+/// As in Go, a server certificate in the bundle needs no CA, but its name and validity period must still match.
 #[tokio::test]
 async fn listed_server_certificate_needs_no_ca() {
     let authority = Authority::new();
@@ -171,8 +170,7 @@ async fn invalid_certificate_in_bundle_is_skipped() {
     }
 }
 
-/// If a failure occurs after the client has sent the request, it is unknown whether the server processed the request.
-/// This is also true for TLS failures.
+/// After any failure of a sent request, including TLS failures, the server may have processed the request.
 #[tokio::test]
 async fn write_with_garbled_response_may_have_been_executed() {
     let authority = Authority::new();
@@ -231,7 +229,7 @@ async fn http2_is_used_if_the_server_supports_it() {
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
     }
-    // If HTTP/2 is disabled, the client must not offer HTTP/2.
+    // With HTTP/2 disabled, the client must not offer HTTP/2.
     let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
     let http2 = Http2Config { enabled: false, ..Http2Config::default() };
     let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of watches that resume, and of methods that wait until an object is in a given state.
+//! Tests watches that resume, and methods that wait for an object's state.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
-/// An object type that has only metadata.
+/// An object with only metadata.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct Widget {
     metadata: ObjectMeta,
@@ -28,7 +28,7 @@ fn watch(server: &Server) -> RetryWatch<Widget> {
     api(server).retry_watch(&from("3")).unwrap()
 }
 
-/// Returns an event for widget `a` at the given revision.
+/// Returns an event for the widget `a` at `revision`.
 fn frame(event: &str, revision: &str) -> &'static str {
     let object = json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": revision}});
     json!({"type": event, "object": object}).to_string().leak()
@@ -39,7 +39,7 @@ fn failing(code: u16) -> &'static str {
     json!({"type": "ERROR", "object": status}).to_string().leak()
 }
 
-/// Returns the revisions that watches were started at.
+/// Returns the start revisions of the watches.
 fn revisions(server: &Server) -> Vec<String> {
     let uris = server.seen().into_iter().map(|seen| seen.uri);
     let revision =
@@ -130,7 +130,7 @@ async fn cancelled_next_loses_no_event() {
     let server = Server::always(Reply::watch(&frames, End::Stall)).await;
     let mut watch = watch(&server);
     let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
-    // Poll each future once and then drop it, until one of the futures returns an event.
+    // Poll each future once and drop it, until one returns an event.
     let mut events = 0;
     while events < 2 {
         tokio::select! {
@@ -234,13 +234,13 @@ async fn wait_for_deletion_notices_a_recreated_object() {
     let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
     let server = Server::start([there(), gone]).await;
     api(&server).wait_for_deletion("a", "u").await.unwrap();
-    // The object was deleted at a time when no watch was open.
+    // The object was deleted while no watch was open.
     let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
     let other = api(&server).wait_for_deletion("a", "other").await;
     assert!(other.is_ok() && server.seen().len() == 1, "the existing object has another UID");
 }
 
-/// Starts a server that lists one running widget `b`, and rejects each watch because its revision has expired.
+/// Lists one running widget `b`, and rejects each watch with an expired revision.
 fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
     if seen.uri.contains("watch=true") {
         return Reply::json(410, "{}");

@@ -1,4 +1,4 @@
-//! Tests of the watcher, which returns a list and its changes as one stream.
+//! Tests the watcher, which returns a list and its changes as one stream.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn watcher_lists_pages_then_follows_and_lists_again() {
 }
 
 /// A list in pages can take longer than the server keeps its revision. The watcher must then request the whole list at
-/// once. Otherwise, the watcher would start the list again for ever.
+/// once, or it would start the list again forever.
 #[tokio::test(start_paused = true)]
 async fn expired_continue_token_causes_one_whole_list() {
     let expired = r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"old token"}"#;

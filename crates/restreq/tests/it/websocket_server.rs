@@ -26,13 +26,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// The server's end of an accepted connection.
 pub(crate) struct Peer {
-    /// The head of the request.
+    /// The request's head.
     pub(crate) head: String,
     pub(crate) stream: Box<dyn Stream>,
 }
 
 impl Peer {
-    /// Reads the headers of a request.
+    /// Reads a request's headers.
     pub(crate) async fn new(mut stream: Box<dyn Stream>) -> Self {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -51,7 +51,7 @@ impl Peer {
         self.head.split(' ').nth(1).unwrap()
     }
 
-    /// Returns the headers of the response that accepts the upgrade.
+    /// Returns the response headers that accept the upgrade.
     pub(crate) fn acceptance(&self, protocol: &str) -> String {
         let accept = derive_accept_key(self.header("sec-websocket-key").unwrap().as_bytes());
         format!(
@@ -100,11 +100,11 @@ impl Socket {
 
     pub(crate) async fn close_with(mut self, code: CloseCode, reason: &'static str) {
         self.0.close(Some(CloseFrame { code, reason: reason.into() })).await.unwrap();
-        // Wait until the client closes the connection, so that no data is lost.
+        // Wait for the client to close the connection, so that no data is lost.
         while let Some(Ok(_)) = self.0.next().await {}
     }
 
-    /// Sends the status of a command, and then closes the connection.
+    /// Sends a command's status, and closes the connection.
     pub(crate) async fn end(mut self, status: &str) {
         self.send(3, status).await;
         self.close().await;
@@ -112,7 +112,7 @@ impl Socket {
 }
 
 /// Starts a server that accepts one connection and passes it to `run`. Returns the server's address and the result of
-/// the function.
+/// `run`.
 pub(crate) async fn serve<F, Fut>(
     tls: Option<Arc<rustls::ServerConfig>>,
     run: F,
@@ -135,7 +135,7 @@ where
     (addr, task)
 }
 
-/// Returns an `Api` for pods. The server accepts one connection and passes it to `run`.
+/// Returns an `Api` for pods on a server that accepts one connection and passes it to `run`.
 pub(crate) async fn pods<F, Fut>(run: F) -> (Api<DynamicObject>, JoinHandle<Fut::Output>)
 where
     F: FnOnce(Peer) -> Fut + Send + 'static,
