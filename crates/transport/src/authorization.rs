@@ -1,4 +1,4 @@
-//! Values of the `Authorization` header.
+//! `Authorization` header values.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,14 +8,13 @@ use zeroize::Zeroizing;
 
 use crate::error::ConfigError;
 
-/// Returns the header for basic authentication.
+/// Returns the header value for basic authentication.
 pub fn basic(field: &'static str, user: &str, password: &str) -> Result<HeaderValue, ConfigError> {
     let pair = Zeroizing::new([user, ":", password].concat());
     secret(field, "Basic", &Zeroizing::new(BASE64_STANDARD.encode(&*pair)))
 }
 
-/// Returns a header value that is marked as sensitive, so the `Debug` output does not contain the value. The memory of the value is wiped
-/// when the last request drops the value.
+/// Returns a sensitive header value, which `Debug` does not print. Dropping the last clone wipes its memory.
 pub fn secret(field: &'static str, scheme: &str, proof: &str) -> Result<HeaderValue, ConfigError> {
     let text = Bytes::from_owner(Zeroizing::new([scheme, " ", proof].concat()));
     let mut value = HeaderValue::from_maybe_shared(text).map_err(|_| ConfigError::Value {

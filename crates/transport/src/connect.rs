@@ -1,4 +1,4 @@
-//! Opens connections with TCP and TLS, directly or through a proxy.
+//! Opens TCP and TLS connections, directly or through a proxy.
 
 use std::fmt;
 use std::io;
@@ -23,14 +23,13 @@ use crate::reads::Reads;
 use crate::tls::TlsSettings;
 use crate::{eyeballs, tunnel};
 
-/// Opens connections to one server. One deadline limits the total time for the TCP connection, the proxy and the TLS
-/// handshake.
+/// Opens connections to one server, with one deadline for TCP, the proxy and the TLS handshake.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
-    /// The TLS settings for a proxy that the client connects to over TLS.
+    /// The TLS settings for an https proxy.
     pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
@@ -38,16 +37,16 @@ pub(super) struct Connector {
     pub(super) metrics: Option<Arc<LookUps>>,
 }
 
-/// If no data arrives for this time, TCP keepalive sends three probes to the peer. Without keepalive, a watch over
-/// HTTP/1.1 would detect a dead peer only after hours, or never. HTTP/2 connections use HTTP/2 pings in addition.
+/// The idle time before TCP keepalive sends three probes. Without keepalive, a watch over HTTP/1.1 would detect a dead
+/// peer only after hours, or never. HTTP/2 connections also use HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
-/// How long sent data may stay unacknowledged before the system closes the connection. The default on Linux is a
-/// quarter of an hour.
+/// How long sent data may stay unacknowledged before the system closes the connection. Linux's default is 15 minutes.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
-    /// Offers only HTTP/1.1 in the TLS handshake, because an HTTP/2 connection cannot be upgraded to another protocol.
+    /// Returns a connector that offers only HTTP/1.1, because an HTTP/2 connection cannot be upgraded to another
+    /// protocol.
     pub(super) fn without_http2(mut self) -> Self {
         self.tls = self.tls.as_deref().map(|tls| Arc::new(tls.without_http2()));
         self
@@ -87,7 +86,7 @@ impl Connector {
     }
 }
 
-/// Establishes TLS. The peer must present a certificate that is valid for `name`.
+/// Establishes TLS. The peer's certificate must be valid for `name`.
 async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<TlsStream<Stream>, BoxError> {
     let name = ServerName::try_from(name.to_owned())?;
     Ok(TlsConnector::from(tls.config.clone()).connect(name, stream).await?)
@@ -114,14 +113,14 @@ pub struct Conn {
     observer: Option<ReadObserver>,
 }
 
-/// A connection: plain TCP, TLS over TCP, or TLS inside of a TLS connection to a proxy.
+/// A connection: plain TCP, TLS over TCP, or TLS inside a TLS connection to a proxy.
 type Stream = Box<dyn Io>;
 
 trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
-/// Records in [`Reads`] when the connection reads data.
+/// Records the connection's reads in [`Reads`].
 struct ReadObserver {
     reads: Arc<Reads>,
     has_read: bool,
@@ -129,8 +128,8 @@ struct ReadObserver {
 }
 
 impl Conn {
-    /// Stores the time of each read in `reads`. Notifies [`Reads::settled`] when the first data from the peer has been
-    /// processed. The data has been processed when the reader polls for more data.
+    /// Stores the time of each read in `reads`. Notifies [`Reads::settled`] after the peer's first data has been
+    /// processed, which is when the reader polls for more data.
     pub(super) fn observed_by(mut self, reads: Arc<Reads>) -> Self {
         self.observer = Some(ReadObserver { reads, has_read: false, is_settled: false });
         self

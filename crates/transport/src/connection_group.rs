@@ -1,5 +1,5 @@
-//! The connections that a group of requests shares. All short requests form one group, and all watches and streams form
-//! another group. This module executes the actions that the [`Pool`] returns.
+//! Connections shared by a group of requests: one group for short requests, and one for watches and streams. This
+//! module executes the [`Pool`]'s actions.
 
 mod http2;
 
@@ -30,8 +30,8 @@ use crate::pool::{Acquired, Actions, ConnId, IDLE_TIMEOUT, Pool, Protocol, Ticke
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The connections for one group of requests. A connection closes after the group and the connection's last response
-/// are dropped.
+/// Connections for one group of requests. A connection closes after the group and the connection's last response are
+/// dropped.
 pub(super) struct ConnectionGroup {
     connector: Connector,
     /// Whether cancelling a request also drops its connection.
@@ -42,26 +42,26 @@ pub(super) struct ConnectionGroup {
 #[derive(Default)]
 struct State {
     pool: Pool,
-    /// The open connections that the [`Pool`] manages.
+    /// The open connections in the [`Pool`].
     links: HashMap<ConnId, Link>,
     waiting: HashMap<Ticket, oneshot::Sender<Result<PooledConnection, Failure>>>,
     dials: HashMap<u64, Dial>,
     last_dial: u64,
-    /// The tokio runtime of the last request that had to wait for a connection. New connections use this runtime.
+    /// The runtime of the last request that waited for a connection, which new connections use.
     runtime: Option<Handle>,
 }
 
-/// A dial in flight.
+/// A dial in progress.
 struct Dial {
     since: Instant,
-    /// The task that runs the dial. The value is `None` until the task is spawned.
+    /// The dial's task, or `None` until it is spawned.
     task: Option<AbortHandle>,
 }
 
 /// An open connection and its sender.
 struct Link {
     sender: Sender,
-    /// Whether the connection has already served a request. A reused connection may have died while it was idle.
+    /// Whether the connection has served a request. A reused connection may have died while idle.
     has_served: bool,
 }
 
@@ -70,8 +70,8 @@ enum Sender {
     Http2(Http2),
 }
 
-/// The maximum time that a request waits for a new connection, in addition to the connect timeout. The request needs
-/// its own limit because the timer of the dial stops if its runtime is blocked.
+/// How much longer than the connect timeout a request waits for a new connection. A request needs its own timeout,
+/// because the dial's timer does not fire if its runtime is blocked.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl ConnectionGroup {
@@ -79,7 +79,7 @@ impl ConnectionGroup {
         Arc::new(Self { connector, drop_connection_on_cancel, state: Mutex::default() })
     }
 
-    /// Returns a connection on which the caller can send one request.
+    /// Returns a connection for one request.
     pub(super) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection, Failure> {
         loop {
             let mut connection = match self.ask() {
@@ -91,8 +91,8 @@ impl ConnectionGroup {
             }
             let has_served = connection.has_served();
             connection.discard();
-            // If a new connection ends immediately, return the error, because another connection would most likely end
-            // in the same way.
+            // Do not retry if a new connection ends immediately, because another one would most likely end in the same
+            // way.
             if !has_served {
                 let ended = "the peer ended the connection before it could be used";
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, ended);
@@ -111,8 +111,7 @@ impl ConnectionGroup {
             Acquired::Wait(ticket, actions) => {
                 let (result_tx, result_rx) = oneshot::channel();
                 state.waiting.insert(ticket, result_tx);
-                // Outside of a tokio runtime, a request uses the runtime of an earlier request. If there is no earlier
-                // runtime, the request fails.
+                // Outside of a tokio runtime, a request uses an earlier request's runtime, and fails if there is none.
                 state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.apply(state, actions, None);
                 Err(Waiting { group: self, ticket, result_rx })
@@ -121,7 +120,7 @@ impl ConnectionGroup {
     }
 
     async fn wait(self: &Arc<Self>, mut waiting: Waiting<'_>) -> Result<PooledConnection, Failure> {
-        // Timers do not work outside of a tokio runtime, so the code then waits without a timeout.
+        // Outside of a tokio runtime there are no timers, so wait without a timeout.
         let Ok(runtime) = Handle::try_current() else { return waiting.await };
         let max_wait = self.connector.timeout.saturating_add(GRACE);
         match tokio::time::timeout(max_wait, &mut waiting).await {
@@ -134,8 +133,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Abandons dials that take too long because their runtime is blocked. The method then starts new dials on the given runtime for the
-    /// requests that are still waiting.
+    /// Abandons overdue dials, whose runtime is blocked, and starts new dials on `runtime` for the waiting requests.
     fn replace_stuck_dials(self: &Arc<Self>, runtime: Handle, max_wait: Duration) {
         let now = Instant::now();
         let mut state = self.lock();
@@ -151,15 +149,14 @@ impl ConnectionGroup {
         PooledConnection { group: Arc::downgrade(self), conn, link, is_used: false, upload: None }
     }
 
-    /// Calls the closure `decide` with the pool, and then executes the actions that the closure returns.
+    /// Calls `decide` with the pool, and executes the actions that it returns.
     fn update_pool(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Actions) {
         let mut state = self.lock();
         let actions = decide(&mut state.pool);
         self.apply(state, actions, None);
     }
 
-    /// Executes the actions that the pool returned. The method first releases the lock, because it sends results, drops
-    /// values and spawns tasks.
+    /// Executes the pool's actions. Releases the lock before sending results, dropping values and spawning tasks.
     fn apply(self: &Arc<Self>, mut state: MutexGuard<'_, State>, actions: Actions, failure: Option<&Failure>) {
         let closed: Vec<_> = actions.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
         let mut results = Vec::new();
@@ -182,23 +179,20 @@ impl ConnectionGroup {
         drop(state);
         drop(closed);
         for (result_tx, result) in results {
-            // If the request was cancelled, `send` fails, and the [`PooledConnection`] is dropped. This drop returns the connection to the
-            // pool.
+            // If the request was cancelled, `send` fails and drops the [`PooledConnection`], which returns it to the pool.
             drop(result_tx.send(result));
         }
         for dial in dials {
             let dial_guard = DialGuard { group: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
             let task = async move {
-                // Free the memory of the dial before the driver starts. Otherwise, this memory would stay allocated until the connection
-                // ends.
+                // Boxed, to free the dial's memory before the driver starts.
                 let opened = Box::pin(open(connector)).await;
                 if let Some(driver) = dial_guard.end(opened) {
                     driver.await;
                 }
             };
-            // The task runs on the runtime of the last request that had to wait. If there is no runtime, the task is dropped, and the
-            // waiting requests fail.
+            // Without a runtime, the task is dropped, and the waiting requests fail.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(dial) = self.lock().dials.get_mut(&dial) {
@@ -207,9 +201,8 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns whether an idle HTTP/1 connection has already ended. If the connection is still open, a watcher task is notified when the
-    /// peer sends data or closes the connection. An idle connection has no request body to send, so no user code runs while the lock is
-    /// held.
+    /// Returns `true` if an idle HTTP/1 connection has ended. Otherwise, registers the watcher task for data from the peer and for the
+    /// end of the connection. An idle connection has no request body to send, so no user code runs under the lock.
     fn has_ended(&self, conn: ConnId) -> bool {
         match self.lock().links.get_mut(&conn) {
             Some(Link { sender: Sender::Http1(http1), .. }) => !http1.hand_to_watcher(),
@@ -217,7 +210,7 @@ impl ConnectionGroup {
         }
     }
 
-    /// Returns the time when an idle connection must close, or `None` if that time has passed.
+    /// Returns when an idle connection must close. Closes the connection and returns `None` if that time has passed.
     fn idle_deadline(&self, conn: ConnId) -> Option<Instant> {
         let mut state = self.lock();
         let until = state.pool.idle_deadline(conn, Instant::now());
@@ -234,8 +227,7 @@ impl ConnectionGroup {
 }
 
 impl State {
-    /// Returns the sender for a connection. With HTTP/1, the method returns the connection's only sender. With HTTP/2,
-    /// the method returns a clone of the sender.
+    /// Returns a connection's sender: the only one with HTTP/1, and a clone with HTTP/2.
     fn link(&mut self, conn: ConnId) -> Option<Link> {
         if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
             let has_served = std::mem::replace(has_served, true);
@@ -278,19 +270,18 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A dial in flight. If this guard is dropped early, for example because its runtime shuts down, the dial counts as
-/// failed.
+/// A dial in progress. Dropping this guard early, for example because its runtime shuts down, counts as a failed dial.
 struct DialGuard {
     group: Weak<ConnectionGroup>,
     dial: u64,
 }
 
 impl DialGuard {
-    /// Finishes the dial. Returns the future that drives the new connection, if the dial has succeeded.
+    /// Finishes the dial. Returns the future that drives the new connection, or `None` if the dial failed.
     fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
         let group = self.group.upgrade()?;
         let mut state = group.lock();
-        // `None` means that the pool has abandoned this dial.
+        // `None` means that this dial was abandoned.
         state.dials.remove(&self.dial)?;
         match opened {
             Ok(Opened { protocol, sender, drive }) => {
@@ -319,7 +310,7 @@ impl Drop for DialGuard {
     }
 }
 
-/// The body of a response, without the connection that receives it.
+/// A response body, without its connection.
 pub(super) enum Incoming {
     Http1(http1::ResponseBody),
     Http2(http2::ResponseBody),
@@ -348,7 +339,7 @@ struct Opened {
     drive: Box<dyn FnOnce(Weak<ConnectionGroup>, ConnId) -> Driver + Send>,
 }
 
-/// Drives a connection. The future ends after the last sender and the last response are dropped.
+/// A future that drives a connection, and ends after the last sender and the last response are dropped.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 async fn open(connector: Connector) -> Result<Opened, Failure> {
@@ -374,8 +365,7 @@ async fn http2(conn: Conn, config: Http2Config) -> Result<Opened, h2::Error> {
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(http2), drive: Box::new(drive) })
 }
 
-/// Watches an idle HTTP/1 connection. Closes the connection and removes it from the pool when the server has closed it, or after the idle
-/// timeout.
+/// Watches an idle HTTP/1 connection. Removes the connection from the pool when the server closes it, or after the idle timeout.
 async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc<IdleSignal>) {
     let mut idle_timer = pin!(tokio::time::sleep(IDLE_TIMEOUT));
     loop {
@@ -399,7 +389,7 @@ async fn watch_idle(group: Weak<ConnectionGroup>, conn: ConnId, idle_signal: Arc
 }
 
 /// Drives an HTTP/2 connection, and reports the server's stream limit to the pool. Closes the connection after the idle
-/// timeout, or if the peer does not answer a ping.
+/// timeout, or after an unanswered ping.
 async fn drive(
     group: Weak<ConnectionGroup>,
     conn: ConnId,
@@ -412,10 +402,9 @@ async fn drive(
     let mut is_wanted = true;
     let (mut is_settled, mut reported) = (false, None);
     loop {
-        // The server can change its stream limit at any time. The next request makes this task poll the connection, so the task then sees
-        // the new limit at the latest.
+        // The server can change its stream limit at any time. This task sees the new limit with the next request at the latest.
         let changed = poll_fn(|cx| {
-            // The requests on this connection return the error, so the error is ignored here.
+            // Ignore the error, which the requests on this connection return.
             if keep_alive.as_mut().is_some_and(|keep_alive| keep_alive.poll(cx).is_ready())
                 || connection.as_mut().poll(cx).is_ready()
             {
@@ -448,20 +437,20 @@ async fn drive(
     }
 }
 
-/// A permit to send one request on a pooled connection. If the permit is dropped while the request is in flight, a connection with HTTP/1
-/// is closed. With HTTP/2, only the stream of the request is reset, unless `drop_connection_on_cancel` is set.
+/// A pooled connection for one request. Dropping a `PooledConnection` while its request is in flight closes an HTTP/1 connection. With
+/// HTTP/2, only the request's stream is reset, unless `drop_connection_on_cancel` is set.
 pub(super) struct PooledConnection {
     group: Weak<ConnectionGroup>,
     conn: ConnId,
     link: Option<Link>,
     /// Whether a request was sent.
     is_used: bool,
-    /// A guard for the upload of the request body. Dropping the guard stops the upload.
+    /// A guard for the request body's upload. Dropping the guard stops the upload.
     upload: Option<oneshot::Sender<()>>,
 }
 
 impl PooledConnection {
-    /// Returns whether the connection can send a request now.
+    /// Returns `true` if the connection can send a request now.
     async fn is_ready(&mut self) -> bool {
         match self.link.as_mut().map(|link| &mut link.sender) {
             None => false,
@@ -478,7 +467,7 @@ impl PooledConnection {
         matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
     }
 
-    /// Sends a request. If the error says that no byte was sent, the request is unchanged.
+    /// Sends a request. The request is unchanged if the error has `is_unsent` set.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -502,7 +491,7 @@ impl PooledConnection {
                 http1.poll_frame(incoming, cx).map_ok(Frame::data)
             }
             (_, Incoming::Http2(incoming)) => incoming.poll_frame(cx),
-            // The response is over if the connection is gone or uses another protocol.
+            // Without its connection, a response is over.
             (_, Incoming::Http1(_)) => Poll::Ready(None),
         }
     }
@@ -516,13 +505,12 @@ impl PooledConnection {
         drop(link);
     }
 
-    /// Returns the connection to the pool, even if no request was sent on it.
+    /// Returns the connection to the pool.
     pub(super) fn release(&mut self) {
         let (Some(mut link), Some(group)) = (self.link.take(), self.group.upgrade()) else { return };
         let idle_signal = match &mut link.sender {
-            // Do not reuse the connection if the request body is still being sent. If the server responded before it
-            // read the whole request, this upload might never end. The upload may also run user code, and user code
-            // must not run while the lock is held.
+            // Do not reuse the connection during an upload. If the server responded early, the upload might never end.
+            // The upload may also run user code, which must not run under the lock.
             Sender::Http1(http1) => {
                 if !(http1.hand_to_watcher() && http1.is_ready()) {
                     return group.update_pool(|pool| pool.lost(self.conn));

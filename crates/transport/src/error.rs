@@ -1,4 +1,4 @@
-//! The error for an invalid configuration, and a function that iterates over the sources of an error.
+//! Configuration errors, and an iterator over an error's sources.
 
 use std::error::Error as StdError;
 use std::io;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// An error of any type.
+/// A boxed error of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The reason why a client cannot be created. Each message contains the name of the invalid configuration field.
+/// An error from creating a client. Each message names the invalid configuration field.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -26,19 +26,19 @@ pub enum ConfigError {
     /// A file cannot be read.
     #[error("{field}: {path} cannot be read: {source}", path = path.display())]
     File {
-        /// The name of the field that contains the file's path.
+        /// The field with the file's path.
         field: &'static str,
         /// The file.
         path: PathBuf,
         /// The I/O error.
         source: Arc<io::Error>,
     },
-    /// The configuration sets a field, but does not set a second field that the first field requires.
+    /// A field is set without another field that it requires.
     #[error("{present} is set, but {missing} is not; set both or none")]
     Missing {
-        /// The name of the field that the configuration sets.
+        /// The field that is set.
         present: &'static str,
-        /// The name of the field that is missing.
+        /// The missing field.
         missing: &'static str,
     },
     /// A value cannot be used.
@@ -46,13 +46,13 @@ pub enum ConfigError {
     Value {
         /// The field.
         field: &'static str,
-        /// The reason why the value of the field is invalid.
+        /// A description of the problem.
         why: String,
     },
     /// The server's address is invalid.
     #[error("server {server:?}: {why}")]
     Server {
-        /// The address of the server, without user and password.
+        /// The server's address, without user and password.
         server: String,
         /// The reason why the address is invalid.
         why: String,
@@ -65,7 +65,7 @@ impl From<ConfigError> for ApiError {
     }
 }
 
-/// Returns an iterator that starts with an error and continues with its sources.
+/// Returns an iterator over `error` and its sources.
 pub fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error| StdError::source(*error))
 }

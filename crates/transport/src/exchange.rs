@@ -1,4 +1,4 @@
-//! The options for sending one request, and definitions that both HTTP/1.1 and HTTP/2 use.
+//! Definitions for both HTTP/1.1 and HTTP/2.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::error::BoxError;
 pub enum ConnectionUse {
     /// Until the response ends.
     Short,
-    /// The request keeps its connection until the client stops reading the response. Watches and streams use this variant.
+    /// Until the client stops reading the response, for watches and streams.
     Long,
-    /// The connection never returns to the pool, because it is upgraded to another protocol.
+    /// Forever, because the connection is upgraded to another protocol.
     Upgrade,
 }
 
@@ -22,19 +22,19 @@ pub enum ConnectionUse {
 pub struct ExchangeOptions {
     /// How long the request uses its connection.
     pub usage: ConnectionUse,
-    /// The maximum time between sending the request and receiving the response headers.
+    /// The timeout for the response headers after the request was sent.
     pub headers: Option<Duration>,
 }
 
-/// The error of a request that got no response.
+/// An error for a request without a response.
 pub(crate) struct SendError {
     pub(crate) source: BoxError,
-    /// Whether no byte of the request was sent. The caller can then send the request over another connection.
+    /// Whether no byte of the request was sent, so that the caller can use another connection.
     pub(crate) is_unsent: bool,
 }
 
-/// Returns whether a request with this method usually has a body. Such a request contains a `Content-Length` even if
-/// its body is empty.
+/// Returns `true` if requests with this method usually have a body. These requests contain a `Content-Length` even for
+/// an empty body.
 pub(crate) fn has_body(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }

@@ -1,5 +1,5 @@
-//! Opens TCP connections to a host that has several addresses ("Happy Eyeballs", RFC 8305). After an attempt with one
-//! address starts, the client waits for a short time before it also tries the next address.
+//! Opens TCP connections to hosts with several addresses ("Happy Eyeballs", RFC 8305). Shortly after an attempt with
+//! one address, the client also tries the next one.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,23 +13,22 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::metrics::LookUps;
 
-/// How long the client waits for an attempt with one address before it also tries the next address.
+/// How long to wait before also trying the next address.
 const HEAD_START: Duration = Duration::from_millis(250);
 /// The timeout for connecting to one address.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the address that accepts the connection first. If all addresses fail, the error contains the failure of
-/// each address.
+/// Connects to the first address that accepts the connection. If all addresses fail, the error contains each failure.
 pub(super) async fn connect(host: &str, port: u16, metrics: Option<&LookUps>) -> io::Result<TcpStream> {
-    // Measure only lookups of host names, because an IP address needs no lookup.
+    // An IP address needs no lookup.
     let looking_up = metrics.filter(|_| host.parse::<IpAddr>().is_err()).map(LookUps::start);
     let addresses = tokio::net::lookup_host((host, port)).await;
     drop(looking_up);
     race(in_turns(addresses?.collect()), TcpStream::connect).await
 }
 
-/// Alternates between IPv4 and IPv6 addresses, starting with the family that the resolver returns first. With this order, a family that
-/// does not work delays the connection by only one [`HEAD_START`].
+/// Alternates between IPv4 and IPv6 addresses, starting with the resolver's first family. A family that does not work then delays the
+/// connection by only one [`HEAD_START`].
 fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
@@ -75,7 +74,7 @@ where
     }
 }
 
-/// Runs the attempts until one of them ends, removes this attempt from the list, and returns its output.
+/// Waits until one of the attempts ends, removes it, and returns its output.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     poll_fn(|cx| {
         for at in 0..attempts.len() {
@@ -89,7 +88,7 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Combines all failures. The error kind is `ConnectionRefused` only if all addresses refused the connection.
+/// Combines all failures. The kind is `ConnectionRefused` only if all addresses refused the connection.
 fn combined_error(failures: &[(SocketAddr, io::Error)]) -> io::Error {
     let kinds = failures.iter().map(|(_, error)| error.kind());
     let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
@@ -120,8 +119,8 @@ mod tests {
         list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
     }
 
-    /// Connects to a test address. An address that ends with 9 never responds. An address that ends with 8 refuses the
-    /// connection. Any other address accepts the connection after a second.
+    /// Connects to test addresses. Addresses ending with 9 never respond, addresses ending with 8 refuse the
+    /// connection, and all others accept after a second.
     async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
         let started = Instant::now();
         let connected = race(addresses(list), |address| async move {

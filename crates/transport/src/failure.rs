@@ -1,4 +1,4 @@
-//! The reasons why a request got no response. Each reason shows whether the server may have processed the request.
+//! Why a request got no response, and whether the server may have processed it.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use crate::error::{BoxError, causes};
 use crate::malformed::is_invalid_response;
 
-/// A failure of the transport. There is no response.
+/// A transport failure without a response.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// No connection could be established. Nothing was sent.
+    /// The client could not connect. Nothing was sent.
     Connect {
         /// Whether the peer refused the connection.
         refused: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
     },
-    /// No connection was established in time. Nothing was sent.
+    /// The client could not connect in time. Nothing was sent.
     ConnectTimeout,
-    /// The response headers did not arrive within this time after the client sent the request.
+    /// The response headers did not arrive in time after the request was sent.
     HeadersTimeout(Duration),
-    /// The server did not process the request, and will not process it later.
+    /// The server did not process the request, and will not do so later.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
-    /// The exchange failed. It is unknown whether the server processed the request.
+    /// The exchange failed. The server may or may not have processed the request.
     Exchange {
-        /// Whether the connection was reused. A reused connection most likely died while it was idle.
+        /// Whether the connection was reused. A reused connection most likely died while idle.
         is_stale: bool,
         /// The underlying error.
         source: Arc<dyn StdError + Send + Sync>,
@@ -48,7 +48,7 @@ impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::ConnectTimeout | Self::HeadersTimeout(_) => None,
-            // The error message already contains the message of the source.
+            // The message already contains the source's message.
             Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
         }
     }
@@ -65,8 +65,8 @@ impl Failure {
     pub(crate) fn of_exchange(error: BoxError, is_unsent: bool, is_fresh: bool) -> Self {
         let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_unprocessed = is_unsent || causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refused));
-        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. If the connection was
-        // reused, or if the TLS error has a different cause, the server may have processed the request.
+        // In TLS 1.3, the server can reject the client's certificate after the client has finished the handshake. After other TLS
+        // errors, or on a reused connection, the server may have processed the request.
         let is_turned_away = is_fresh && causes(&*source).any(is_refused_handshake);
         if is_turned_away {
             Self::Connect { refused: false, source }
@@ -78,13 +78,13 @@ impl Failure {
         }
     }
 
-    /// Returns the error of a dial whose task ended before the connection was established.
+    /// Returns the error for a dial whose task ended early.
     pub(crate) fn interrupted() -> Self {
         Self::Connect { refused: false, source: Arc::new(Interrupted) }
     }
 }
 
-/// The source of a request's error if the request's dial was dropped. A dial is dropped together with its runtime or its client.
+/// A dial was dropped together with its runtime or its client.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -96,31 +96,30 @@ impl fmt::Display for Interrupted {
 
 impl StdError for Interrupted {}
 
-/// Returns whether the server reported that it has not processed the stream and will not process the stream later (RFC
-/// 9113, sections 6.8 and 8.7). The crate h2 reports a GOAWAY for a stream only if the last stream ID in the GOAWAY is lower than the ID of
-/// the stream.
+/// Returns `true` if the server reported that it has not processed the stream and will not do so later (RFC 9113, sections 6.8 and 8.7). h2
+/// reports a GOAWAY only to streams above the last stream ID in the GOAWAY.
 fn is_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
 }
 
-/// Returns whether an error affects only one stream. If only one stream is affected, the connection can still be used.
+/// Returns `true` if an error affects only one stream, so the connection can still be used.
 pub(crate) fn is_of_stream(error: &(dyn StdError + 'static)) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-/// Returns whether the peer rejected the TLS handshake. The function searches the text of the error, because an HTTP/2 error contains its
-/// cause only as text.
+/// Returns `true` if the peer rejected the TLS handshake. Searches the error's text, because an HTTP/2 error contains its cause only as
+/// text.
 fn is_refused_handshake(error: &(dyn StdError + 'static)) -> bool {
     let text = error.to_string();
     let alert = text.split_once(ALERT).map(|(_, alert)| alert).unwrap_or_default();
     REFUSALS.iter().any(|refusal| alert.starts_with(refusal))
 }
 
-/// The start of rustls's error message for an alert that the peer sent.
+/// The start of rustls's error message for an alert from the peer.
 const ALERT: &str = "received fatal alert: ";
 
-/// Alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and alerts of older TLS versions). After
-/// any other alert, such as an internal error, the server may already have started to process the request.
+/// Alerts that a peer sends only during a handshake (RFC 8446, section 6.2, and older TLS versions). After any other
+/// alert, such as an internal error, the server may have processed the request.
 const REFUSALS: [&str; 18] = [
     "AccessDenied",
     "BadCertificate",

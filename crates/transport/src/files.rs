@@ -1,4 +1,4 @@
-//! Reads small files whose content can change, such as tokens, certificates and keys.
+//! Reads small files that can change, such as tokens, certificates and keys.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,21 +11,21 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-/// The maximum size of a file that this module reads. For comparison, CA bundles have about 256 KiB.
+/// The maximum size of a file in bytes. CA bundles have about 256 KiB.
 const MAX_SIZE: u64 = 4 << 20;
-/// The maximum time that a request waits until a file is read.
+/// The maximum time that a request waits for a file.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the content of a file. The memory of the content is wiped when the caller drops the content. Returns an error if the file is not
-/// a regular file. For example, a pipe cannot be read twice and may have no writer. A device may have no end.
+/// Returns a file's content, whose memory is wiped on drop. Returns an error for pipes and devices, because a pipe cannot be read twice and
+/// may have no writer, and a device can be endless.
 pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let refused = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    // Check the file type before opening the file, because opening a pipe blocks.
+    // Check the file type first, because opening a pipe blocks.
     let found = fs::metadata(path)?;
     if !found.is_file() {
         return refused("it is not a regular file".into());
     }
-    // Reserve the full capacity. A growing vector would leave copies of the content in memory that are not wiped.
+    // Reserve the full capacity, because a growing vector would leave unwiped copies of the content in memory.
     let mut content = Zeroizing::new(Vec::with_capacity(found.len().min(MAX_SIZE) as usize + 1));
     File::open(path)?.take(MAX_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_SIZE {
@@ -34,10 +34,11 @@ pub fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Reads files in a background thread. Only one read is in progress at any time, and all callers share its result. The
-/// read continues even if a caller is cancelled. A network file system may block a read forever. Therefore, callers
-/// wait only for a limited time, and the shutdown of a tokio runtime does not wait for a read. If a read finishes after the timeout, the
-/// next caller gets the result of that read.
+/// Reads files in a background thread. Only one read is in progress at any time, and all callers share its result. The read continues
+/// even if a caller is cancelled.
+///
+/// A network file system may block a read forever, so callers wait only for a limited time, and a tokio runtime's shutdown does not wait
+/// for a read. The next caller gets the result of a read that finishes after the timeout.
 pub struct FileReader<T> {
     /// A description of the files for log messages.
     what: &'static str,
@@ -45,16 +46,16 @@ pub struct FileReader<T> {
     last: Arc<Mutex<Option<T>>>,
 }
 
-/// A read in flight.
+/// A read in progress.
 #[derive(Clone)]
 struct Reading {
     began: Instant,
-    /// The receiver of a channel that closes when the read ends.
+    /// A channel that closes when the read ends.
     end: watch::Receiver<()>,
 }
 
 impl Reading {
-    /// Waits until the read ends or the timeout has passed. Returns whether the read has ended.
+    /// Waits until the read ends or the timeout passes. Returns `true` if the read has ended.
     async fn over(mut self) -> bool {
         // The channel closes when the read ends.
         timeout_at(self.began + TIMEOUT, self.end.changed()).await.is_ok()
@@ -67,9 +68,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         Self { what, reading: Mutex::default(), last: Arc::default() }
     }
 
-    /// Calls the closure `read` in the background thread and returns the result. If another read is already in
-    /// progress, this method waits for that read instead. If the timeout passes first, this method returns the previous
-    /// result, or an error if there is no previous result.
+    /// Calls `read` in the background thread and returns its result, or waits for a read that is already in progress.
+    /// After the timeout, returns the previous result, or an error if there is none.
     pub async fn read(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let (reading, is_own) = self.begin(read);
         let _held = (is_own && is_clock_paused()).then(hold_paused_clock);
@@ -81,7 +81,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         lock(&self.last).clone().ok_or(why)
     }
 
-    /// Works like [`read`](Self::read), but does not return the result of a read that started before this call.
+    /// Works like [`read`](Self::read), but ignores a read that started before this call.
     pub async fn read_again(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let earlier = lock(&self.reading).clone();
         if let Some(earlier) = earlier {
@@ -90,8 +90,7 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         self.read(read).await
     }
 
-    /// Returns the read in progress. Starts a read if none is in progress. The boolean in
-    /// the result is true if this call started the read.
+    /// Returns the read in progress, or starts one. The boolean is `true` if this call started the read.
     fn begin(&self, read: impl FnOnce() -> T + Send + 'static) -> (Reading, bool) {
         let mut reading = lock(&self.reading);
         if let Some(reading) = reading.as_ref().filter(|reading| reading.end.has_changed().is_ok()) {
@@ -101,8 +100,8 @@ impl<T: Clone + Send + 'static> FileReader<T> {
         let begun = reading.insert(Reading { began: Instant::now(), end }).clone();
         drop(reading);
         let last = self.last.clone();
-        // Use a thread instead of a blocking task of the tokio runtime. A blocked system call cannot be cancelled, and
-        // the shutdown of a runtime would wait for the task. Each reader runs at most one thread.
+        // Use a thread, because a tokio runtime's shutdown would wait for a blocking task, and a blocked system call
+        // cannot be cancelled. Each reader runs at most one thread.
         let thread = thread::Builder::new().name("pintle-files".into()).spawn(move || {
             let content = read();
             *lock(&last) = Some(content);
@@ -115,17 +114,18 @@ impl<T: Clone + Send + 'static> FileReader<T> {
     }
 }
 
-/// Returns whether a test has paused tokio's clock.
+/// Returns `true` if a test has paused tokio's clock.
 fn is_clock_paused() -> bool {
     let before = std::time::Instant::now();
     let shown = Instant::now().into_std();
     !(before..=std::time::Instant::now()).contains(&shown)
 }
 
-/// Prevents a paused clock from advancing while the returned guard exists. Without this guard, all deadlines would pass
-/// during a file read, because tokio cannot detect that another thread is reading. The guard uses a blocking task that
-/// ends when the guard is dropped. The shutdown of a runtime waits for the blocking task. The shutdown does not
-/// deadlock, because the runtime first drops the task that owns the guard.
+/// Prevents a paused clock from advancing until the returned guard is dropped. Otherwise, all deadlines would pass
+/// during a file read, because tokio cannot see that another thread is reading.
+///
+/// The guard uses a blocking task that ends when the guard is dropped. A runtime's shutdown waits for the blocking
+/// task, but does not deadlock, because the runtime first drops the task that owns the guard.
 fn hold_paused_clock() -> oneshot::Sender<()> {
     let (held, end) = mpsc::channel::<()>();
     drop(tokio::task::spawn_blocking(move || end.recv_timeout(TIMEOUT)));
@@ -138,7 +138,7 @@ fn hold_paused_clock() -> oneshot::Sender<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while one of these locks is held leaves the data consistent, so poisoned locks can still be used.
+    // A panic under one of these locks leaves the data consistent, so ignore poisoning.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -160,12 +160,11 @@ mod tests {
         read(Path::new("/")).unwrap_err();
     }
 
-    /// Returns a function that blocks, and a sender that ends the blocking. Sending a value ends the read that the
-    /// function blocks.
+    /// Returns a function that blocks until the returned sender sends a value.
     fn gated(value: u32) -> (mpsc::Sender<()>, impl FnOnce() -> u32 + Send) {
         let (go, gate) = mpsc::channel();
         let read = move || {
-            // Dropping the sender also ends that read.
+            // Dropping the sender also ends the read.
             gate.recv().ok();
             value
         };
@@ -217,7 +216,7 @@ mod tests {
     async fn paused_clock_does_not_advance_during_a_read() {
         let reader = FileReader::new("a file");
         let read = || {
-            // The test waits so long that the paused clock would advance without the guard.
+            // Long enough for the paused clock to advance without the guard.
             thread::sleep(Duration::from_millis(10));
             1
         };

@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The fuzz targets in `crates/fuzz/` and the tests below call these functions. Each function panics if the
-//! tested code violates a property for the given input.
+//! Entry points for the fuzz targets in `crates/fuzz/` and for the tests below. Each function panics if the input violates a
+//! property.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -17,19 +17,19 @@ use crate::tunnel;
 /// A secret that must not appear in any error.
 const SECRET: &str = "hush";
 
-/// Checks a file with certificates and keys. No error contains text from the file.
+/// Checks a PEM file. No error contains text from the file.
 pub fn pem(bytes: &[u8]) {
     for error in pem_faults(bytes) {
         assert!(!error.to_string().contains(SECRET), "{error}");
     }
 }
 
-/// Checks a proxy's response to `CONNECT`. The result does not depend on the chunk boundaries, and errors do not quote
-/// the response.
+/// Checks a proxy's response to `CONNECT`. Chunk boundaries do not affect the result, and errors do not quote the
+/// response.
 pub fn proxy_answer(bytes: &[u8]) {
     let connect = |step| now(tunnel::connect(&mut Peer { said: bytes, step }, "host", 443, None));
     let (whole, parts) = (connect(usize::MAX), connect(1));
-    // The client rejects any data after the end of the response headers.
+    // Data after the response headers is rejected.
     assert!(whole.is_err() || parts.is_ok() || bytes.len() > 8 << 10, "{parts:?}");
     let me = ("me".to_owned(), "pw".to_owned());
     for auth in [None, Some(&me)] {
@@ -43,7 +43,7 @@ pub fn proxy_answer(bytes: &[u8]) {
     }
 }
 
-/// A connection for tests. Each read returns a chunk of `step` bytes. Writes are accepted and ignored.
+/// A connection whose reads return chunks of `step` bytes, and whose writes are ignored.
 struct Peer<'a> {
     said: &'a [u8],
     step: usize,
@@ -80,8 +80,8 @@ fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Checks a response over HTTP/1.1. The result does not depend on the boundaries of the reads, and the client reads
-/// nothing after the end of the response.
+/// Checks an HTTP/1.1 response. Read boundaries do not affect the result, and the client reads nothing after the end of
+/// the response.
 pub fn http1_response(bytes: &[u8]) {
     for is_head in [false, true] {
         let whole = http1_read(bytes, bytes.len().max(1), is_head);
@@ -91,7 +91,7 @@ pub fn http1_response(bytes: &[u8]) {
         let Ok((status, body, left)) = whole else { continue };
         assert!(status.as_u16() >= 200 && body.len() + left < bytes.len(), "{status}");
         assert!(!is_head || body.is_empty());
-        // The response is complete, so data after the response does not change the response.
+        // Data after the end of a response does not change the response.
         if left > 0 {
             let end = bytes.len() - left;
             assert_eq!(http1_read(&bytes[..end], 7, is_head), Ok((status, body, 0)));
@@ -99,8 +99,7 @@ pub fn http1_response(bytes: &[u8]) {
     }
 }
 
-/// Checks a gzip body. The result does not depend on the chunk boundaries, and the decoder of the crate `flate2`
-/// returns the same data.
+/// Checks a gzip body. Chunk boundaries do not affect the result, and `flate2`'s decoder returns the same data.
 #[cfg(feature = "gzip")]
 pub fn gzip(bytes: &[u8]) {
     use std::io::Read as _;
@@ -118,7 +117,7 @@ pub fn gzip(bytes: &[u8]) {
     }
 }
 
-/// The first line is the value of `NO_PROXY`. The other lines are hosts.
+/// Checks `NO_PROXY` rules. The first line is the value of `NO_PROXY`, and the other lines are hosts.
 pub fn no_proxy(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();

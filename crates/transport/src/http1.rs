@@ -1,5 +1,4 @@
-//! An HTTP/1.1 connection. The request in progress reads and writes the connection itself, so no separate task is
-//! needed.
+//! An HTTP/1.1 connection, which the request in progress reads and writes itself, without a separate task.
 
 mod body;
 mod head;
@@ -29,29 +28,29 @@ use crate::request_body::RequestBody;
 
 /// One HTTP/1.1 connection.
 ///
-/// Only one request uses the connection at any time, and this request polls the socket. If there were a separate task,
-/// the request and the task would wake each other, often across CPUs. While the connection is idle, a watcher task is
-/// notified when the peer sends data or closes the connection.
+/// Only one request uses the connection at any time, and polls the socket itself. A separate task and the request would
+/// wake each other, often across CPUs. While the connection is idle, the socket notifies a watcher task when the peer
+/// sends data or closes the connection.
 pub(super) struct Http1 {
     conn: Conn,
-    /// Data that was read from the socket and is not part of a returned response yet.
+    /// Data from the socket that was not returned yet.
     buf: BytesMut,
     /// The number of bytes to read at once.
     room: usize,
     upload: Upload,
-    /// The reason why the upload has failed.
+    /// Why the upload has failed.
     upload_error: Option<BoxError>,
-    /// Whether a request was sent and its response has not ended.
+    /// Whether a response is in progress.
     is_busy: bool,
-    /// Whether another request may use the connection after the current response.
+    /// Whether another request may use the connection after this response.
     is_reusable: bool,
     idle: Idle,
 }
 
-/// The number of bytes that a connection reads at once. For long responses, the number grows to `MAX_ROOM`.
+/// The number of bytes to read at once, which grows to `MAX_ROOM` for long responses.
 const MIN_ROOM: usize = 8 << 10;
 const MAX_ROOM: usize = 64 << 10;
-/// If the buffer has less free space than this, the connection makes room for `MIN_ROOM` bytes before it reads.
+/// With less free space than this, the buffer grows before a read.
 const LEAST_ROOM: usize = 1 << 10;
 
 impl Http1 {
@@ -68,17 +67,17 @@ impl Http1 {
         }
     }
 
-    /// Returns the signal that notifies the watcher of the idle connection.
+    /// Returns the watcher's signal for an idle connection.
     pub(super) fn idle_signal(&self) -> Arc<IdleSignal> {
         self.idle.0.clone()
     }
 
-    /// Returns whether another request can use the connection.
+    /// Returns `true` if another request can use the connection.
     pub(super) fn is_ready(&self) -> bool {
         self.is_reusable && !self.is_busy && self.buf.is_empty() && self.upload.is_done()
     }
 
-    /// Sends a request and waits for the headers of its response. After an error, the connection must not be used.
+    /// Sends a request and waits for the response headers. Do not use the connection after an error.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -86,8 +85,7 @@ impl Http1 {
         self.exchange(request, false).await
     }
 
-    /// Sends a request that asks the server to change the protocol. If the status of the response is 101, the
-    /// connection uses the new protocol.
+    /// Sends an upgrade request. After a response with status 101, the connection uses the new protocol.
     pub(super) async fn upgrade(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -111,7 +109,7 @@ impl Http1 {
         let closes = asks_to_close(request.headers());
         self.upload_error = None;
         self.upload.start(request);
-        // The check for unrequested data has registered the waker for the first data of the response.
+        // The check for unrequested data has already registered the waker for the response.
         let mut is_registered = true;
         let head = poll_fn(|cx| self.poll_head(asked, std::mem::take(&mut is_registered), cx)).await;
         let Head { response, body, keeps_alive } = head.map_err(|source| SendError { source, is_unsent: false })?;
@@ -120,7 +118,7 @@ impl Http1 {
         Ok(response.map(|()| body))
     }
 
-    /// Polls the next piece of the response body. Continues to send the body of the request.
+    /// Polls the next piece of the response body, and continues to send the request body.
     pub(super) fn poll_frame(
         &mut self,
         body: &mut ResponseBody,
@@ -129,12 +127,12 @@ impl Http1 {
         if !self.upload.is_over()
             && let Poll::Ready(Err(error)) = self.upload.poll(&mut self.conn, cx)
         {
-            // The response can still be complete, and the connection is not used again.
+            // The response can still be complete. The connection is not used again.
             self.upload_error = Some(error);
         }
         let piece = match self.poll_piece(body, cx) {
             Poll::Ready(piece) => piece,
-            // The server waits for the rest of the body, which never arrives.
+            // The server waits for the rest of the request body, which never arrives.
             Poll::Pending if self.upload.has_body_failed() => match self.upload_error.take() {
                 Some(error) => Some(Err(error)),
                 None => return Poll::Pending,
@@ -148,12 +146,12 @@ impl Http1 {
         Poll::Ready(piece)
     }
 
-    /// Returns the socket, and the data that the peer sent after the response.
+    /// Returns the socket, and the peer's data after the response.
     pub(super) fn into_parts(self) -> (Conn, Bytes) {
         (self.conn, self.buf.freeze())
     }
 
-    /// Passes the connection to the watcher of idle connections. Returns whether the connection is still open.
+    /// Hands the idle connection to its watcher. Returns `true` if the connection is still open.
     pub(super) fn hand_to_watcher(&mut self) -> bool {
         let signal = self.idle.0.clone();
         signal.is_set.store(false, Ordering::Release);
@@ -165,16 +163,16 @@ impl Http1 {
         is_open
     }
 
-    /// Sends the request and polls the headers of the response. If `is_registered` is true, the waker is registered
-    /// already, and the method does not read.
+    /// Sends the request and polls the response headers. If `is_registered`, the waker is already registered, so the
+    /// method does not read.
     fn poll_head(&mut self, asked: Asked, is_registered: bool, cx: &mut Context<'_>) -> Poll<Result<Head, BoxError>> {
         match self.upload.poll(&mut self.conn, cx) {
             Poll::Ready(Err(error)) => self.upload_error = Some(error),
             _ if is_registered => return Poll::Pending,
             _ => {}
         }
-        // The server can reject a request before it has read all of it, and then close the connection. So the upload can
-        // fail although there is a response.
+        // The upload can fail although there is a response, because the server can reject a request before reading all
+        // of it and close the connection.
         loop {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(0)) => {
@@ -186,7 +184,7 @@ impl Http1 {
                     }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                // If the socket has failed, the next read returns the data that the server has sent, or reports the end of the data.
+                // If the socket has failed, the next read returns the server's data or the end.
                 Poll::Pending if !self.upload.has_body_failed() => return Poll::Pending,
                 Poll::Pending => {
                     return self.upload_error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
@@ -211,7 +209,7 @@ impl Http1 {
         }
     }
 
-    /// Returns `Ready` if the peer has closed the connection or has sent data although there is no request.
+    /// Returns `Ready` if the peer has closed the connection, or has sent data without a request.
     fn poll_unrequested(&mut self, cx: &mut Context<'_>) -> Poll<BoxError> {
         Poll::Ready(match ready!(self.poll_read(cx)) {
             Ok(0) => Malformed::Closed.into(),
@@ -220,7 +218,7 @@ impl Http1 {
         })
     }
 
-    /// Reads from the socket. Returns the number of bytes that were read, which is 0 at the end.
+    /// Reads from the socket. Returns the number of bytes read, which is 0 at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.buf.capacity() - self.buf.len() < LEAST_ROOM {
             self.buf.reserve(self.room);
@@ -234,15 +232,15 @@ impl Http1 {
     }
 }
 
-/// Returns whether the headers of the request ask the server to close the connection (RFC 9112, section 9.6).
+/// Returns `true` if the request headers ask the server to close the connection (RFC 9112, section 9.6).
 fn asks_to_close(headers: &HeaderMap) -> bool {
     let values = headers.get_all(CONNECTION).into_iter();
     let mut options = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// Reads a response that arrives in pieces of `step` bytes. Returns the status and the body of the response, and the number of bytes after
-/// the response. The server closes the connection after the last piece.
+/// Reads a response in pieces of `step` bytes from a server that then closes the connection. Returns the response's status and body, and
+/// the number of bytes after it.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn http1_read(
     bytes: &[u8],
@@ -280,7 +278,7 @@ impl Drop for Idle {
     }
 }
 
-/// Notifies the watcher of an idle connection that the peer has sent data or closed the connection.
+/// Notifies an idle connection's watcher when the peer sends data or closes the connection.
 #[derive(Default)]
 pub(super) struct IdleSignal {
     notify: Notify,
@@ -295,8 +293,7 @@ impl IdleSignal {
         !self.is_over.load(Ordering::Acquire)
     }
 
-    /// Repeats a notification that arrived while the watcher took over the connection. The watcher may have missed that
-    /// notification.
+    /// Repeats a notification that the watcher may have missed while it took over the connection.
     pub(super) fn repeat(&self) {
         if self.is_set.load(Ordering::Acquire) {
             self.notify.notify_one();

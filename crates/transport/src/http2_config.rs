@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The HTTP/2 settings of a client. The settings apply only if the client and the server agree on HTTP/2 during the TLS
-/// handshake. The defaults are client-go's.
+/// A client's HTTP/2 settings, with client-go's defaults. The settings apply if the server agrees on HTTP/2 during the
+/// TLS handshake.
 ///
 /// # Examples
 ///
@@ -18,13 +18,12 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Config {
-    /// Whether the client offers HTTP/2 to the server. Without HTTP/2, each request in flight uses its own connection.
+    /// Whether to offer HTTP/2 to the server. Without HTTP/2, each request in flight uses its own connection.
     pub enabled: bool,
-    /// How long the server may be silent before the client sends a ping. 30 s by default. With `None`, the client sends
-    /// no pings, and only TCP detects a lost server.
+    /// How long the server may be silent before the client sends a ping. 30 s by default. `None` disables pings, so
+    /// that only TCP detects a lost server.
     pub ping_after: Option<Duration>,
-    /// How long the client waits for the response to a ping. If there is no response, the client closes the connection.
-    /// 15 s by default.
+    /// How long to wait for the response to a ping before closing the connection. 15 s by default.
     pub ping_timeout: Duration,
 }
 
@@ -34,18 +33,17 @@ impl Default for Http2Config {
     }
 }
 
-/// The maximum of all durations. Longer durations are limited to this maximum.
+/// The maximum duration, to which longer durations are reduced.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Http2Config {
-    /// Limits all durations to a maximum, so that they can be added to any instant without a panic.
+    /// Limits all durations, so that adding them to an instant does not panic.
     pub(crate) fn countable(self) -> Self {
         let ping_after = self.ping_after.map(|after| after.min(LONGEST));
         Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
     }
 
-    /// Reads client-go's environment variables. If a variable is unset or is not a number, this method uses the
-    /// default.
+    /// Reads client-go's environment variables. A variable that is unset or not a number keeps the default.
     ///
     /// - `DISABLE_HTTP2` disables HTTP/2 if it is not empty.
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS` sets [`ping_after`](Self::ping_after), in seconds. 0 disables pings.
@@ -68,7 +66,7 @@ impl Http2Config {
                 Some(Duration::ZERO) => None,
                 asked => asked.or(ping_after),
             },
-            // Reject zero, because with a ping timeout of zero, every connection would close after its first ping.
+            // With a ping timeout of zero, every connection would close after its first ping.
             ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS").filter(|time| !time.is_zero()).unwrap_or(ping_timeout),
         }
     }

@@ -1,17 +1,17 @@
 //! Connections to an API server: HTTP/1.1, HTTP/2, TLS, proxies and connection pools.
 //!
-//! This crate is a part of `pintle-restreq` and has **no stability promise**. Use `pintle-restreq` instead.
+//! This crate is part of `pintle-restreq` and has **no stability promise**. Use `pintle-restreq` instead.
 //!
 //! - [`Transport`] sends a request over a pooled connection and returns the response. [`TransportConfig`] describes the
 //!   server, its certificates and its proxy.
-//! - [`RequestBody`] and [`ResponseBody`] are the bodies. A response body owns its connection until the body ends.
-//! - [`ExchangeOptions`] contains the options for sending one request. [`Failure`] states why a request got no response.
-//! - [`Upgraded`] is a connection that changed its protocol.
-//! - [`Timers`] adds a time limit to a short future, and is cheaper than a new tokio timer for each future.
-//! - [`authorization`] makes `Authorization` headers. [`files`] reads files whose content changes.
+//! - [`RequestBody`] and [`ResponseBody`] are the bodies. A response body owns its connection until its end.
+//! - [`ExchangeOptions`] are the options for sending one request. [`Failure`] states why a request got no response.
+//! - [`Upgraded`] is a connection after a protocol upgrade.
+//! - [`Timers`] adds a timeout to a short future, and is cheaper than a new tokio timer for each future.
+//! - [`authorization`] creates `Authorization` headers. [`files`] reads files that change.
 //!
-//! The crate contains no code for particular resources or verbs. It retries a request only if a reused connection fails before any byte of
-//! the request was sent. Start with `transport.rs`.
+//! The crate contains no code for particular resources or verbs, and retries a request only if a reused connection fails before any byte
+//! was sent. To read the code, start with `transport.rs`.
 //!
 //! ```
 //! # use std::time::Duration;

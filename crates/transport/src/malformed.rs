@@ -1,30 +1,30 @@
-//! The ways in which a server can violate HTTP/1.1.
+//! Violations of HTTP/1.1 by a server.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use crate::error::causes;
 
-/// A violation of HTTP/1.1 by the server.
+/// A violation of HTTP/1.1.
 #[derive(Debug)]
 pub(crate) enum Malformed {
-    /// The server closed the connection before it sent the headers of a response.
+    /// The server closed the connection before it sent response headers.
     Closed,
     /// The server closed the connection before the end of the response body.
     Truncated,
     /// The server sent data without a request.
     Unrequested,
-    /// The headers are larger than the limit in bytes.
+    /// The headers are larger than this limit in bytes.
     HeadTooLarge(usize),
-    /// The description of invalid headers.
+    /// The headers are invalid.
     Head(&'static str),
     /// The headers contain an invalid character or too many headers.
     Syntax(httparse::Error),
-    /// The description of an invalid chunk.
+    /// A chunk is invalid.
     Chunk(&'static str),
 }
 
-/// Returns whether one of the error's causes is a response that is not valid HTTP. Such a response was received, so it does not count as
+/// Returns `true` if one of the error's causes is a response that is not valid HTTP. A received but invalid response does not count as
 /// lost.
 pub fn is_invalid_response(error: &(dyn StdError + 'static)) -> bool {
     let malformed = causes(error).find_map(|cause| cause.downcast_ref());

@@ -1,4 +1,4 @@
-//! The metrics of connections. The metric names are the same as in client-go.
+//! Connection metrics, with the same names as in client-go.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,12 +12,12 @@ static RESOLVED: Metric = Metric {
     labels: &["host"],
 };
 
-/// Measures the DNS lookups of one host: the server, or the proxy in front of the server.
+/// Measures the DNS lookups for one host: the server or its proxy.
 #[derive(Debug)]
 pub(crate) struct LookUps {
     provider: Arc<dyn Provider>,
     host: String,
-    /// The histogram for the lookups. The first lookup creates the histogram. An IP address needs no lookup, so it gets no histogram.
+    /// Created by the first lookup, so that an IP address has no histogram.
     resolved: OnceLock<Box<dyn Histogram>>,
 }
 
@@ -26,13 +26,13 @@ impl LookUps {
         Self { provider, host, resolved: OnceLock::new() }
     }
 
-    /// Measures a lookup until the returned guard is dropped. A cancelled lookup is measured, too.
+    /// Measures a lookup until the returned guard is dropped, even if the lookup is cancelled.
     pub(crate) fn start(&self) -> LookUp<'_> {
         LookUp { all: self, start: Instant::now() }
     }
 }
 
-/// Measures the duration of a DNS lookup.
+/// Measures a DNS lookup.
 pub(crate) struct LookUp<'a> {
     all: &'a LookUps,
     start: Instant,
@@ -42,8 +42,7 @@ impl Drop for LookUp<'_> {
     fn drop(&mut self) {
         let LookUps { provider, host, resolved } = self.all;
         if resolved.get().is_none() {
-            // Call the provider while no other thread waits for the cell. If another thread sets the cell first, the histogram of that
-            // thread is used.
+            // Call the provider before setting the cell, so that no other thread waits. The first thread's histogram is used.
             let made = provider.histogram(&RESOLVED, &[host]);
             drop(resolved.set(made));
         }

@@ -1,4 +1,4 @@
-//! The scheme, the host and the port of a server.
+//! A server's scheme, host and port.
 
 /// The scheme and the authority of a server's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +20,13 @@ impl Origin {
         if self.https { "https" } else { "http" }
     }
 
-    /// Returns the host without brackets, and the port. The default port is the port of the scheme.
+    /// Returns the host without brackets, and the port, which defaults to the scheme's port.
     pub fn host_and_port(&self) -> (String, u16) {
         let (host, port) = split_port(&self.authority);
         (host.to_owned(), port.unwrap_or(if self.https { 443 } else { 80 }))
     }
 
-    /// Returns the value of the `Host` header.
+    /// Returns the value for the `Host` header.
     pub fn host_header(&self) -> &str {
         let default = if self.https { ":443" } else { ":80" };
         self.authority.strip_suffix(default).unwrap_or(&self.authority)
@@ -36,7 +36,7 @@ impl Origin {
 /// Splits an authority into the host, without brackets, and the optional port.
 pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
     let (host, port) = match authority.rsplit_once(':') {
-        // In an IPv6 address in brackets, the last colon is part of the address.
+        // The last colon in a bracketed IPv6 address is part of the address.
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
         _ => (authority, None),
     };

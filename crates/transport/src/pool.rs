@@ -1,47 +1,44 @@
-//! The connection pool. The pool assigns connections to requests, and decides when to dial and which connections to
-//! close. The pool does not do I/O, read a clock or take locks.
+//! The connection pool, which assigns connections to requests, and decides when to dial and what to close. The pool
+//! does no I/O, reads no clock and takes no locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The ID of a connection. Older connections have lower IDs.
+/// A connection's ID. Older connections have lower IDs.
 pub(super) type ConnId = u64;
-/// The ID of a request that is waiting for a connection. Older requests have lower IDs.
+/// A waiting request's ID. Older requests have lower IDs.
 pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// The connection can serve only one request at any time.
+    /// The connection serves one request at a time.
     Http1,
-    /// The connection can serve as many concurrent requests as the server allows.
+    /// The connection serves as many concurrent requests as the server allows.
     Http2,
 }
 
-/// The pool of connections that all requests of one group share.
+/// A connection pool for one group of requests.
 ///
-/// - A request gets the idle HTTP/1 connection that was used most recently. If there is no idle HTTP/1 connection, the
-///   request gets a stream of the oldest HTTP/2 connection that has free streams. If there is no free stream, the
-///   request waits in FIFO order until a connection is returned or a new connection is established.
-/// - Until the first dial shows which protocol the server supports, all requests share one dial. After that, the pool
-///   starts as many concurrent dials as the waiting requests need.
+/// - A request gets the most recently used idle HTTP/1 connection, or else a stream on the oldest HTTP/2 connection
+///   with free streams. Otherwise, the request waits in FIFO order until a connection is returned or established.
+/// - Until the first dial shows the server's protocol, all requests share one dial. After that, the pool starts as many
+///   concurrent dials as the waiting requests need.
 /// - An HTTP/2 connection has only one stream until the server's settings arrive.
-/// - If a dial fails, there may be more waiting requests than the remaining dials can serve. Then the requests that have waited longest
-///   fail. If a dial does not finish and a request has waited too long, the pool abandons the dial. The pool then starts new dials for the
-///   other waiting requests.
+/// - If a dial fails and the remaining dials cannot serve all waiting requests, the requests that have waited longest fail. If a request
+///   has waited too long for an unfinished dial, the pool abandons the dial and starts new dials for the other waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The protocol that was negotiated in the last successful dial.
+    /// The last successful dial's protocol.
     protocol: Option<Protocol>,
-    /// The idle HTTP/1 connections, and the time when each became idle. HTTP/1 connections with a request in progress
-    /// are not in the pool.
+    /// The idle HTTP/1 connections, and when each became idle. The pool does not contain busy HTTP/1 connections.
     idle: Vec<(ConnId, Instant)>,
     streams: BTreeMap<ConnId, Streams>,
-    /// The requests that wait for a connection, in FIFO order.
+    /// The waiting requests, in FIFO order.
     waiting: BTreeSet<Ticket>,
     dials: usize,
-    /// The most recent stream limit that any connection has received from the server.
+    /// The most recent stream limit on any connection.
     last_limit: Option<usize>,
     last_id: u64,
 }
@@ -50,23 +47,23 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Streams {
     used: usize,
-    /// The server's stream limit. The value is `None` until the server's settings arrive.
+    /// The server's stream limit, or `None` until the server's settings arrive.
     limit: Option<usize>,
     since: Instant,
     idle_since: Instant,
 }
 
-/// The actions that the caller must execute immediately, in the order in which the fields are declared.
+/// Actions for the caller, to execute immediately and in the order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Actions {
-    /// The connections that the caller assigns to waiting requests.
+    /// The connections for waiting requests.
     pub(super) assign: Vec<(Ticket, ConnId)>,
     /// The waiting requests that fail because a dial failed.
     pub(super) fail: Vec<Ticket>,
     /// The connections to close.
     pub(super) close: Vec<ConnId>,
-    /// The number of new connections that the caller dials.
+    /// The number of new connections to dial.
     pub(super) dial: usize,
 }
 
@@ -77,20 +74,19 @@ pub(super) enum Acquired {
     Wait(Ticket, Actions),
 }
 
-/// The time after which the pool closes an idle connection, as in Go.
+/// How long a connection may be idle, as in Go.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, the client would have to dial again for each
-/// burst of more than 25 requests. The pool reuses the most recently used connection first. So if a later burst is smaller, the connections
-/// that it does not need become idle and are closed after [`IDLE_TIMEOUT`].
+/// The maximum number of idle HTTP/1 connections. With Go's limit of 25, each burst of more than 25 requests would dial again. Because the
+/// most recently used connection is reused first, connections that smaller bursts do not need are closed after [`IDLE_TIMEOUT`].
 const MAX_IDLE: usize = 256;
-/// The maximum number of streams on one connection, even if the server allows more streams. The flow-control windows of
-/// all these streams fit into the largest window of a connection (`CONNECTION_WINDOW` in connection_group.rs).
+/// The maximum number of streams on one connection, even if the server allows more. All these streams' flow-control
+/// windows fit into the connection's (`CONNECTION_WINDOW` in http2.rs).
 pub(super) const MAX_STREAMS: usize = 511;
 
 impl Pool {
     /// Requests a connection.
     pub(super) fn acquire(&mut self) -> Acquired {
-        // Requests that are already waiting have priority over new requests.
+        // Waiting requests take precedence over new ones.
         if self.waiting.is_empty()
             && let Some(conn) = self.take()
         {
@@ -101,7 +97,7 @@ impl Pool {
         Acquired::Wait(ticket, self.next_actions())
     }
 
-    /// Removes a waiting request. If a connection was dialled for this request, other requests can use the connection.
+    /// Removes a waiting request. Other requests can use the connection that was dialled for it.
     pub(super) fn cancel(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
     }
@@ -134,8 +130,8 @@ impl Pool {
         Actions { fail, ..self.next_actions() }
     }
 
-    /// Abandons `dials` dials, because they have not finished in time. The method also abandons connections that are at least `max_wait`
-    /// old and have not received the server's settings. The pool then starts new dials for the requests that are still waiting.
+    /// Abandons `dials` overdue dials, and connections that are at least `max_wait` old and have not received the server's settings.
+    /// Starts new dials for the waiting requests.
     pub(super) fn give_up(&mut self, dials: usize, now: Instant, max_wait: Duration) -> Actions {
         self.dials -= dials;
         let is_stuck = |streams: &Streams| now.saturating_duration_since(streams.since) >= max_wait;
@@ -146,8 +142,7 @@ impl Pool {
         actions
     }
 
-    /// Records the server's stream limit. The limit may change later. If the new limit is lower than the number of open streams, all these
-    /// streams continue until they end.
+    /// Records the server's stream limit, which may change. Open streams above a lower limit continue until they end.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Actions {
         let limit = limit.clamp(1, MAX_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -163,7 +158,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Records that a stream of an HTTP/2 connection has ended.
+    /// Records the end of a stream on an HTTP/2 connection.
     pub(super) fn stream_ended(&mut self, conn: ConnId, now: Instant) -> Actions {
         if let Some(streams) = self.streams.get_mut(&conn) {
             streams.used -= 1;
@@ -172,7 +167,7 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that was lost or that the server is closing. Requests that use the removed connection continue if possible.
+    /// Removes a connection that was lost or that the server is closing. Its requests continue if possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);
@@ -181,8 +176,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the time when an idle connection must close. If that time has passed, the method removes the connection
-    /// and returns `None`.
+    /// Returns when an idle connection must close. Removes the connection and returns `None` if that time has passed.
     pub(super) fn idle_deadline(&mut self, conn: ConnId, now: Instant) -> Option<Instant> {
         let is_conn = |(other, _): &(ConnId, Instant)| *other == conn;
         let since = match (self.streams.get(&conn), self.idle.iter().find(|entry| is_conn(entry))) {
@@ -209,8 +203,7 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Assigns connections to waiting requests, closes unneeded connections, and dials for the requests that are still
-    /// waiting.
+    /// Assigns connections to waiting requests, closes unneeded connections, and dials for the remaining requests.
     fn next_actions(&mut self) -> Actions {
         let mut actions = Actions::default();
         while !self.waiting.is_empty()
@@ -233,7 +226,7 @@ impl Pool {
         actions
     }
 
-    /// Returns the expected total number of streams of the connections whose settings have not arrived.
+    /// Returns the expected total number of streams on connections without settings.
     fn expected_streams(&self) -> usize {
         let unsettled = self.streams.values().filter(|streams| streams.limit.is_none());
         unsettled.map(|streams| self.expected_limit().saturating_sub(streams.used)).sum()

@@ -1,4 +1,4 @@
-//! The choice of a proxy.
+//! Chooses the proxy.
 
 pub(crate) mod bypass;
 
@@ -11,11 +11,11 @@ use crate::authorization::basic;
 use crate::error::ConfigError;
 use crate::origin::{Origin, split_port};
 
-/// The proxy through which a client sends all requests. A client sends requests to only one server, so it chooses the proxy only once.
+/// The proxy for all of a client's requests. A client has only one server, so it chooses the proxy only once.
 #[derive(Clone)]
 pub(crate) enum Proxy {
-    /// An HTTP proxy. For an https server, the client opens a tunnel through the proxy. For an http server, the proxy
-    /// forwards each request. The connection from the client to the proxy may use TLS.
+    /// An HTTP proxy, which opens a tunnel to an https server, and forwards each request to an http server. The
+    /// connection to the proxy may use TLS.
     Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
     /// A SOCKS5 proxy that resolves the host names.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
@@ -31,8 +31,8 @@ pub(crate) struct Environment {
 }
 
 impl Proxy {
-    /// Returns the configured proxy. If no proxy is configured, returns the proxy from the environment variables
-    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from these variables.
+    /// Returns the configured proxy, or else the proxy from the environment variables `HTTPS_PROXY`, `HTTP_PROXY`,
+    /// `ALL_PROXY` and `NO_PROXY`. Requests to localhost never use a proxy from these variables.
     pub(crate) fn choose(
         origin: &Origin,
         configured: Option<&str>,
@@ -55,7 +55,7 @@ impl Proxy {
         if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
             return Ok(None);
         }
-        // If a proxy's address has no scheme, the scheme is http, as in Go.
+        // As in Go, the default scheme is http.
         let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
         Self::parse(&whole).map(Some).map_err(|why| fault(field, url, why))
     }
@@ -80,7 +80,7 @@ impl Proxy {
         });
         let host = host.to_owned();
         let http = |is_tls, default| {
-            // Base64 text is always a valid header value.
+            // Base64 is always a valid header value.
             let auth = auth.as_ref().and_then(|(user, password)| basic("proxy_url", user, password).ok());
             Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
         };
@@ -92,7 +92,7 @@ impl Proxy {
         }
     }
 
-    /// Returns the host of the proxy.
+    /// Returns the proxy's host.
     pub(crate) fn host(&self) -> &str {
         let (Self::Http { host, .. } | Self::Socks5 { host, .. }) = self;
         host
@@ -107,8 +107,7 @@ impl Environment {
             let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
             set.find(|value| !value.trim().is_empty())
         };
-        // In a CGI program, the variable `HTTP_PROXY` can contain a request header named `Proxy`, so the client ignores
-        // it.
+        // In a CGI program, `HTTP_PROXY` can come from a request header named `Proxy`, so ignore it.
         let http = if std::env::var_os("REQUEST_METHOD").is_some() {
             &["http_proxy"][..]
         } else {
@@ -209,8 +208,7 @@ mod tests {
         }
     }
 
-    /// The client never falls back to a direct connection, because the proxy may be configured to prevent direct
-    /// connections.
+    /// A direct connection is not a fallback, because the proxy may be there to prevent direct connections.
     #[test]
     fn malformed_environment_proxy_is_an_error_naming_its_variable() {
         for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {

@@ -1,4 +1,4 @@
-//! The state that the socket and the requests of an HTTP/2 connection share.
+//! State shared by an HTTP/2 connection's socket and requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// When data was read from a connection, and whether the peer is lost.
+/// When a connection was last read, and whether its peer is lost.
 pub(super) struct Reads {
-    /// Notifies its waiters after the first data from the peer has been processed.
+    /// Notified after the peer's first data has been processed.
     pub(super) settled: Notify,
     start: Instant,
-    /// The time of the last read, in milliseconds after `start`.
+    /// The last read, in milliseconds after `start`.
     last: AtomicU64,
     /// Whether the peer did not answer a ping in time.
     is_dead: AtomicBool,
@@ -24,13 +24,13 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Stores the time at which the peer sent data.
+    /// Records a read.
     pub(super) fn mark(&self) {
         let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(millis, Ordering::Relaxed);
     }
 
-    /// Returns whether the peer did not answer a ping in time.
+    /// Returns `true` if the peer did not answer a ping in time.
     pub(super) fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::Acquire)
     }

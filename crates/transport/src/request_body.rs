@@ -15,23 +15,22 @@ use tokio::sync::oneshot;
 
 use crate::error::BoxError;
 
-/// The pieces of a body.
+/// A stream of body pieces.
 pub type ByteSource = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// A request body. The `Default` is an empty body.
+/// A request body. Empty by default.
 pub struct RequestBody {
     pieces: Pieces,
-    /// A receiver that resolves when the response is dropped. After the response is dropped, the transport must not
-    /// send more of the body.
+    /// Resolves when the response is dropped. The transport must then stop sending the body.
     over: Option<oneshot::Receiver<()>>,
 }
 
-/// The content of a request body: bytes, a stream, or a body from a layer. The mutexes are never contended. The mutexes
-/// make the body `Sync`, because a shared connection requires a `Sync` body.
+/// A request body's content. The mutexes are never contended, and only make the body `Sync`, which a shared connection
+/// requires.
 enum Pieces {
     Whole(Option<Bytes>),
     Stream(Mutex<ByteSource>),
-    /// A body from a layer.
+    /// A body from a `tower` layer.
     Layer(Mutex<UnsyncBoxBody<Bytes, BoxError>>),
 }
 
@@ -62,7 +61,7 @@ impl RequestBody {
         Self { pieces, over: None }
     }
 
-    /// Creates a body that is completely in memory.
+    /// Creates a body from bytes in memory.
     pub fn of_bytes(bytes: Bytes) -> Self {
         Self::new(Pieces::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())))
     }
@@ -72,17 +71,17 @@ impl RequestBody {
         Self::new(Pieces::Stream(Mutex::new(source)))
     }
 
-    /// Creates a body from an HTTP body, such as the body that a `tower` layer returned.
+    /// Creates a body from a `tower` layer's body.
     pub fn of_layer(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
         Self::new(Pieces::Layer(Mutex::new(body)))
     }
 
-    /// Returns a guard. If the returned guard is dropped before the whole body was sent, the body ends with an error.
+    /// Returns a guard for a streamed body. If the guard is dropped before the whole body was sent, the body ends with
+    /// an error.
     ///
-    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. The body is polled only
-    /// when more data can be sent. A server may respond early, without reading the whole body and without resetting the
-    /// stream. Without the guard, such a body would be dropped only when the connection ends. If a body is completely in
-    /// memory, it does not need this guard.
+    /// Without the guard, HTTP/2 would continue to send the body after the response is dropped. If the server responded
+    /// early, without reading the whole body or resetting the stream, the body would stay in memory until the connection
+    /// ends.
     pub(crate) fn cancel_guard(&mut self) -> Option<oneshot::Sender<()>> {
         if let Pieces::Whole(_) = self.pieces {
             return None;
@@ -92,7 +91,7 @@ impl RequestBody {
         Some(lease)
     }
 
-    /// Takes the content of a body that is completely in memory. Returns `None` for other bodies.
+    /// Takes the content of a body in memory. Returns `None` for other bodies.
     pub(crate) fn take_whole(&mut self) -> Option<Bytes> {
         match &mut self.pieces {
             Pieces::Whole(bytes) => Some(bytes.take().unwrap_or_default()),
@@ -100,7 +99,7 @@ impl RequestBody {
         }
     }
 
-    /// Returns `Ready` when the guard of [`cancel_guard`](Self::cancel_guard) is dropped.
+    /// Returns `Ready` after the guard from [`cancel_guard`](Self::cancel_guard) is dropped.
     pub(crate) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.over {
             Some(over) => Pin::new(over).poll(cx).map(drop),
@@ -147,13 +146,13 @@ impl http_body::Body for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let pieces = mem::replace(&mut self.pieces, Pieces::Whole(None));
-        // Ignore a panic in the destructor, because polling the body has already panicked.
+        // Ignore a panic in the destructor after a panic in the body.
         caught(|| drop(pieces));
     }
 }
 
-/// Runs user code, such as the body's stream or a layer, and catches its panics. Returns `None` if it panics. Over
-/// HTTP/2, this user code runs in the task of a shared connection.
+/// Runs user code, such as the body's stream or a layer. Returns `None` if the code panics. Over HTTP/2, user code runs
+/// in the task of a shared connection, which must not panic.
 fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

@@ -1,4 +1,4 @@
-//! The response body. A response body owns its connection until the body ends.
+//! Response bodies, which own their connection until their end.
 
 #[cfg(feature = "gzip")]
 mod inflate;
@@ -15,7 +15,7 @@ pub(crate) use self::inflate::inflated;
 use crate::connection_group::{Incoming, PooledConnection};
 use crate::error::BoxError;
 
-/// A response body. When the body ends, another request can use the connection.
+/// A response body. At its end, another request can use the connection.
 pub struct ResponseBody(Source);
 
 enum Source {
@@ -23,11 +23,11 @@ enum Source {
         incoming: Incoming,
         connection: Option<PooledConnection>,
     },
-    /// A body that a `tower` layer returned. The mutex is never contended. The mutex only makes the body `Sync`.
+    /// A body from a `tower` layer. The mutex is never contended, and only makes the body `Sync`.
     Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
     #[cfg(feature = "gzip")]
     Gzip(Box<inflate::Inflate>),
-    /// A body that is completely stored in memory.
+    /// A body in memory.
     Whole(Bytes),
 }
 
@@ -38,7 +38,7 @@ impl ResponseBody {
         Self(source)
     }
 
-    /// Creates a body from any HTTP body, such as the body that a `tower` layer returned.
+    /// Creates a body from any HTTP body, such as a `tower` layer's.
     pub fn of_layer(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
         use http_body_util::BodyExt as _;
         Self(Source::Layer(Mutex::new(Box::pin(body.map_err(Into::into)))))
@@ -48,7 +48,7 @@ impl ResponseBody {
         Self(Source::Whole(bytes))
     }
 
-    /// Wraps this gzip body in a body that returns the decompressed data.
+    /// Decompresses this gzip body.
     #[cfg(feature = "gzip")]
     pub fn inflated(self) -> Self {
         Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
@@ -73,7 +73,7 @@ impl Body for ResponseBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.0 {
             Source::Connection { incoming, connection } => {
-                // A connection is released when its response is over.
+                // The connection is released at the end of the response.
                 let Some(active) = connection else { return Poll::Ready(None) };
                 let frame = ready!(active.poll_frame(incoming, cx));
                 match &frame {
@@ -105,7 +105,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Source::Connection { incoming, .. } => incoming.size_hint(),
             Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
-            // The decompressed size is unknown until the end of the body.
+            // The decompressed size is unknown.
             #[cfg(feature = "gzip")]
             Source::Gzip(_) => SizeHint::default(),
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),

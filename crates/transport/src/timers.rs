@@ -1,4 +1,4 @@
-//! Timers for the deadlines of requests. When a request no longer needs its timer, another request reuses the timer.
+//! Reusable timers for request deadlines.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -10,12 +10,11 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Reusable timers for the deadlines of requests. All requests of a `Transport` share these timers.
+/// Reusable timers for the deadlines of a `Transport`'s requests.
 ///
-/// Starting and cancelling a timer of tokio takes a lock of the runtime, and can wake another thread. Most requests end
-/// long before their deadline. So `Timers` keeps a timer that a request no longer needs. The timer keeps running with the deadline of that
-/// request. The next request reuses the timer. If the timer's deadline is early enough, this request moves the deadline only when the timer
-/// fires.
+/// Starting and cancelling a tokio timer takes a runtime lock, and can wake another thread. Most requests end long before their deadline,
+/// so `Timers` keeps their timers running for the next request. If a timer's deadline is early enough, the next request moves the deadline
+/// only when the timer fires.
 #[derive(Default)]
 pub struct Timers(Mutex<Vec<Timer>>);
 
@@ -23,19 +22,18 @@ pub struct Timers(Mutex<Vec<Timer>>);
 const MAX_UNUSED: usize = 256;
 
 struct Timer {
-    /// The runtime that the timer belongs to.
+    /// The timer's runtime.
     runtime: Id,
-    /// The time of this timer is never later than the deadline of the request that uses the timer.
+    /// Never fires later than the deadline of the request that uses it.
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Timers {
-    /// Polls a future until it completes or until `limit` has passed since the first poll. Returns `None` if the limit
-    /// has passed.
+    /// Waits for `future` for at most `limit` from the first poll. Returns `None` if the limit passes first.
     ///
     /// # Panics
     ///
-    /// Panics if the future does not complete in its first poll and there is no tokio runtime with timers.
+    /// Panics if called outside of a tokio runtime with timers enabled, unless the future completes in its first poll.
     pub async fn within<F: Future>(&self, limit: Duration, mut future: Pin<&mut F>) -> Option<F::Output> {
         let mut running: Option<(Timer, Instant)> = None;
         let output = poll_fn(|cx| {
@@ -43,7 +41,7 @@ impl Timers {
                 return Poll::Ready(Some(output));
             }
             if running.is_none() {
-                // A limit that the clock cannot represent needs no timer.
+                // A deadline that the clock cannot represent needs no timer.
                 running = Instant::now().checked_add(limit).map(|deadline| (self.take(deadline), deadline));
             }
             match &mut running {
@@ -73,9 +71,9 @@ impl Timers {
 
     /// Keeps a timer for another request.
     fn put_back(&self, mut timer: Timer) {
-        // Outside of its runtime, a timer panics if the runtime has ended.
+        // A timer panics if its runtime has ended, so keep it only inside its runtime.
         if Handle::try_current().is_ok_and(|handle| handle.id() == timer.runtime) {
-            // Release the waker of the request. Otherwise, the timer would keep the memory of the request's task.
+            // Release the request's waker, which would keep the memory of the request's task.
             let _ = timer.poll_once(&mut Context::from_waker(Waker::noop()));
             let mut unused = self.lock();
             if unused.len() < MAX_UNUSED {
@@ -102,7 +100,7 @@ impl Timer {
         }
     }
 
-    /// Polls the timer without tokio's cooperative budget. Otherwise, a future that uses up the budget would have no
+    /// Polls the timer without tokio's cooperative budget. Otherwise, a future that exhausts the budget would have no
     /// deadline.
     fn poll_once(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         pin!(unconstrained(self.sleep.as_mut())).poll(cx)
@@ -130,7 +128,7 @@ mod tests {
             assert!(timers.within(10 * SECOND, pin!(sleep(after * SECOND))).await.is_some());
             let started = Instant::now();
             assert!(timers.within(limit * SECOND, pin!(pending::<()>())).await.is_none());
-            // A timer of tokio can fire up to a millisecond late.
+            // A tokio timer can fire up to a millisecond late.
             let late = started.elapsed().checked_sub(limit * SECOND);
             assert!(late.is_some_and(|late| late <= Duration::from_millis(2)), "{after} {limit}: {late:?}");
             assert_eq!(timers.lock().len(), 1, "one timer serves all requests");

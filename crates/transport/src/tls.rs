@@ -1,4 +1,4 @@
-//! TLS settings from certificate and key files whose content may change.
+//! TLS settings from certificate and key files that can change.
 
 mod listed;
 
@@ -39,15 +39,14 @@ impl TlsSettings {
     }
 }
 
-/// The name of HTTP/1.1 in the TLS protocol negotiation.
+/// The ALPN name for HTTP/1.1.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The certificates and keys of a configuration. The configuration contains the certificates and keys as text, or contains the names of
-/// files with the text.
+/// A configuration's certificates and keys, inline or in files.
 ///
-/// The files are checked when a request is sent, but at most once every 10 s. New content is used only if all files are valid and match
-/// each other. As a result, a certificate is never combined with the wrong key, and a file that is only partly written has no effect. If a
-/// CA bundle is only partly written, its complete certificates are used until the next check.
+/// Requests check the files, but at most once every 10 s. New content is used only if all files are valid and match each other, so a
+/// certificate is never combined with the wrong key, and a partly written file has no effect. From a partly written CA bundle, the
+/// complete certificates are used until the next check.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     /// Whether to offer HTTP/2.
@@ -55,37 +54,37 @@ pub(super) struct TlsSource {
     /// `None` without files.
     files: Option<FileReader<Result<Arc<Material>, ConfigError>>>,
     looked_at: StdMutex<Instant>,
-    /// The current certificate comes from the run of the credential plugin with this number.
+    /// The credential plugin run that returned the current certificate.
     run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The configured certificates and keys. If a certificate or key is in a file, this is the content that the file had at the last check.
+    /// The configured certificates and keys, with file content from the last check.
     configured: Arc<Material>,
-    /// The client certificate from a credential plugin. If this certificate is set, it is used instead of the configured certificate.
+    /// The client certificate from a credential plugin, which replaces the configured one.
     pair: Option<ClientPair>,
 }
 
-/// The certificate from one run of a credential plugin. If the run returned no certificate, `pair` is `None`.
+/// The certificate from a credential plugin run.
 #[derive(Clone, Copy)]
 pub struct PluginCertificate<'a> {
-    /// The number of the run. The first run has the number 1.
+    /// The run's number, starting at 1.
     pub run: u64,
-    /// The certificate and its key.
+    /// The certificate and its key, or `None` if the run returned no certificate.
     pub pair: Option<&'a ClientPair>,
 }
 
 /// A certificate chain and its private key as PEM text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientPair {
-    /// The certificate chain. The certificate of the client is first.
+    /// The certificate chain, with the client's certificate first.
     pub certificate: Vec<u8>,
     /// The private key.
     pub key: Zeroizing<Vec<u8>>,
 }
 
-/// The PEM texts that a configuration contains.
+/// A configuration's PEM texts.
 #[derive(Clone, PartialEq, Eq)]
 struct Material {
     ca: Option<Vec<u8>>,
@@ -94,7 +93,7 @@ struct Material {
 }
 
 impl ClientPair {
-    /// Returns an error if no connection can use these certificates and keys.
+    /// Returns an error if the certificate or the key is unusable, or if they do not match.
     pub fn check(&self) -> Result<(), ConfigError> {
         let chain = certificates(CERTIFICATE, &self.certificate)?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -120,11 +119,11 @@ impl TlsSource {
         Ok((Self { config, offers_http2, files, looked_at: StdMutex::new(Instant::now()), run, state }, settings))
     }
 
-    /// If the files have changed since the last check, passes the new settings to `replace`. Only one caller at any
-    /// time checks the files. Other callers continue with the current settings during the check.
+    /// Passes new settings to `replace` if the files have changed. Only one caller at a time checks the files. During
+    /// the check, other callers continue with the current settings.
     ///
-    /// The lock on the certificates is held while `replace` runs, as in [`show`](Self::show). Newer settings can
-    /// therefore replace these settings only after `replace` has returned.
+    /// As in [`show`](Self::show), `replace` runs under the certificate lock, so newer settings can be set only after
+    /// `replace` returns.
     pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if let Some(files) = self.files.as_ref().filter(|_| self.is_due()) {
             Box::pin(self.reload(files, replace)).await;
@@ -157,7 +156,7 @@ impl TlsSource {
         }
     }
 
-    /// Returns whether the caller must check the files now. In each check period, the method returns true for only one caller.
+    /// Returns `true` if the caller must check the files now, for only one caller in each check period.
     fn is_due(&self) -> bool {
         let Ok(mut looked_at) = self.looked_at.try_lock() else { return false };
         let is_due = looked_at.elapsed() >= CHECK_PERIOD;
@@ -167,13 +166,13 @@ impl TlsSource {
         is_due
     }
 
-    /// If the certificate changes, passes the new settings to `replace`.
+    /// Passes new settings to `replace` if the plugin's certificate has changed.
     pub(super) async fn show(
         &self,
         shown: PluginCertificate<'_>,
         replace: impl FnOnce(Arc<TlsSettings>),
     ) -> Result<(), ConfigError> {
-        // Ignore the certificate of an earlier run. Otherwise, a slow request could restore an old certificate.
+        // Ignore an earlier run. Otherwise, a slow request could restore an old certificate.
         if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(());
         }
@@ -189,7 +188,7 @@ impl TlsSource {
         if let Some(settings) = settings {
             replace(settings);
         }
-        // Store the number last, because a request that has read this number relies on new connections with the new settings.
+        // Store the number last, because requests that read it rely on the new settings.
         self.run.store(shown.run, Ordering::Release);
         Ok(())
     }
@@ -219,7 +218,7 @@ impl Material {
     }
 
     fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
-        // Name the crypto provider explicitly, because a process with several providers has no default provider.
+        // Name the crypto provider, because a process with several providers has no default one.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
         let builder = ClientConfig::builder_with_provider(provider.clone());
@@ -257,7 +256,7 @@ const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
 
-/// Returns the PEM text of the CA certificates. The field `tls.ca` contains either this text or the path of a file with this text.
+/// Returns the PEM text of the CA certificates in `tls.ca`, inline or from a file.
 ///
 /// # Errors
 ///
@@ -266,8 +265,7 @@ pub fn ca_pem(source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     pem(CA, source)
 }
 
-/// Returns the PEM text of a configuration field. The field contains either the text itself or the name of a file with
-/// the text.
+/// Returns a configuration field's PEM text, inline or from a file.
 fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     match source {
         PemSource::Inline(text) => Ok(Zeroizing::new(text.clone())),
@@ -279,11 +277,11 @@ fn pem(field: &'static str, source: &PemSource) -> Result<Zeroizing<Vec<u8>>, Co
     }
 }
 
-/// Returns an error message that contains no text of the file. The parser's own message quotes lines of the file. If a private key has no
-/// line breaks, such a line contains the whole key.
+/// An error message without text from the file. The parser's own message quotes a line, which contains the whole key if the key has no
+/// line breaks.
 const PEM: &str = "it needs a BEGIN line, lines of base64, and an END line";
 
-/// Checks whether a PEM text is valid as certificates and as keys, and returns the errors.
+/// Parses a PEM text as certificates and as keys, and returns the errors.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     let pair = ClientPair { certificate: pem.to_vec(), key: Zeroizing::new(pem.to_vec()) };
@@ -291,7 +289,7 @@ pub(crate) fn pem_faults(pem: &[u8]) -> Vec<ConfigError> {
     faults.into_iter().flatten().collect()
 }
 
-/// As in Go, skip a certificate that cannot be used, and continue with the other certificates.
+/// Parses CA certificates. Like Go, skips unusable ones.
 fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
     let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it contains no PEM certificate".to_owned());
@@ -341,9 +339,8 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-/// Accepts any certificate, for `insecure-skip-tls-verify`. The verifier also does not check the signatures of the
-/// handshake. Without a trusted certificate, a signature proves nothing. In addition, rustls cannot check the
-/// signatures of some certificates that Go accepts.
+/// Accepts any certificate, for `insecure-skip-tls-verify`. Handshake signatures are not checked either: without a
+/// trusted certificate they prove nothing, and rustls cannot check them for some certificates that Go accepts.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

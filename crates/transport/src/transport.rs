@@ -1,4 +1,4 @@
-//! The connections to one server, and the requests on them.
+//! Sends requests over connections to one server.
 
 use std::fmt;
 use std::pin::pin;
@@ -25,15 +25,15 @@ use crate::timers::Timers;
 use crate::tls::{PluginCertificate, TlsSource};
 use crate::upgrade;
 
-/// The configuration of a [`Transport`]. Errors name the fields of [`ClientConfig`](pintle_meta::ClientConfig).
+/// A [`Transport`]'s configuration. Errors name the fields of [`ClientConfig`](pintle_meta::ClientConfig).
 pub struct TransportConfig {
     /// The server.
     pub origin: Origin,
     /// The certificates and keys.
     pub tls: TlsClientConfig,
-    /// The URL of the proxy.
+    /// The proxy's URL.
     pub proxy_url: Option<String>,
-    /// Whether to use the proxies from the environment variables if [`proxy_url`](Self::proxy_url) is `None`.
+    /// Whether to use the environment's proxy if [`proxy_url`](Self::proxy_url) is `None`.
     pub proxy_from_environment: bool,
     /// The deadline for opening a connection.
     pub connect_timeout: Duration,
@@ -41,30 +41,29 @@ pub struct TransportConfig {
     pub http2: Http2Config,
     /// Whether cancelling a request also drops its connection.
     pub drop_connection_on_cancel: bool,
-    /// The provider of the metric `rest_client_dns_resolution_duration_seconds`. Destructors call the provider, so the provider must not
-    /// panic.
+    /// The provider for the metric `rest_client_dns_resolution_duration_seconds`. The provider must not panic, because destructors call
+    /// it.
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
 /// The connections to one server.
 pub struct Transport {
     tls: Option<TlsSource>,
-    /// The TLS settings for connections to a proxy that uses TLS.
+    /// The TLS settings for an https proxy.
     proxy_tls: Option<TlsSource>,
-    /// The `Host` header of HTTP/1.
+    /// The `Host` header for HTTP/1.
     host: HeaderValue,
-    /// The scheme and the authority of the server, for requests that need an absolute URI.
+    /// The server's scheme and authority, for absolute URIs.
     origin: (uri::Scheme, uri::Authority),
     drop_connection_on_cancel: bool,
-    /// The connections that use the current TLS settings. When the TLS settings change, the next requests use new
-    /// connections. Requests in progress finish on the old connections.
+    /// The connections with the current TLS settings. After a change, new requests use new connections, and requests in
+    /// progress finish on the old ones.
     groups: RwLock<Arc<ConnectionGroups>>,
     timers: Timers,
 }
 
-/// Watches and streams use separate connections. On shared connections, watches and streams would occupy HTTP/2 streams
-/// for a long time, and short requests would have to wait. A client with `drop_connection_on_cancel` sends few
-/// requests, so all requests share one group.
+/// Watches and streams use separate connections, because they would occupy HTTP/2 streams for a long time and make
+/// short requests wait. A client with `drop_connection_on_cancel` sends few requests, so all requests share one group.
 struct ConnectionGroups {
     connector: Connector,
     short: Arc<ConnectionGroup>,
@@ -72,18 +71,18 @@ struct ConnectionGroups {
 }
 
 impl Transport {
-    /// Creates the transport. Reads the certificate files in the calling thread.
+    /// Creates a transport. Reads the certificate files in the calling thread.
     ///
     /// # Errors
     ///
-    /// Returns an error if two settings contradict each other, or if the address of the server, the proxy, a
-    /// certificate or a key is invalid.
+    /// Returns an error if settings contradict each other, or if the server's address, the proxy, a certificate or a
+    /// key is invalid.
     pub fn new(config: TransportConfig) -> Result<Self, ConfigError> {
         let TransportConfig { origin, tls, http2, drop_connection_on_cancel, .. } = config;
         let env = if config.proxy_from_environment { Environment::of_process() } else { Environment::default() };
         let proxy = Proxy::choose(&origin, config.proxy_url.as_deref(), &env)?;
-        // Verify the proxy with the same CA certificates as the server. The client's certificate and the configured
-        // server name apply only to the server.
+        // Verify the proxy with the server's CA certificates. The client certificate and the server name are only for
+        // the server.
         let trust = matches!(proxy, Some(Proxy::Http { is_tls: true, .. })).then(|| TlsClientConfig {
             certificate: None,
             key: None,
@@ -116,12 +115,12 @@ impl Transport {
         Ok(Self { tls, proxy_tls, host, origin, drop_connection_on_cancel, groups, timers: Timers::default() })
     }
 
-    /// Returns the timers for the deadlines of requests.
+    /// Returns the timers for request deadlines.
     pub fn timers(&self) -> &Timers {
         &self.timers
     }
 
-    /// Sends a request and waits for the response headers. The URI of the request must consist of a path and a query.
+    /// Sends a request and waits for the response headers. The request's URI must consist of a path and a query.
     pub async fn round_trip(
         &self,
         request: &mut Request<RequestBody>,
@@ -165,22 +164,21 @@ impl Transport {
             if is_unsent || !is_of_stream(&*source) {
                 connection.discard();
             }
-            // A reused connection may have died while it was idle, or the server may have shut down the connection.
+            // A reused connection may have died while idle, or the server may have shut it down.
             if !is_unsent || is_fresh {
                 return Err(Failure::of_exchange(source, is_unsent, is_fresh));
             }
         }
     }
 
-    /// Sets the URI and the `Host` header in the form that the connection requires. The request may still contain the values that an
-    /// earlier attempt set for another connection.
+    /// Sets the URI and the `Host` header for the connection, and replaces an earlier attempt's values.
     fn address(&self, request: &mut Request<RequestBody>, is_http1: bool, proxy: Option<&Proxy>) {
         let mut is_whole = !is_http1;
         if !is_http1 {
             request.headers_mut().remove(HOST);
         } else {
             request.headers_mut().insert(HOST, self.host.clone());
-            // A forwarding proxy needs an absolute URI and the credentials for the proxy.
+            // A forwarding proxy needs an absolute URI and the proxy's credentials.
             if let Some(Proxy::Http { auth, .. }) = proxy.filter(|_| self.tls.is_none()) {
                 is_whole = true;
                 if let Some(auth) = auth {
@@ -196,20 +194,20 @@ impl Transport {
         }
     }
 
-    /// Adds the scheme and the authority, which the URI does not have yet.
+    /// Adds the scheme and the authority to the URI, if missing.
     pub fn make_whole<B>(&self, request: &mut Request<B>) {
         if request.uri().authority().is_none() {
             let mut parts = uri::Parts::default();
             parts.path_and_query = request.uri().path_and_query().cloned();
             (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
-            // All parts of the URI are valid, so this call cannot fail.
+            // Cannot fail, because all parts are valid.
             *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
-    /// Sets the client certificate for new connections. The certificate comes from a run of the credential plugin. If
-    /// the run returned no certificate, new connections use the configured certificate. If a later run of the plugin
-    /// has already set the certificate, this method does nothing.
+    /// Sets the client certificate from a credential plugin run for new connections. If the run returned no
+    /// certificate, new connections use the configured one. Does nothing if a later run has already set the
+    /// certificate.
     pub async fn show(&self, shown: PluginCertificate<'_>) -> Result<(), ConfigError> {
         match &self.tls {
             Some(tls) => tls.show(shown, |settings| self.replace(|connector| connector.tls = Some(settings))).await,

@@ -1,4 +1,4 @@
-//! Connections that are upgraded from HTTP/1.1 to another protocol.
+//! Upgrades of HTTP/1.1 connections to another protocol.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,33 +17,33 @@ use crate::response_body::ResponseBody;
 pub struct Upgraded {
     /// The connection.
     pub io: Conn,
-    /// The data that the peer sent immediately after the response headers.
+    /// The peer's data immediately after the response headers.
     pub received: Bytes,
 }
 
-/// The extension of a response that contains the upgraded connection. Extensions must be `Clone`, so all clones of a `Slot` share one
-/// connection. Only the first call of [`Upgraded::take`] returns the connection.
+/// The response extension with the upgraded connection. Extensions must be `Clone`, so all clones of a `Slot` share one connection,
+/// which only the first call of [`Upgraded::take`] returns.
 #[derive(Clone)]
 struct Slot(Arc<Mutex<Option<Upgraded>>>);
 
-/// If the server does not upgrade the connection, the client reads at most this number of bytes of the response body.
+/// The maximum number of bytes to read from the body of a rejection.
 const MAX_REFUSAL: usize = 64 << 10;
-/// The timeout for reading the response body if the server does not upgrade the connection.
+/// The timeout for reading the body of a rejection.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Upgraded {
-    /// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer around the transport
-    /// has dropped the connection.
+    /// Takes the upgraded connection out of a response with status 101. Returns `None` if a layer has dropped the
+    /// connection.
     pub fn take<B>(response: &Response<B>) -> Option<Self> {
         let Slot(slot) = response.extensions().get()?;
         slot.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Sends an upgrade request on a separate connection. Returns the response. If the server accepts the upgrade, the
-/// extensions of the response contain the connection. Otherwise, the response contains the body that the server sent.
+/// Sends an upgrade request on a separate connection. If the server accepts, the response's extensions contain the
+/// connection. Otherwise, the response contains the server's body.
 ///
-/// The connection does not belong to the pool, because the caller owns it after the upgrade.
+/// The connection is not pooled, because the caller owns it after the upgrade.
 pub(super) async fn round_trip(
     connector: &Connector,
     request: &mut Request<RequestBody>,
@@ -53,7 +53,7 @@ pub(super) async fn round_trip(
     let response = response.map_err(|error| Failure::of_exchange(error.source, false, true))?;
     let (head, body) = response.into_parts();
     if head.status != StatusCode::SWITCHING_PROTOCOLS {
-        // If the client cannot read the body of the rejection, return the rejection without a body.
+        // If the body cannot be read, return the rejection without it.
         let mut whole = BytesMut::new();
         drop(tokio::time::timeout(REFUSAL_TIMEOUT, read(&mut http1, body, &mut whole)).await);
         whole.truncate(MAX_REFUSAL);

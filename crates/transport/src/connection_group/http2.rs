@@ -1,5 +1,5 @@
-//! An HTTP/2 connection. The requests use the crate h2 directly, without hyper. As a result, fewer tasks wake each
-//! other. In addition, the headers and the body of a request are written to the socket together.
+//! An HTTP/2 connection. Requests use h2 directly, without hyper, so that fewer tasks wake each other, and a request's
+//! headers and body are written together.
 
 mod keep_alive;
 
@@ -27,16 +27,15 @@ use crate::pool::MAX_STREAMS;
 use crate::reads::Reads;
 use crate::request_body::RequestBody;
 
-/// The maximum size of unread data in one response, as in Go.
+/// The maximum size of unread data in one response in bytes, as in Go.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The flow-control window of a connection. RFC 9113, section 6.9.1, allows no larger window.
+/// A connection's flow-control window, which is the maximum in RFC 9113, section 6.9.1.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// The window of a connection has free space even if the windows of all streams are full. Therefore, an unread response
-/// does not block other responses.
+/// The connection's window has room for all streams' windows, so an unread response does not block other responses.
 const _: () = assert!(MAX_STREAMS as u64 * STREAM_WINDOW as u64 <= CONNECTION_WINDOW as u64);
-/// The maximum size of the headers of a response, in bytes. hyper has the same default.
+/// The maximum size of the response headers in bytes. hyper has the same default.
 const MAX_HEADERS: u32 = 16 << 10;
-/// The number of streams that the client opens before the server has sent its limit. hyper has the same default.
+/// The maximum number of streams before the server has sent its limit. hyper has the same default.
 const INITIAL_STREAMS: usize = 100;
 
 /// Sends requests over one connection. All clones share the connection.
@@ -44,11 +43,11 @@ const INITIAL_STREAMS: usize = 100;
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
     reads: Arc<Reads>,
-    /// The runtime of the connection. If a request body is not completely in memory, a task on this runtime sends it.
+    /// The connection's runtime, whose tasks send streamed request bodies.
     runtime: Handle,
 }
 
-/// The future that reads and writes the frames of all streams of a connection.
+/// The future that reads and writes all frames on a connection.
 pub(super) type Connection = client::Connection<Conn, Bytes>;
 
 /// Opens a connection. Call this function within a tokio runtime.
@@ -64,8 +63,8 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // A server can send frames for a stream before it sees that the client cancelled the stream. Frames that arrive
-        // after a cancellation must not end the connection.
+        // A server can send frames before it sees that the client cancelled their stream. Such late frames must not end
+        // the connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .handshake(conn)
@@ -79,12 +78,12 @@ impl Http2 {
         &self.reads
     }
 
-    /// Returns whether the connection can send a request.
+    /// Returns `true` if the connection can send a request.
     pub(super) async fn is_ready(&mut self) -> bool {
         poll_fn(|cx| self.sender.poll_ready(cx)).await.is_ok()
     }
 
-    /// Sends a request and waits for the headers of its response.
+    /// Sends a request and waits for the response headers.
     pub(super) async fn send(
         &mut self,
         request: &mut Request<RequestBody>,
@@ -100,7 +99,7 @@ impl Http2 {
         Ok(ResponseBody::new(answer, self.reads.clone()))
     }
 
-    /// Queues the frames of a request.
+    /// Queues a request's frames.
     fn start(&mut self, request: Request<RequestBody>) -> Result<ResponseFuture, h2::Error> {
         let (mut head, mut body) = request.into_parts();
         for name in CONNECTION_HEADERS {
@@ -123,7 +122,7 @@ impl Http2 {
     }
 }
 
-/// Headers that HTTP/2 does not allow (RFC 9113, section 8.2.2).
+/// Headers forbidden in HTTP/2 (RFC 9113, section 8.2.2).
 const CONNECTION_HEADERS: [HeaderName; 5] = [
     CONNECTION,
     TRANSFER_ENCODING,
@@ -132,8 +131,7 @@ const CONNECTION_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// Converts an error of h2. If the connection was closed because the server did not answer a ping, the function returns [`PingTimeout`],
-/// because h2 does not know this reason.
+/// Converts an h2 error. Returns [`PingTimeout`] if the connection was closed after an unanswered ping, which h2 does not know.
 fn failure(error: h2::Error, reads: &Reads) -> BoxError {
     if reads.is_dead() { Box::new(PingTimeout) } else { error.into() }
 }
@@ -149,15 +147,15 @@ impl fmt::Display for PingTimeout {
 
 impl StdError for PingTimeout {}
 
-/// Sends a body piece by piece, as fast as the peer reads it.
+/// Sends a body as fast as the peer reads it.
 async fn upload(mut body: RequestBody, mut stream: SendStream<Bytes>) {
     if let Some(reason) = poll_fn(|cx| poll_upload(&mut body, &mut stream, cx)).await {
         stream.send_reset(reason);
     }
 }
 
-/// Sends pieces of a body until the flow-control window is full or the body has no piece ready. The result `None` means
-/// that the whole body was sent or that the stream has ended. Otherwise, the caller must reset the stream with the returned reason.
+/// Sends a body until the flow-control window is full or the body is pending. Returns `None` if the whole body was sent or the
+/// stream has ended, or else the reason for resetting the stream.
 fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Poll<Option<Reason>> {
     loop {
         if body.poll_abandoned(cx).is_ready() {
@@ -166,8 +164,7 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
         if stream.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
         }
-        // Read the next piece only if the flow-control window has free space. Otherwise, h2 would queue the pieces, and
-        // a large body could fill the memory.
+        // Read the body only if the flow-control window has room. Otherwise, h2 would queue a large body in memory.
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             if !matches!(ready!(stream.poll_capacity(cx)), Some(Ok(_))) {
@@ -189,13 +186,13 @@ fn poll_upload(body: &mut RequestBody, stream: &mut SendStream<Bytes>, cx: &mut 
     }
 }
 
-/// The body of a response.
+/// A response body.
 pub(crate) struct ResponseBody {
     stream: RecvStream,
     reads: Arc<Reads>,
-    /// The value of the `Content-Length` header, minus the number of bytes that were read.
+    /// The `Content-Length` minus the number of bytes read.
     left: Option<u64>,
-    /// Whether all data was read. After the data, only the trailers are left.
+    /// Whether all data was read, and only the trailers are left.
     is_read: bool,
 }
 
@@ -210,12 +207,12 @@ impl ResponseBody {
         if !self.is_read {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
-                    // This call cannot fail: the data has reduced the flow-control window by the same number of bytes.
+                    // Cannot fail, because `data` reduced the flow-control window by its length.
                     let _ = self.stream.flow_control().release_capacity(data.len());
                     self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(data))));
                 }
-                // The server has sent the whole response, and does not read the remaining request body (RFC 9113,
+                // The server has sent the whole response without reading the rest of the request body (RFC 9113,
                 // section 8.1).
                 Some(Err(error)) if self.is_complete(&error) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(failure(error, &self.reads)))),
@@ -229,8 +226,8 @@ impl ResponseBody {
         }
     }
 
-    /// Returns whether the body is complete although its stream has failed. The server must have reset the stream with the reason
-    /// `NO_ERROR`. A GOAWAY can have this reason, too, but does not show that the body is complete.
+    /// Returns `true` if the body is complete although the server reset the stream with the reason `NO_ERROR`. A GOAWAY with this
+    /// reason does not prove that the body is complete.
     fn is_complete(&self, error: &h2::Error) -> bool {
         error.is_reset() && error.reason() == Some(Reason::NO_ERROR) && self.left.is_none_or(|left| left == 0)
     }

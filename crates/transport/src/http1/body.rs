@@ -6,30 +6,30 @@ use memchr::memchr;
 
 use crate::malformed::Malformed;
 
-/// The body of a response, without the connection that receives it.
+/// A response body, without its connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResponseBody(State);
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The body has a fixed length. The variant contains the number of bytes until the end.
+    /// The body has a fixed length, with this number of bytes left.
     Length(u64),
     /// The body ends when the server closes the connection.
     UntilClose,
-    /// The next data is the line with the size of a chunk.
+    /// Before the line with a chunk's size.
     Size,
-    /// The next data belongs to a chunk. The variant contains the number of bytes until the end of the chunk.
+    /// Within a chunk, with this number of bytes left.
     Chunk(u64),
-    /// After the data of a chunk.
+    /// After a chunk's data.
     ChunkEnd,
     /// After the last chunk.
     Trailers,
     Over,
 }
 
-/// The maximum length of a line with the size of a chunk. Such a line can contain extensions, which nobody uses.
+/// The maximum length of the line with a chunk's size, which can contain extensions.
 const MAX_SIZE_LINE: usize = 4 << 10;
-/// The maximum size of the trailers. hyper has the same limit.
+/// The maximum size of the trailers in bytes. hyper has the same limit.
 const MAX_TRAILERS: usize = 16 << 10;
 /// The maximum number of trailers.
 const MAX_TRAILER_COUNT: usize = 100;
@@ -53,7 +53,7 @@ impl ResponseBody {
         self.0 == State::UntilClose
     }
 
-    /// Returns whether the whole body was read.
+    /// Returns `true` if the whole body was read.
     pub(crate) fn is_over(&self) -> bool {
         self.0 == State::Over
     }
@@ -66,8 +66,8 @@ impl ResponseBody {
         }
     }
 
-    /// Removes the next piece of the body from the buffer. Returns `None` if the body is over or if the buffer does not
-    /// contain more of the body.
+    /// Removes the next piece of the body from the buffer. Returns `None` if the body is over or the buffer contains no
+    /// more of it.
     pub(super) fn take(&mut self, buf: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         loop {
             match &mut self.0 {
@@ -110,7 +110,7 @@ impl ResponseBody {
         }
     }
 
-    /// Checks whether the body is complete when the server has closed the connection.
+    /// Checks that the body is complete after the server has closed the connection.
     pub(super) fn end(&mut self) -> Result<(), Malformed> {
         match self.0 {
             State::Over => Ok(()),
@@ -130,7 +130,7 @@ fn split_to(buf: &mut BytesMut, left: &mut u64) -> Bytes {
     buf.split_to(length).freeze()
 }
 
-/// Removes the line with the size of a chunk. Returns `None` if the line is incomplete.
+/// Removes the line with a chunk's size. Returns `None` if the line is incomplete.
 fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     let Some(line_feed) = memchr(b'\n', &buf[..buf.len().min(MAX_SIZE_LINE)]) else {
         return if buf.len() < MAX_SIZE_LINE { Ok(None) } else { Err(Malformed::Chunk("its first line is too long")) };
@@ -147,8 +147,8 @@ fn take_size(buf: &mut BytesMut) -> Result<Option<u64>, Malformed> {
     size.map(Some).ok_or(Malformed::Chunk("its size is not a hexadecimal number"))
 }
 
-/// Removes the trailers, including the empty line at the end. Returns whether the trailers were complete. kube-apiserver
-/// sends no trailers, so the client only checks that they are valid.
+/// Removes the trailers, including the empty line at the end. Returns `true` if they are complete. kube-apiserver sends
+/// no trailers, so the client only validates them.
 fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; MAX_TRAILER_COUNT];
     match httparse::parse_headers(buf, &mut slots).map_err(Malformed::Syntax)? {
@@ -164,7 +164,7 @@ fn take_trailers(buf: &mut BytesMut) -> Result<bool, Malformed> {
     }
 }
 
-/// Returns whether CR precedes each LF. httparse also accepts lines that end with LF.
+/// Returns `true` if CR precedes each LF. httparse also accepts a bare LF.
 fn is_in_crlf_lines(lines: &[u8]) -> bool {
     memchr::memchr_iter(b'\n', lines).all(|at| at.checked_sub(1).is_some_and(|before| lines[before] == b'\r'))
 }
@@ -173,8 +173,8 @@ fn is_in_crlf_lines(lines: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Reads a body that arrives in pieces of `step` bytes. Returns the data, and how the body ends if the server then
-    /// closes the connection. The last value is the data after the end of the body.
+    /// Reads a body in pieces of `step` bytes from a server that then closes the connection. Returns the data, how the
+    /// body ends, and the number of bytes after it.
     fn read(mut body: ResponseBody, text: &[u8], step: usize) -> (String, Result<(), String>, usize) {
         let (mut buf, mut data, mut left) = (BytesMut::new(), Vec::new(), text.len());
         for piece in text.chunks(step) {

@@ -1,4 +1,4 @@
-//! Parses the headers of a response. This module does no I/O.
+//! Parses response headers. This module does no I/O.
 
 use std::mem::MaybeUninit;
 
@@ -11,21 +11,21 @@ use memchr::memchr_iter;
 use super::body::ResponseBody;
 use crate::malformed::Malformed;
 
-/// The maximum size of the headers of a response, in bytes.
+/// The maximum size of the response headers in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// The maximum number of headers of a response. hyper has the same default.
+/// The maximum number of response headers. hyper has the same default.
 const MAX_HEADERS: usize = 100;
 
-/// The properties of a request that determine the format of the response.
+/// The request's properties that determine the response's format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Whether the method is HEAD, so that the response has no body.
+    /// Whether the method is HEAD, whose response has no body.
     pub(super) is_head: bool,
     /// Whether the request asks the server to switch to another protocol.
     pub(super) upgrades: bool,
 }
 
-/// The headers of a response.
+/// A response's headers.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) response: Response<()>,
@@ -34,8 +34,8 @@ pub(super) struct Head {
     pub(super) keeps_alive: bool,
 }
 
-/// Removes the headers of a response from the buffer. Skips interim responses, such as `100 Continue`. Returns `None`
-/// if the headers are incomplete.
+/// Removes response headers from the buffer. Skips interim responses, such as `100 Continue`. Returns `None` if the
+/// headers are incomplete.
 pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Malformed> {
     while let Some(length) = length(buf)? {
         if let Some(head) = parse(buf.split_to(length).freeze(), asked)? {
@@ -45,8 +45,8 @@ pub(super) fn take(buf: &mut BytesMut, asked: Asked) -> Result<Option<Head>, Mal
     Ok(None)
 }
 
-/// Returns the length of the headers, including the empty line at the end. Each line must end with CR and LF. If the client accepted a line
-/// that ends with only LF, a proxy and the client could see different headers.
+/// Returns the length of the headers, including the empty line at the end. Rejects lines without CR, because a proxy and the client could
+/// see different headers.
 fn length(buf: &[u8]) -> Result<Option<usize>, Malformed> {
     for line_feed in memchr_iter(b'\n', &buf[..buf.len().min(MAX_HEAD)]) {
         if line_feed == 0 || buf[line_feed - 1] != b'\r' {
@@ -143,7 +143,7 @@ impl Framing {
             if version == Version::HTTP_10 {
                 return Err(Malformed::Head("HTTP/1.0 has no Transfer-Encoding"));
             }
-            // If the response has both headers, a proxy and the client could disagree about where the response ends.
+            // With both headers, a proxy and the client could disagree about the response's end.
             self.closes |= self.length.is_some();
             return Ok(ResponseBody::chunked());
         }
@@ -163,7 +163,7 @@ mod tests {
 
     const GET: Asked = Asked { is_head: false, upgrades: false };
 
-    /// Returns the status, the body and whether the connection stays open, or the error.
+    /// Returns the status, the body and whether the connection stays open, or the error, as text.
     fn taken(text: &str, asked: Asked) -> String {
         let mut buf = BytesMut::from(text);
         match take(&mut buf, asked) {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(taken(text, head), r#"200 ResponseBody(Over) open b"""#);
     }
 
-    /// Two programs that read such headers in different ways would see different responses.
+    /// Programs could interpret these headers in different ways and see different responses.
     #[test]
     fn ambiguous_headers_are_rejected() {
         for (headers, expected) in [

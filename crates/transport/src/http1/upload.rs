@@ -18,29 +18,29 @@ use crate::request_body::RequestBody;
 /// A request that is being written.
 #[derive(Default)]
 pub(super) struct Upload {
-    /// The headers, or the lines around a chunk. They are written before `data`.
+    /// The headers, or the lines around a chunk, which precede `data`.
     framing: Vec<u8>,
-    /// The number of bytes of `framing` that were written.
+    /// The number of written bytes in `framing`.
     written: usize,
     data: Bytes,
-    /// Whether `data` is a chunk. A chunk must be followed by a line break.
+    /// Whether `data` is a chunk, which ends with a line break.
     is_chunk: bool,
     stream: Option<BodyStream>,
     needs_flush: bool,
     has_failed: bool,
-    /// Whether writing has failed because of the body and not because of the socket.
+    /// Whether the body has failed, and not the socket.
     has_body_failed: bool,
 }
 
-/// A request body that is not completely in memory.
+/// A streamed request body.
 struct BodyStream {
     body: RequestBody,
-    /// The announced number of bytes that were not read yet. `None` for a body that is sent in chunks.
+    /// The announced number of unread bytes, or `None` for a chunked body.
     left: Option<u64>,
 }
 
 impl Upload {
-    /// Starts with the given request. Takes the body out of the request.
+    /// Starts to write a request, and takes its body.
     pub(super) fn start(&mut self, request: &mut Request<RequestBody>) {
         let mut body = mem::take(request.body_mut());
         let framing = mem::take(&mut self.framing);
@@ -72,17 +72,17 @@ impl Upload {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Returns whether the whole request was written.
+    /// Returns `true` if the whole request was written.
     pub(super) fn is_done(&self) -> bool {
         self.is_over() && !self.has_failed
     }
 
-    /// Returns whether the whole request was written or writing it has failed.
+    /// Returns `true` if the whole request was written, or if writing has failed.
     pub(super) fn is_over(&self) -> bool {
         self.has_failed || self.is_written() && self.stream.is_none() && !self.needs_flush
     }
 
-    /// Returns whether the body of the request has failed. The server then waits for data that never arrives.
+    /// Returns `true` if the request body has failed. The server then waits for data that never arrives.
     pub(super) fn has_body_failed(&self) -> bool {
         self.has_body_failed
     }
@@ -122,7 +122,7 @@ impl Upload {
         self.poll_flush(conn, cx).map_err(BoxError::from)
     }
 
-    /// Queues the next data of a stream, or its end.
+    /// Queues a stream's next data, or its end.
     fn queue(&mut self, data: Option<Bytes>) {
         let is_chunk = self.stream.as_ref().is_some_and(|stream| stream.left.is_none());
         match data {
@@ -187,7 +187,7 @@ impl Upload {
 }
 
 impl BodyStream {
-    /// Polls the next data that is not empty. Returns an error if the length of the stream differs from the announced length.
+    /// Polls the next non-empty data. Returns an error if the stream's length differs from the announced length.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BoxError>> {
         loop {
             let data = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -210,13 +210,13 @@ impl BodyStream {
     }
 }
 
-/// Returns the length of a streamed body, if the body or the caller knows it.
+/// Returns a streamed body's length, if the body or the caller knows it.
 fn announced(request: &Request<RequestBody>, body: &RequestBody) -> Option<u64> {
     let given = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
     body.size_hint().exact().or_else(given)
 }
 
-/// Writes the request line and the headers, except the headers that depend on the length of the body.
+/// Writes the request line and the headers, except those that depend on the body's length.
 fn render(request: &Request<RequestBody>, out: &mut Vec<u8>) {
     let uri = request.uri();
     out.extend_from_slice(request.method().as_str().as_bytes());
@@ -298,8 +298,7 @@ mod tests {
             (Method::POST, "/", &[], empty(), "POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
             (Method::DELETE, "/", &[], empty(), "DELETE / HTTP/1.1\r\n\r\n"),
             (Method::DELETE, "/", &[], bytes(), "DELETE / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"),
-            // The client replaces the length from the caller with the real length. With a wrong length, the server would read a part of the
-            // body as the next request.
+            // The client replaces a wrong length from the caller. Otherwise, the server would read a part of the body as the next request.
             (
                 Method::PUT,
                 "/",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// The pool under test, and the state of the model: the server's settings, the connections, and the requests.
+/// The pool under test, and a model of the server, the connections and the requests.
 struct World {
     pool: Pool,
     http2: bool,
@@ -14,10 +14,9 @@ struct World {
     waiting: BTreeSet<Ticket>,
     dials_in_flight: usize,
     has_dialled: bool,
-    /// The usable connections. Each value contains the number of requests that use the connection, and whether the
-    /// server's settings have arrived.
+    /// The usable connections, each with its number of requests, and whether the server's settings have arrived.
     open: BTreeMap<ConnId, (usize, bool)>,
-    /// For each request in flight, the connection that it uses.
+    /// The connection of each request in flight.
     used: Vec<ConnId>,
 }
 
@@ -238,7 +237,7 @@ fn stuck_dial_is_replaced_for_waiting_requests() {
     let tickets: Vec<Ticket> = (0..3).map(|_| waits(pool.acquire()).0).collect();
     pool.cancel(tickets[0]);
     assert_eq!(pool.give_up(1, start + TIMEOUT, TIMEOUT), Actions { dial: 1, ..Actions::default() });
-    // The connection is established, but the server never sends its settings.
+    // The server never sends its settings on this connection.
     let (conn, actions) = pool.dialled(Protocol::Http2, start + TIMEOUT);
     assert_eq!(actions.assign, [(tickets[1], conn)]);
     assert_eq!(pool.give_up(0, start + TIMEOUT * 3 / 2, TIMEOUT), Actions::default(), "the settings may still arrive");

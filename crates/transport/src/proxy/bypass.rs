@@ -1,19 +1,18 @@
-//! The rules of `NO_PROXY`. The rules are the same as in Go's `httpproxy`.
+//! The `NO_PROXY` rules, as in Go's `httpproxy`.
 
 use std::net::IpAddr;
 
 use crate::origin::split_port;
 
-/// Returns whether the `NO_PROXY` list excludes a server from the proxy. Commas separate the entries. An entry is one
-/// of:
+/// Returns `true` if the comma-separated `NO_PROXY` list excludes a server from the proxy. An entry is one of:
 ///
 /// - `*`: every server
-/// - `10.0.0.0/8`: all addresses of a network
+/// - `10.0.0.0/8`: all addresses in a network
 /// - `10.1.2.3`, `2001:db8::1`: an address
 /// - `example.com`: the host and its subdomains
 /// - `.example.com`, `*.example.com`: only subdomains
 ///
-/// If an entry ends with a port, it matches only that port.
+/// An entry with a port matches only that port.
 pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -24,7 +23,7 @@ pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
         if let Some((network, bits)) = entry.split_once('/') {
             return address.is_some_and(|address| is_within(address, network, bits));
         }
-        // An IPv6 address without brackets contains colons, but no port.
+        // An IPv6 address without brackets has no port.
         let (name, of_port) = if entry.parse::<IpAddr>().is_ok() { (&*entry, None) } else { split_port(&entry) };
         if of_port.is_some_and(|of_port| of_port != port) {
             return false;

@@ -11,13 +11,13 @@ use http_body::{Body as _, Frame};
 use super::ResponseBody;
 use crate::error::BoxError;
 
-/// A gzip body. Each frame contains at most about 64 KiB of decompressed data, even if the compression ratio is high.
-/// The code that reads this body applies its size limits to the decompressed data.
+/// A gzip body. Each frame contains at most about 64 KiB of decompressed data, even with a high compression ratio. The
+/// reader applies its size limits to the decompressed data.
 pub(super) struct Inflate {
     body: ResponseBody,
-    /// Compressed input that has not been decompressed yet.
+    /// The remaining compressed input.
     input: Bytes,
-    /// The value is `None` before the first input arrives, and after the end or an error.
+    /// `None` before the first input, and after the end or an error.
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     is_over: bool,
 }
@@ -65,7 +65,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     let taken = decoder.write(input)?;
     input.advance(taken);
     if input.is_empty() {
-        // Before reading more input, return the data that is already decompressed.
+        // Return all decompressed data before reading more input.
         decoder.flush()?;
     } else if taken == 0 && decoder.get_ref().is_empty() {
         return Err(io::Error::new(
@@ -76,7 +76,7 @@ fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result
     Ok(std::mem::take(decoder.get_mut()))
 }
 
-/// Decompresses a body that arrives in the given `pieces`. Reads at most `most` bytes.
+/// Decompresses a body in `pieces`, up to `most` bytes.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn inflated<'a>(pieces: impl Iterator<Item = &'a [u8]>, most: usize) -> io::Result<Vec<u8>> {
     let mut decoder = MultiGzDecoder::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Accepts servers whose own certificate is part of the CA bundle.
+//! Accepts servers whose own certificate is in the CA bundle.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// A verifier that checks a server's certificate against the CA certificates. Like Go, the verifier also accepts a
-/// server whose own certificate is part of the bundle. Such a certificate may even be self-signed or have an unknown
-/// issuer. The verifier always checks the server's name and the validity period.
+/// Verifies a server's certificate against the CA certificates. Like Go, also accepts a certificate that is in the
+/// bundle itself, even if it is self-signed or has an unknown issuer. The server's name and the validity period are
+/// always checked.
 #[derive(Debug)]
 pub(super) struct ListedVerifier {
     pub(super) authorities: Arc<WebPkiServerVerifier>,
-    /// All certificates of the bundle, including those that are not CA certificates.
+    /// All certificates in the bundle, including those that are not CA certificates.
     pub(super) listed: Vec<CertificateDer<'static>>,
 }
 
@@ -61,9 +61,8 @@ impl ServerCertVerifier for ListedVerifier {
     }
 }
 
-/// Returns whether the certificate was rejected only because its issuer is not trusted. The function returns true in three cases: the
-/// issuer is unknown, the signature does not match the CA with the issuer's name, or the server uses a CA certificate. The crate webpki
-/// checks the validity period before it returns any of these errors.
+/// Returns `true` if the certificate was rejected only for its issuer: the issuer is unknown, the signature does not match the CA with
+/// the issuer's name, or the server uses a CA certificate. webpki checks the validity period before it returns any of these errors.
 fn fails_only_for_its_issuer(refused: &CertificateError) -> bool {
     match refused {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => true,

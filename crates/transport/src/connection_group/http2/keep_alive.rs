@@ -1,4 +1,4 @@
-//! Detects lost peers with HTTP/2 pings, as client-go does.
+//! Detects lost peers with HTTP/2 pings, like client-go.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::connect::Conn;
 use crate::http2_config::Http2Config;
 use crate::reads::Reads;
 
-/// Sends a ping if the peer has sent no data for the time `after`.
+/// Sends a ping when the peer has been silent for `after`.
 pub(crate) struct KeepAlive {
     ping: PingPong,
-    /// The time without data from the peer after which the client sends a ping.
+    /// How long the peer may be silent before a ping.
     after: Duration,
-    /// How long the client waits for the response to a ping.
+    /// How long to wait for the response to a ping.
     timeout: Duration,
     reads: Arc<Reads>,
     timer: Pin<Box<Sleep>>,
@@ -38,7 +38,7 @@ impl KeepAlive {
         Some(Self { ping, after, timeout: config.ping_timeout, reads, timer, is_waiting: false })
     }
 
-    /// Returns `Ready` when the peer has not answered a ping in time.
+    /// Returns `Ready` if the peer did not answer a ping in time.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_waiting && self.ping.poll_pong(cx).is_ready() {
@@ -56,7 +56,7 @@ impl KeepAlive {
                 continue;
             }
             if self.ping.send_ping(Ping::opaque()).is_err() {
-                // The connection has ended, so polling the connection returns the error.
+                // The connection has ended, and polling it returns the error.
                 return Poll::Pending;
             }
             self.is_waiting = true;
