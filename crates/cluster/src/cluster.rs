@@ -1,5 +1,4 @@
-//! The type `Cluster`. A cluster combines a client configuration with the clients, informers, recorders and electors
-//! that use it.
+//! The type `Cluster`: a client configuration with its clients, informers, recorders and electors.
 
 mod elections;
 
@@ -21,17 +20,17 @@ use crate::config::ClusterConfig;
 use crate::error::Error;
 use crate::reader::Reader;
 
-/// How long a shutdown writes pending Events.
+/// The maximum time for writing pending Events during a shutdown.
 const EVENTS: Duration = Duration::from_secs(5);
 
-/// A connection to a cluster. Creates clients, informers, recorders and electors for one cluster.
+/// A connection to a cluster, which creates clients, informers, recorders and electors.
 ///
-/// Start with this type, because a `Cluster` combines the types of the other crates. All users of a `Cluster` share one
-/// client. The users of a `Cluster` share one informer for each resource and selector. Each elector has its own client,
-/// so other requests never delay a renewal. Cloning a `Cluster` only increments a reference count.
+/// A program usually starts by creating a `Cluster`, which combines the other crates' types. All users of a `Cluster`
+/// share one client, and one informer for each resource and selector. Each elector has its own client, so other
+/// requests never delay a lease renewal. Cloning a `Cluster` only increments a reference count.
 ///
-/// By default, clients have no rate limit, because API Priority and Fairness protects the server. If a server does not
-/// have API Priority and Fairness, set [`ClientConfig::qps`].
+/// By default, clients have no rate limit, because API Priority and Fairness protects the server. For a server without
+/// API Priority and Fairness, set [`ClientConfig::qps`].
 ///
 /// # Examples
 ///
@@ -77,31 +76,30 @@ struct Inner {
 
 /// The Event writer.
 enum Events {
-    /// The broadcaster of Events. The broadcaster is created when the first recorder is created.
+    /// The Event broadcaster, which the first recorder creates.
     Open(Option<EventBroadcaster>),
-    /// The cluster was shut down, so it creates no broadcaster.
+    /// The cluster was shut down and creates no broadcaster.
     Closed,
 }
 
 impl Cluster {
-    /// Connects to the cluster that the environment of this process describes. This method calls
-    /// [`connect`](Self::connect) with the default [`ClusterConfig`]. The method reads files, but does not send
-    /// requests.
+    /// Connects to the cluster in this process's environment, like [`connect`](Self::connect) with the default
+    /// [`ClusterConfig`]. This method reads files, but sends no requests.
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`connect`](Self::connect).
+    /// Returns the same errors as [`connect`](Self::connect).
     pub fn infer() -> Result<Self, Error> {
         Self::connect(ClusterConfig::default())
     }
 
-    /// Connects to the cluster that `config` describes. A [`ClientConfig`] can be converted to a [`ClusterConfig`]. The
-    /// method sends no requests, so an unreachable server is detected only at the first request.
+    /// Connects to the cluster in `config`, which can be a [`ClientConfig`]. This method sends no requests, so only the
+    /// first request detects an unreachable server.
     ///
     /// # Errors
     ///
-    /// - The configuration contradicts itself, or a certificate or key in it is invalid.
-    /// - `config` has no client configuration, and the environment of this process has no configuration or an invalid one.
+    /// - Returns an error if the configuration contradicts itself, or contains an invalid certificate or key.
+    /// - Returns an error if `config` has no client configuration, and the environment has none or an invalid one.
     pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
         let ClusterConfig { client, metrics, transport } = config.into();
         let client = match client {
@@ -118,8 +116,8 @@ impl Cluster {
         )
     }
 
-    /// Starts an API server in this process, and connects to it on a loopback port. The server stops when the last
-    /// clone of the cluster is dropped. To set a metrics provider, [`connect`](Self::connect) to the server with its
+    /// Starts an API server in this process, and connects to it on a loopback port. The server stops when the cluster's
+    /// last clone is dropped. To set a metrics provider, [`connect`](Self::connect) to the server with its
     /// [`config`](Self::config).
     ///
     /// # Errors
@@ -155,8 +153,8 @@ impl Cluster {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the embedded API server, if [`embedded`](Self::embedded) created this cluster. For example, a test can
-    /// use the server to inject faults.
+    /// Returns the embedded API server, if [`embedded`](Self::embedded) created this cluster. Tests can use the server
+    /// to inject faults.
     #[cfg(feature = "apiserver")]
     pub fn server(&self) -> Option<&ApiServer> {
         self.inner.server.as_ref()
@@ -172,27 +170,26 @@ impl Cluster {
         &self.inner.client
     }
 
-    /// Returns a handle to the objects of type `T`. If `T` is namespaced, the handle is for all namespaces.
+    /// Returns an [`Api`] for `T`, in all namespaces if `T` is namespaced.
     pub fn api<T: Resource>(&self) -> Api<T> {
         Api::all(self.inner.client.clone())
     }
 
-    /// Returns a handle to the objects of type `T` in one namespace. If the namespace is an empty string, the
-    /// configuration's namespace is used.
+    /// Returns an [`Api`] for `T` in one namespace. An empty string means the configured namespace.
     pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
 
-    /// Returns the shared informer for `T` across all namespaces. Calls with the same type return the same informer.
+    /// Returns the shared informer for `T` in all namespaces. Calls with the same type return the same informer.
     ///
-    /// The informer is already started. The informer runs until its last [user](InformerFactory) is dropped or the
-    /// cluster is [shut down](Self::shutdown). After the shutdown, newly requested informers never run.
+    /// The returned informer is already started, and runs until its last [user](InformerFactory) is dropped or the
+    /// cluster is [shut down](Self::shutdown). Informers that are created after the shutdown never run.
     ///
-    /// To use one namespace, a selector or other settings, see [`informer_with`](Self::informer_with). For several
-    /// namespaces, see [`informer_of_namespaces`](Self::informer_of_namespaces).
+    /// For one namespace, a selector or other settings, use [`informer_with`](Self::informer_with). For several
+    /// namespaces, use [`informer_of_namespaces`](Self::informer_of_namespaces).
     ///
-    /// The cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection).
-    /// Nevertheless, a program may write a cached object back to the server with an update.
+    /// Cached objects do not contain `managedFields`: see [`Projection`](pintle_informer::Projection). Updating the
+    /// server with a cached object is still safe.
     ///
     /// # Panics
     ///
@@ -201,11 +198,11 @@ impl Cluster {
         self.informer_with(self.api(), InformerConfig::default())
     }
 
-    /// Returns the informer for those objects of `api` that match the selectors in `config`. Callers with the same
-    /// settings share one informer. The settings that lead to a separate informer are listed in [`InformerFactory`].
-    /// Like an informer from [`informer`](Self::informer), the informer is already started.
+    /// Returns the informer for `api` with the selectors and settings in `config`. Callers with the same settings share
+    /// one informer. [`InformerFactory`] lists the settings that require a separate informer. The returned informer is
+    /// already started.
     ///
-    /// To get `api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic `Api` with the
+    /// To get an `Api`, call [`api`](Self::api) or [`namespaced`](Self::namespaced), or create a dynamic `Api` with the
     /// cluster's [`client`](Self::client).
     ///
     /// # Examples
@@ -244,9 +241,9 @@ impl Cluster {
         informer
     }
 
-    /// Returns the informer for the objects of type `T` in a set of namespaces. The set [may
-    /// change](SharedInformer::of_namespaces). Callers that pass clones of the same namespace set share one informer.
-    /// In all other respects, this method works like [`informer_with`](Self::informer_with).
+    /// Returns the informer for `T` in a set of namespaces, which [may change](SharedInformer::of_namespaces). Callers
+    /// with clones of the same namespace set share one informer. Otherwise, this method works like
+    /// [`informer_with`](Self::informer_with).
     ///
     /// # Panics
     ///
@@ -281,18 +278,18 @@ impl Cluster {
         Reader::new(self.inner.client.clone(), None)
     }
 
-    /// Returns whether both values are clones of one cluster, and so share one connection and its informers.
+    /// Returns `true` if both are clones of one `Cluster`, which share a connection and its informers.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns the factory that creates all informers of this cluster. A program can pass the factory to a manager.
+    /// Returns the factory for all informers of this cluster, for example to pass it to a manager.
     pub fn informers(&self) -> &InformerFactory {
         &self.inner.informers
     }
 
     /// Returns an Event recorder for a component such as `website-controller`. All recorders of this cluster share one
-    /// task that writes the Events. After [`shutdown`](Self::shutdown) the recorder writes nothing.
+    /// task, which writes the Events. After [`shutdown`](Self::shutdown), recorders write nothing.
     ///
     /// # Panics
     ///
@@ -302,8 +299,8 @@ impl Cluster {
         if let Events::Open(Some(events)) = &*self.events() {
             return events.recorder(source);
         }
-        // Create the broadcaster while no lock is held, because its creation calls the user's metrics provider. If
-        // another thread has also created a broadcaster, one of the two is dropped.
+        // Create the broadcaster without holding a lock, because this calls the user's metrics provider. If another
+        // thread has also created one, one of the two is dropped.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
         let started = EventBroadcaster::new(config);
         started.start_recording_to_sink(self.api());
@@ -319,23 +316,22 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the informers and the Event broadcaster of this cluster, for all of its clones. The method writes pending
-    /// Events for at most 5 s, or for the time limit of [`shutdown_within`](Self::shutdown_within). If this is the last
-    /// clone of the cluster, the embedded server also stops.
+    /// Stops this cluster's informers and Event broadcaster, for all of its clones. This method writes pending Events
+    /// for at most 5 s. If this is the cluster's last clone, the embedded server also stops.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all components that still run stop when the last clone of the cluster is dropped.
+    /// If the future is dropped, the remaining components stop when the cluster's last clone is dropped.
     pub async fn shutdown(self) {
         self.shutdown_within(EVENTS).await;
     }
 
-    /// Stops this cluster like [`shutdown`](Self::shutdown), but writes pending Events for at most `limit`, and for at
-    /// most 5 s. Use this method if a shutdown has a deadline.
+    /// Stops this cluster like [`shutdown`](Self::shutdown), but writes pending Events for at most `limit` or 5 s,
+    /// whichever is shorter.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all components that still run stop when the last clone of the cluster is dropped.
+    /// If the future is dropped, the remaining components stop when the cluster's last clone is dropped.
     pub async fn shutdown_within(self, limit: Duration) {
         self.inner.informers.shutdown().await;
         let events = std::mem::replace(&mut *self.events(), Events::Closed);

@@ -1,4 +1,4 @@
-//! The configuration of a cluster.
+//! Cluster configuration.
 
 use std::sync::Arc;
 
@@ -6,9 +6,8 @@ use pintle_meta::ClientConfig;
 use pintle_metrics::Provider;
 use pintle_restreq::TransportLayer;
 
-/// The connection settings of a [`Cluster`](crate::Cluster). The configuration also contains the metrics provider and
-/// the transport layer for all components that the cluster creates. A [`ClientConfig`] can be converted to a
-/// `ClusterConfig` that has no metrics provider and no transport layer.
+/// A [`Cluster`](crate::Cluster)'s connection settings, metrics provider and transport layer. A [`ClientConfig`]
+/// converts to a `ClusterConfig` without a metrics provider and a transport layer.
 ///
 /// # Examples
 ///
@@ -27,12 +26,11 @@ use pintle_restreq::TransportLayer;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterConfig {
-    /// The client configuration. If the value is `None`, the default, the cluster uses the kubeconfig in `KUBECONFIG`
-    /// or in the home directory. If there is no kubeconfig, the cluster uses the service account of the pod that the
-    /// program runs in.
+    /// The client configuration. `None`, the default, means the kubeconfig in `KUBECONFIG` or in the home directory, or
+    /// else the pod's service account.
     pub client: Option<ClientConfig>,
-    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. The
-    /// metric series of a component exist until the component is dropped.
+    /// The metrics provider for all components that the cluster creates. `None`, the default, disables metrics. A
+    /// component's series exist until the component is dropped.
     ///
     /// | component | metrics |
     /// |---|---|
@@ -41,12 +39,12 @@ pub struct ClusterConfig {
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration sets another provider | `leader_election_*` |
     /// | [the Event writer](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |
     ///
-    /// A controller is not created by a cluster, so set the provider in the [controller's own
-    /// configuration](pintle_controller::ControllerConfig::metrics). Set the provider in the same way for informers
-    /// that you create with the [factory](crate::Cluster::informers).
+    /// A cluster does not create controllers, so set their provider in the [controller's
+    /// configuration](pintle_controller::ControllerConfig::metrics). Informers that you create with the
+    /// [factory](crate::Cluster::informers) also need their own provider.
     pub metrics: Option<Arc<dyn Provider>>,
-    /// A layer that wraps the transport of all clients, including the clients of electors. With `None`, the default, no
-    /// layer is added. With [`TransportLayer::in_place`], clients can reach an embedded server without a socket:
+    /// A layer that wraps the transport of all clients, including the electors' clients. `None` by default. With
+    /// [`TransportLayer::in_place`], clients can reach an embedded server without a socket:
     ///
     /// ```
     /// # #[cfg(feature = "apiserver")]

@@ -2,23 +2,23 @@
 
 use thiserror::Error as ThisError;
 
-/// The error that is returned if a [`Cluster`](crate::Cluster) cannot be created or used.
+/// An error from creating or using a [`Cluster`](crate::Cluster).
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
-    /// No client can be created from the client configuration.
+    /// The client configuration is invalid.
     #[error(transparent)]
     Client(pintle_restreq::ConfigError),
-    /// The configuration of the election breaks a rule.
+    /// The election configuration is invalid.
     #[error("leader election: {0}")]
     Election(pintle_leaderelect::InvalidConfig),
-    /// The environment contains no client configuration, or contains an invalid one.
+    /// The environment contains no client configuration, or an invalid one.
     #[error(transparent)]
     Kubeconfig(pintle_kubeconfig::Error),
-    /// The key of a Lease is invalid.
+    /// The key of a lock is invalid.
     #[error("leader election: {0}")]
     Lease(pintle_meta::InvalidKey),
-    /// The API server for the dry run of a plan could not start.
+    /// The API server for a plan could not start.
     #[cfg(feature = "apiserver")]
     #[error(transparent)]
     Plan(pintle_apiserver::PlanError),

@@ -1,4 +1,4 @@
-//! The connection to a cluster.
+//! A connection to a Kubernetes cluster.
 //!
 //! ```no_run
 //! use pintle_cluster::Cluster;
@@ -30,7 +30,7 @@ pub use config::ClusterConfig;
 pub use error::Error;
 pub use reader::Reader;
 
-// Runs the example of the README as a doc test.
+// Runs the README example as a doc test.
 #[cfg(all(doctest, feature = "apiserver"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,4 @@
-//! Plans. A plan puts an embedded API server in front of a live cluster. The embedded server reads from the live
-//! cluster and never writes to it.
+//! Plans. A plan is an embedded API server that reads from a live cluster and never writes to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,9 +15,9 @@ use tower_service::Service;
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// Starts an embedded API server for the dry run of a controller. The server uses the client of this `Cluster` to
-    /// read from the live cluster. The server stores all writes in the returned [`Plan`], and [`Plan::changes`] returns
-    /// these writes. The live cluster never receives a write.
+    /// Starts an embedded API server for a controller's dry run. The server uses this `Cluster`'s client to read from
+    /// the live cluster, and never writes to it. The returned [`Plan`] stores all writes, and [`Plan::changes`] returns
+    /// them.
     ///
     /// # Examples
     ///
@@ -57,7 +56,7 @@ impl Cluster {
     }
 }
 
-/// Sends the requests of the embedded server to the live cluster. A response with an error status is returned like any other response.
+/// Sends the embedded server's requests to the live cluster, and returns error responses like any other response.
 #[derive(Clone)]
 struct Reading(RestClient);
 
@@ -83,7 +82,7 @@ impl Service<Request<Full<Bytes>>> for Reading {
     }
 }
 
-/// Converts the error that the client returns for an error response of the live cluster back to this response.
+/// Converts a client error back to the live cluster's error response.
 fn refusal(error: Error) -> Result<Response<TransportBody>, Error> {
     let Error::Status { status, body, .. } = &error else { return Err(error) };
     let content_type = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };

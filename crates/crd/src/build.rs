@@ -1,4 +1,4 @@
-//! Builds the definition of a custom resource.
+//! Builds CustomResourceDefinitions.
 
 use pintle_meta::{Resource, Scope};
 use schemars::JsonSchema;
@@ -9,23 +9,22 @@ use crate::declaration::Declaration;
 use crate::definition::CustomResourceDefinition;
 use crate::structural::structural;
 
-/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. The page of this crate has
-/// an example.
+/// A resource with a CustomResourceDefinition. `#[derive(Resource)]` implements this trait. See the [crate
+/// documentation](crate) for an example.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no CustomResourceDefinition",
     note = "add `#[derive(Resource, JsonSchema)]` and `#[resource(group = \"…\", version = \"…\")]` to the struct"
 )]
 pub trait CustomResource: Resource + JsonSchema {
-    /// The declarations of the resource that are not part of [`Resource`].
+    /// The resource's declarations beyond [`Resource`].
     const DECLARATION: Declaration;
 
-    /// Returns the CustomResourceDefinition of this version.
+    /// Returns this version's CustomResourceDefinition.
     ///
     /// # Panics
     ///
-    /// Panics if the schema of the type cannot be converted to a structural schema. Panics if the path of a column, of
-    /// the scale subresource or of a selectable field is not in the schema. The result depends only on the type. Therefore, a single test
-    /// that calls this function detects such a panic.
+    /// Panics if the type has no structural schema. Also panics if the path for a column, the scale subresource or a selectable field is
+    /// not in the schema. The result depends only on the type, so a single test that calls `crd` detects a panic.
     fn crd() -> CustomResourceDefinition {
         match build::<Self>() {
             Ok(definition) => definition,
@@ -88,8 +87,8 @@ fn version<T: CustomResource + ?Sized>(name: &str) -> Result<Value, String> {
     Ok(version)
 }
 
-/// Returns the schema of the whole object. The schema does not restrict `apiVersion`, `kind` and `metadata`, because the server validates
-/// them itself.
+/// Returns the whole object's schema. The server itself validates `apiVersion`, `kind` and `metadata`, so the schema does not restrict
+/// them.
 fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
     let mut schema = structural::<T>().map_err(|error| error.to_string())?;
     schema.remove("title");
@@ -97,7 +96,7 @@ fn schema<T: CustomResource + ?Sized>() -> Result<Value, String> {
         return Err("the field `metadata` has another name in JSON; remove serde's rename from it".into());
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        // If the status is a subresource, the server drops the status from a create request.
+        // The server drops a status subresource from a create request.
         required.retain(|name| name != "metadata" && !(T::DECLARATION.has_status && name == "status"));
         if required.is_empty() {
             schema.remove("required");

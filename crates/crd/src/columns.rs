@@ -1,4 +1,4 @@
-//! Printer columns, and the schemas that JSON paths select.
+//! Printer columns, and schema lookups by JSON path.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use crate::declaration::Column;
 
 const AGE: &str = ".metadata.creationTimestamp";
 
-/// Returns the printer columns of a definition. kubectl adds the column `Age` only to a definition without columns, so this function adds
-/// `Age` to definitions with columns.
+/// Returns a definition's printer columns. Adds the column `Age` to declared columns, because kubectl shows it only for a definition
+/// without columns.
 pub(crate) fn columns(declared: &[Column], schema: &Value) -> Result<Vec<Value>, String> {
     let age =
         Column { name: "Age", json_path: AGE, column_type: Some("date"), format: None, description: None, priority: 0 };
@@ -39,7 +39,7 @@ fn written(column: &Column, schema: &Value) -> Result<Value, String> {
     Ok(written)
 }
 
-/// The reason why the schema does not have a type for a path.
+/// Why the schema has no column type for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoType {
     Absent,
@@ -65,7 +65,7 @@ fn inferred(path: &str, schema: &Value) -> Result<&'static str, NoType> {
     }
 }
 
-/// Returns the schema of all values that a JSON path selects.
+/// Returns the schema of the values that a JSON path selects.
 pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
     segments(path)?.into_iter().try_fold(schema, |schema, segment| match segment {
         Segment::Items => schema.get("items"),
@@ -80,11 +80,11 @@ pub(crate) fn find<'a>(path: &str, schema: &'a Value) -> Option<&'a Value> {
 
 enum Segment {
     Field(String),
-    /// An index, a filter or a wildcard in brackets. It selects items of a list.
+    /// An index, a filter or a wildcard in brackets, which selects list items.
     Items,
 }
 
-/// Splits a path such as `.spec.list[?(@.type=="a.b")].name`. In a name, a backslash escapes a dot.
+/// Splits a JSON path such as `.spec.list[?(@.type=="a.b")].name`. A backslash in a name escapes a dot.
 fn segments(path: &str) -> Option<Vec<Segment>> {
     let (mut found, mut rest) = (Vec::new(), path);
     while !rest.is_empty() {
@@ -108,7 +108,7 @@ fn segments(path: &str) -> Option<Vec<Segment>> {
     Some(found)
 }
 
-/// Returns the scale subresource of a definition.
+/// Returns a definition's scale subresource.
 pub(crate) fn scale(scale: crate::declaration::Scale, schema: &Value) -> Result<Map<String, Value>, String> {
     let paths = [
         ("specReplicasPath", ".spec.", Some(scale.spec_replicas)),

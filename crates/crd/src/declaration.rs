@@ -1,39 +1,39 @@
-//! The declarations of a custom resource.
+//! Custom resource declarations.
 
-/// The declarations of a custom resource that are not part of [`Resource`](pintle_meta::Resource).
-/// `#[derive(Resource)]` sets these fields from its attributes.
+/// A custom resource's declarations beyond [`Resource`](pintle_meta::Resource). `#[derive(Resource)]` sets these fields
+/// from its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// The singular name of the resource, which kubectl commands accept.
+    /// The singular name for kubectl.
     pub singular: &'static str,
-    /// The short names of the resource, which kubectl commands accept.
+    /// The short names for kubectl.
     pub short_names: &'static [&'static str],
-    /// The categories of the resource, such as `all`. kubectl commands accept these names.
+    /// The categories for kubectl, such as `all`.
     pub categories: &'static [&'static str],
     /// Whether the status is a subresource.
     pub has_status: bool,
-    /// The scale subresource, if the resource has one.
+    /// The scale subresource, if any.
     pub scale: Option<Scale>,
     /// The printer columns.
     pub columns: &'static [Column],
-    /// The JSON paths of the fields that field selectors may use.
+    /// The JSON paths of the fields for field selectors.
     pub selectable_fields: &'static [&'static str],
-    /// The CEL rules for the whole object, each with its error message.
+    /// The CEL rules for the whole object, each with an optional error message.
     pub rules: &'static [(&'static str, Option<&'static str>)],
-    /// Whether this version is deprecated. If `true`, clients that use the version get a warning.
+    /// Whether this version is deprecated. Clients that use a deprecated version get a warning.
     pub is_deprecated: bool,
-    /// The text of the deprecation warning. `None` means kube-apiserver's default text.
+    /// The deprecation warning. `None` means kube-apiserver's default text.
     pub deprecation_warning: Option<&'static str>,
     /// Whether the API server serves this version.
     pub is_served: bool,
-    /// Whether objects are stored in this version. A definition must store exactly one version.
+    /// Whether the API server stores objects in this version. Exactly one version in a definition must be stored.
     pub is_stored: bool,
-    /// The version of the package that defines the resource, as in its `Cargo.toml`. If programs with different versions install the
-    /// definition, the definition from the greatest version is kept. `None` if the version is unknown.
+    /// The `Cargo.toml` version of the package that defines the resource, or `None` if unknown. If programs with different versions
+    /// install the definition, the one with the greatest version is kept.
     pub package_version: Option<&'static str>,
 }
 
-/// The declaration in the code that the derive macro generates for wrong attributes. This code never runs.
+/// The declaration in the derive macro's code for wrong attributes, which never runs.
 pub const NO_DECLARATION: Declaration = Declaration {
     singular: "",
     short_names: &[],
@@ -50,14 +50,14 @@ pub const NO_DECLARATION: Declaration = Declaration {
     package_version: None,
 };
 
-/// The JSON paths that the scale subresource uses.
+/// The scale subresource's JSON paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// The path of the field that contains the desired number of replicas. The field is below `.spec`.
+    /// The path of the desired number of replicas, under `.spec`.
     pub spec_replicas: &'static str,
-    /// The path of the field that contains the observed number of replicas. The field is below `.status`.
+    /// The path of the observed number of replicas, under `.status`.
     pub status_replicas: &'static str,
-    /// The path of the field that contains the label selector as a string. A HorizontalPodAutoscaler needs this path.
+    /// The path of the label selector as a string, which a HorizontalPodAutoscaler needs.
     pub label_selector: Option<&'static str>,
 }
 
@@ -68,13 +68,12 @@ pub struct Column {
     pub name: &'static str,
     /// The JSON path of the value.
     pub json_path: &'static str,
-    /// The type of the column: `integer`, `number`, `string`, `boolean` or `date`. `None` means the type that the
-    /// schema declares for `json_path`.
+    /// `integer`, `number`, `string`, `boolean` or `date`. `None` means the type of `json_path` in the schema.
     pub column_type: Option<&'static str>,
-    /// The OpenAPI format of the value.
+    /// The value's OpenAPI format, such as `int32`.
     pub format: Option<&'static str>,
     /// The description of the column.
     pub description: Option<&'static str>,
-    /// The priority of the column. kubectl shows a column with a priority above 0 only in its wide output.
+    /// The column's priority. kubectl shows columns with a priority above 0 only in its wide output.
     pub priority: i32,
 }

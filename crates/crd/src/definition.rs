@@ -1,13 +1,13 @@
-//! The object CustomResourceDefinition.
+//! The CustomResourceDefinition object.
 
 use pintle_meta::{Conditions, ObjectMeta};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// A CustomResourceDefinition of `apiextensions.k8s.io/v1` whose spec is JSON.
+/// An `apiextensions.k8s.io/v1` CustomResourceDefinition with a JSON spec.
 ///
-/// The serialized form contains `apiVersion` and `kind`, so kubectl can apply its YAML.
+/// Serializing a definition includes `apiVersion` and `kind`, so kubectl can apply the YAML.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomResourceDefinition {
@@ -15,21 +15,20 @@ pub struct CustomResourceDefinition {
     api_version: String,
     #[serde(default = "kind")]
     kind: String,
-    /// The metadata of the definition. The name of a definition is `plural.group`.
+    /// The metadata. A definition's name is `plural.group`.
     pub metadata: ObjectMeta,
     /// The spec as JSON, with the names, the scope and the versions.
     pub spec: Value,
-    /// The status of the definition, which only the server sets.
+    /// The status, which only the server sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DefinitionStatus>,
-    /// The version of the package whose build contains this definition. The version is not serialized, so that a manifest does not change
-    /// with each release.
+    /// The version of the package that built this definition. Not serialized, so that a manifest does not change with each release.
     #[serde(skip)]
     built_by: Option<&'static str>,
 }
 
 impl PartialEq for CustomResourceDefinition {
-    /// Compares what is serialized.
+    /// Compares the serialized fields.
     fn eq(&self, other: &Self) -> bool {
         (&self.api_version, &self.kind, &self.metadata) == (&other.api_version, &other.kind, &other.metadata)
             && self.spec == other.spec
@@ -45,7 +44,7 @@ pintle_meta::resource!(
     Cluster
 );
 
-/// The annotation that contains the version of the program that installed a definition.
+/// The annotation with the version of the program that installed a definition.
 pub const PACKAGE_VERSION: &str = "pintle-package-version";
 
 fn api_version() -> String {
@@ -63,12 +62,12 @@ pub struct DefinitionStatus {
     /// The conditions, such as `Established`.
     #[serde(default)]
     pub conditions: Conditions,
-    /// The versions in which some objects may still be stored.
+    /// The versions that some objects may still be stored in.
     #[serde(default, deserialize_with = "null_default")]
     pub stored_versions: Vec<String>,
 }
 
-/// Accept null, because Go writes an empty list as null.
+/// Decodes `null` as an empty list, because Go writes a nil slice as `null`.
 fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
@@ -80,12 +79,12 @@ impl CustomResourceDefinition {
         Self { api_version: api_version(), kind: kind(), metadata, spec, status: None, built_by }
     }
 
-    /// Converts a definition that another library created, such as the result of `crd` for a type with kube's
+    /// Converts another library's definition, such as the result of `crd` for a type with kube's
     /// `#[derive(CustomResource)]`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the value does not serialize as a CustomResourceDefinition of `apiextensions.k8s.io/v1`.
+    /// Returns an error if `definition` does not serialize as an `apiextensions.k8s.io/v1` CustomResourceDefinition.
     ///
     /// # Examples
     ///
@@ -114,42 +113,41 @@ impl CustomResourceDefinition {
         Ok(definition)
     }
 
-    /// Returns whether the server serves the resource. The server serves the resource if the condition `Established` is
-    /// true.
+    /// Returns `true` if the condition `Established` is true, so that the server serves the resource.
     pub fn is_established(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.is_true("Established"))
     }
 
     /// Returns the version of the program that installs or has installed this definition, such as `1.4.0`. For an
-    /// installed definition, the value is the annotation [`PACKAGE_VERSION`]. For the [`crd`](crate::CustomResource::crd)
-    /// of a type with `#[derive(Resource)]`, the value is the version in the `Cargo.toml` of the type's package.
+    /// installed definition, the version is in the annotation [`PACKAGE_VERSION`]. For a definition from
+    /// [`crd`](crate::CustomResource::crd), the version comes from the `Cargo.toml` of the type's package.
     pub fn package_version(&self) -> Option<&str> {
         let annotation = self.metadata.annotations.get(PACKAGE_VERSION).map(String::as_str);
         annotation.or(self.built_by)
     }
 
-    /// Sets the version of the program that installs this definition, as the annotation [`PACKAGE_VERSION`]. The version
-    /// follows SemVer. A build of an operator with a smaller version does not replace the definition.
+    /// Sets the annotation [`PACKAGE_VERSION`], the SemVer version of the program that installs this definition. An
+    /// operator build with a smaller version does not replace the definition.
     #[must_use]
     pub fn with_package_version(mut self, version: impl Into<String>) -> Self {
         self.metadata.annotations.insert(PACKAGE_VERSION.into(), version.into());
         self
     }
 
-    /// Returns the names of the versions that the API server serves.
+    /// Returns the names of the served versions.
     pub fn served_versions(&self) -> Vec<&str> {
         let versions = self.spec["versions"].as_array().into_iter().flatten();
         versions.filter(|version| version["served"] == true).filter_map(|version| version["name"].as_str()).collect()
     }
 
-    /// Merges several versions of a kind into one definition. The versions keep their order. The result has the names
-    /// that the stored version declares.
+    /// Merges a kind's versions into one definition. The versions keep their order, and the stored version determines
+    /// the resource's names.
     ///
     /// # Errors
     ///
     /// - The definitions have different names.
     /// - A version occurs twice.
-    /// - The number of stored versions is not one. The error contains the number of stored versions.
+    /// - The number of stored versions is not one.
     ///
     /// # Examples
     ///
@@ -201,14 +199,14 @@ impl CustomResourceDefinition {
     }
 }
 
-/// The reason why [`CustomResourceDefinition::merge`] failed.
+/// An error from [`CustomResourceDefinition::merge`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The definitions have different names. The variant contains two names that differ.
+    /// The definitions have different names, such as these two.
     #[error("{0:?} and {1:?} are different definitions; give all versions the same group and plural")]
     Names(String, String),
-    /// The number of stored versions is not one. The variant contains the number of stored versions.
+    /// The number of stored versions is this number instead of one.
     #[error("{}", stored(*.0))]
     Stored(usize),
     /// This version occurs twice.

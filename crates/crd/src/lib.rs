@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions from Rust structs.
 //!
-//! `#[derive(Resource)]` turns a struct with the fields `metadata`, `spec` and `status` into a custom resource. The struct also derives
-//! serde's traits and schemars' `JsonSchema`. [`CustomResource::crd`] returns the definition with the structural schema that kube-apiserver
-//! requires.
+//! `#[derive(Resource)]` turns a struct with the fields `metadata`, `spec` and `status` into a custom resource. The struct must also
+//! implement serde's traits and schemars' `JsonSchema`. [`CustomResource::crd`] returns the definition with the structural schema that
+//! kube-apiserver requires.
 //!
 //! ```
 //! use pintle_crd::{CustomResource, Resource};
@@ -41,7 +41,7 @@
 //! assert_eq!(schema["properties"]["spec"]["properties"]["replicas"]["maximum"], 20);
 //! ```
 //!
-//! If you use the facade `pintle`, leave out `crate = pintle_crd`.
+//! With the facade `pintle`, omit `crate = pintle_crd`.
 //!
 //! # Attributes
 //!
@@ -63,32 +63,31 @@
 //!
 //! # Schemas
 //!
-//! schemars derives the schema of the struct. This crate converts that schema to a
+//! This crate converts the struct's schemars schema to a
 //! [structural](https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema)
 //! schema:
 //!
-//! - An enum of unit variants is a string with `enum`. An enum of objects gets the properties of all variants, and
-//!   `oneOf` or `anyOf` describes each variant. Such an enum can be tagged, untagged or flattened.
-//! - A field of the type `Option` is not required. If the value of such a field is `null`, kube-apiserver drops the
-//!   field. An `Option` that is an item of a list or a value of a map becomes `nullable` instead.
+//! - An enum of unit variants is a string with `enum`. An enum of objects, which can be tagged, untagged or flattened,
+//!   has the properties of all variants, and `oneOf` or `anyOf` describes each variant.
+//! - An `Option` field is not required, and kube-apiserver drops a `null` value. An `Option` in a list or a map becomes
+//!   `nullable` instead.
 //! - A map has `additionalProperties`. `serde_json::Value` preserves unknown fields.
-//! - A value that is an integer or a string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
-//! - A set is a list of the type `set` if its items are scalars. [`Conditions`](pintle_meta::Conditions) are a list of the type `map`.
-//! - Formats that kube-apiserver does not support, such as `uint32`, are removed. The bounds of such numbers are kept.
+//! - An integer or string, such as k8s-openapi's `IntOrString`, gets `x-kubernetes-int-or-string`.
+//! - A set of scalars is a list with the list type `set`. [`Conditions`](pintle_meta::Conditions) are a list with the list type `map`.
+//! - Formats that kube-apiserver does not support, such as `uint32`, are removed, but the numbers' bounds are kept.
 //! - Keywords with the prefix `x-kubernetes-` are kept: `#[schemars(extend("x-kubernetes-validations" = [{"rule": "self > 0"}]))]`.
 //!
-//! The field `status` has the type `Option`, or a default of serde, because an object has no status before its operator
-//! sets it. Any other type of a status subresource does not compile.
+//! The field `status` of a status subresource must be an `Option` or have a serde default, because an object has no
+//! status before its operator sets one. Other types do not compile.
 //!
-//! A recursive type has no structural schema. For such a type, [`crd`](CustomResource::crd) panics. The panic message
-//! names the field, and suggests the schema [`preserve_unknown_fields`]. A single test that calls `crd` detects this
-//! panic.
+//! A recursive type has no structural schema, so [`crd`](CustomResource::crd) panics. The panic message names the
+//! field, and suggests the schema [`preserve_unknown_fields`]. A single test that calls `crd` detects this panic.
 //!
 //! # Main items
 //!
 //! - [`Resource`] is the derive macro.
 //! - [`CustomResource`] is the trait that the macro implements.
-//! - [`CustomResourceDefinition`] is the object that a program applies.
+//! - [`CustomResourceDefinition`] is the object to apply.
 
 mod build;
 mod columns;
@@ -103,7 +102,7 @@ pub use definition::{CustomResourceDefinition, DefinitionStatus, MergeError, PAC
 pub use pintle_derive::Resource;
 pub use structural::preserve_unknown_fields;
 
-/// Items for the code that the derive macro generates.
+/// Items for the derive macro's code.
 #[doc(hidden)]
 pub mod __private {
     pub use pintle_meta::{ClusterScope, Metadata, NamespaceScope, Object, Resource, resource};
@@ -111,7 +110,7 @@ pub mod __private {
     pub use crate::declaration::NO_DECLARATION;
 }
 
-// Runs the example of the README as a doc test.
+// Runs the README example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Converts the schemas of schemars to structural schemas.
+//! Converts schemars' schemas to structural schemas.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::union::{merge, union};
 /// A schema as a JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// The keywords of JSON Schema that a structural schema may contain, in addition to keywords with the prefix `x-kubernetes-`.
+/// The JSON Schema keywords in structural schemas, besides those with the prefix `x-kubernetes-`.
 const KEPT: &[&str] = &[
     "type",
     "title",
@@ -43,7 +43,7 @@ const KEPT: &[&str] = &[
     "not",
 ];
 
-/// The formats that kube-apiserver recognizes. kube-apiserver warns about other formats.
+/// The formats that kube-apiserver recognizes without a warning.
 const FORMATS: &[&str] = &[
     "bsonobjectid",
     "byte",
@@ -81,10 +81,10 @@ const FORMATS: &[&str] = &[
 pub(crate) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// The reason why a type cannot have a structural schema.
+/// Why a type has no structural schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaError {
-    /// The path of the field that causes the error, such as `spec.rules[]`.
+    /// The invalid field's path, such as `spec.rules[]`.
     path: String,
     why: String,
 }
@@ -102,15 +102,14 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// Returns the schema of a field that may have any JSON value. Use this function in `#[schemars(schema_with =
-/// "pintle_crd::preserve_unknown_fields")]`.
+/// Returns a schema for any JSON value, for `#[schemars(schema_with = "pintle_crd::preserve_unknown_fields")]`.
 ///
-/// kube-apiserver does not validate or prune such a field. Recursive types need this schema.
+/// kube-apiserver does not validate or prune a field with this schema. Recursive types need this schema.
 pub fn preserve_unknown_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// Returns the structural schema of a type.
+/// Returns a type's structural schema.
 pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -119,24 +118,23 @@ pub(crate) fn structural<T: JsonSchema + ?Sized>() -> Result<Object, SchemaError
     convert(settings.into_generator().into_root_schema_for::<T>().to_value(), "")
 }
 
-/// Converts the schema of a list item or a map value. The errors of this function contain `path`.
+/// Converts the schema of a list item or a map value. Errors contain `path`.
 pub(crate) fn convert(schema: Value, path: &str) -> Result<Object, SchemaError> {
     let mut schema = convert_nullable(schema, path)?;
-    // Remove null from the values, because kube-apiserver rejects null for every enum, even if the enum is nullable.
+    // kube-apiserver rejects null for every enum, even a nullable one.
     if schema.contains_key("enum") {
         schema.remove("nullable");
     }
     Ok(schema)
 }
 
-/// Converts the schema of a property. kube-apiserver removes a null value if the property is not nullable. Rust decodes an absent value
-/// like null, namely as `None`, so the property of an `Option` need not be nullable.
+/// Converts a property's schema. An `Option` property need not be nullable, because kube-apiserver removes a null value, and Rust
+/// decodes both null and an absent value as `None`.
 fn convert_property(schema: Value, path: &str) -> Result<Object, SchemaError> {
-    // If the property has a default, it must be nullable. If it were not nullable, kube-apiserver would remove a null value and then set
-    // the default.
+    // A property with a default must be nullable. Otherwise, kube-apiserver would replace a null value with the default.
     let stays = schema.get("nullable").is_some() || schema.get("default").is_some_and(|default| !default.is_null());
     let mut schema = convert(schema, path)?;
-    // The schema of `()` allows only the type null.
+    // Keep the schema of `()`, which allows only null.
     if !stays && schema.contains_key("type") {
         schema.remove("nullable");
     }
@@ -177,8 +175,7 @@ fn convert_nullable(schema: Value, path: &str) -> Result<Object, SchemaError> {
     Ok(schema)
 }
 
-/// Returns whether a schema, such as `{"required": ["a"]}`, has no type of its own. Such a schema only adds conditions for values whose
-/// type the enclosing schema declares.
+/// Returns `true` if a schema has no type of its own, such as `{"required": ["a"]}`, and only adds conditions to the enclosing schema.
 fn is_condition(schema: &Value) -> bool {
     const TYPED: [&str; 5] = ["type", "$ref", "const", "items", "additionalProperties"];
     let is_typed = |schema: &Value| TYPED.iter().any(|key| schema.get(key).is_some());
@@ -190,7 +187,7 @@ fn is_condition(schema: &Value) -> bool {
         && (schema.get("enum").is_none() || schema.get("description").is_none())
 }
 
-/// Removes the keywords that kube-apiserver does not allow inside conditions, such as the alternatives of `oneOf`.
+/// Removes the keywords that kube-apiserver forbids inside conditions, such as `oneOf` alternatives.
 fn condition(schema: Value) -> Value {
     let mut schema = object(schema);
     normalize(&mut schema);
@@ -200,7 +197,7 @@ fn condition(schema: Value) -> Value {
     schema.into()
 }
 
-/// Rewrites the keywords that have a different form in a structural schema.
+/// Rewrites the keywords that are different in a structural schema.
 fn normalize(schema: &mut Object) {
     if let Some(constant) = schema.remove("const") {
         schema.insert("enum".into(), json!([constant]));
@@ -222,7 +219,7 @@ fn normalize(schema: &mut Object) {
                 schema.remove("type");
                 schema.insert(INT_OR_STRING.into(), true.into());
             }
-            // `union` returns an error if the alternatives cannot be merged to one type.
+            // `union` returns an error if the alternatives have no common type.
             _ => {
                 let alternatives: Vec<Value> = types.drain(..).map(|name| json!({ "type": name })).collect();
                 schema.remove("type");
@@ -248,7 +245,7 @@ fn normalize(schema: &mut Object) {
     if let Some(Value::Object(negated)) = schema.get_mut("not") {
         *negated = object(condition(std::mem::take(negated).into()));
     }
-    // kube-apiserver does not support the format `uint32`, so a maximum with the same meaning replaces the format.
+    // A maximum replaces the format `uint32`, which kube-apiserver does not support.
     if schema.get("format").is_some_and(|format| format == "uint32") && !schema.contains_key("maximum") {
         schema.insert("maximum".into(), u32::MAX.into());
     }
@@ -261,7 +258,7 @@ fn normalize(schema: &mut Object) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| !FORMATS.contains(&format)) {
         schema.remove("format");
     }
-    // For a map with numeric keys, schemars generates `patternProperties`.
+    // schemars generates `patternProperties` for a map with numeric keys.
     if let Some(Value::Object(patterns)) = schema.remove("patternProperties")
         && let Some((_, values)) = patterns.into_iter().next()
     {
@@ -272,7 +269,7 @@ fn normalize(schema: &mut Object) {
     }
 }
 
-/// Removes members that are null, because a default must not contain null.
+/// Removes null members, which a default must not contain.
 fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -284,7 +281,7 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// Converts the schemas of all properties and items inside a schema.
+/// Converts all property and item schemas in `schema`.
 fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         for (name, property) in properties {
@@ -302,7 +299,7 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
         }
         Some(values) => {
             let values = convert(values, &format!("{path}.*"))?;
-            // A structural schema must not contain both `properties` and `additionalProperties`, so the map accepts unknown fields instead.
+            // A structural schema must not contain both `properties` and `additionalProperties`, so accept unknown fields instead.
             if schema.contains_key("properties") {
                 schema.insert(PRESERVE.into(), true.into());
             } else {
@@ -324,10 +321,10 @@ fn children(schema: &mut Object, path: &str) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Adds the keyword `type` if the other keywords of the schema imply a type.
+/// Adds the keyword `type` if the other keywords imply it.
 fn finish(schema: &mut Object) {
-    // The two variants of an enum can require `properties` and `additionalProperties`. A structural schema must not
-    // contain both.
+    // An enum's variants can lead to both `properties` and `additionalProperties`, which a structural schema must not
+    // contain.
     if schema.contains_key("properties") && schema.remove("additionalProperties").is_some() {
         schema.insert(PRESERVE.into(), true.into());
     }
@@ -349,7 +346,7 @@ fn finish(schema: &mut Object) {
     };
 }
 
-/// Returns the members of a JSON object, or no members for another value.
+/// Returns a JSON object's members, or no members for another value.
 pub(crate) fn object(value: Value) -> Object {
     match value {
         Value::Object(members) => members,

@@ -1,13 +1,13 @@
-//! Converts schemas with alternatives, which represent enums and optional values.
+//! Converts schemas with alternatives, such as enums and optional values.
 
 use serde_json::{Value, json};
 
 use crate::structural::{INT_OR_STRING, Object, PRESERVE, SchemaError, convert};
 
-/// Merges all alternatives of a schema into the schema itself. `key` is `oneOf` or `anyOf`.
+/// Merges a schema's alternatives into the schema itself. `key` is `oneOf` or `anyOf`.
 pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, path: &str) -> Result<(), SchemaError> {
     let mut variants = Vec::new();
-    // If an `Option` is flattened, one of the alternatives accepts every object.
+    // A flattened `Option` has an alternative that accepts every object.
     let accepts_all = |alternative: &Value| *alternative == true || *alternative == json!({});
     let is_optional = alternatives.iter().any(accepts_all);
     for alternative in alternatives.into_iter().filter(|alternative| !accepts_all(alternative)) {
@@ -40,7 +40,7 @@ pub(crate) fn union(schema: &mut Object, key: &str, alternatives: Vec<Value>, pa
             schema.insert("type".into(), "number".into());
             Ok(())
         }
-        // One variant of the enum accepts every value of the type, for example a variant for unknown names.
+        // One variant accepts every value of the type, such as a variant for unknown names.
         _ if variants.windows(2).all(|pair| pair[0].get("type") == pair[1].get("type")) && is_scalar(&variants[0]) => {
             schema.extend(variants.remove(0).remove("type").map(|value_type| ("type".to_owned(), value_type)));
             Ok(())
@@ -67,7 +67,7 @@ fn is_int_or_string(variants: &[Object]) -> bool {
     is("integer") && is("string") && !variants.iter().any(others)
 }
 
-/// Returns whether two schemas are equal, ignoring their descriptions.
+/// Returns `true` if two schemas are equal, ignoring descriptions and titles.
 fn same(one: &Object, other: &Object) -> bool {
     let plain = |schema: &Object| {
         let mut schema = schema.clone();
@@ -78,7 +78,7 @@ fn same(one: &Object, other: &Object) -> bool {
     plain(one) == plain(other)
 }
 
-/// Collects the values of all variants into one `enum`. The description lists the values, as in built-in types.
+/// Collects the values of all variants into one `enum`. The description lists the values, as for built-in types.
 fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     let value_type = variants.first().and_then(|variant| variant.get("type")).cloned();
@@ -103,7 +103,7 @@ fn enumeration(schema: &mut Object, variants: Vec<Object>, path: &str) -> Result
     Ok(())
 }
 
-/// Collects the properties of all variants, and adds a rule that describes each variant.
+/// Collects the properties of all variants, and adds a rule for each variant.
 fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) -> Result<(), SchemaError> {
     let required: Vec<Vec<String>> = variants.iter().map(required).collect();
     let in_all = |name: &String| required.iter().all(|names| names.contains(name));
@@ -121,7 +121,7 @@ fn objects(schema: &mut Object, key: &str, variants: Vec<Object>, path: &str) ->
     if !names.is_empty() {
         schema.insert("required".into(), names.into_iter().collect());
     }
-    // A variant without a condition matches every object. Then the alternatives would not restrict anything, so no rules are added.
+    // If a variant has no condition, it matches every object, and rules would not restrict anything.
     if rules.iter().all(|rule| !rule.is_empty()) {
         add_rules(schema, key, rules);
     }
@@ -133,8 +133,7 @@ fn required(schema: &Object) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns a condition that only objects of this variant meet. The condition requires the fields that only this variant requires, and the
-/// value of the variant's tag.
+/// Returns a condition for this variant: the fields that only this variant requires, and the variant's tag.
 fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     let mut rule = Object::new();
     let own: Vec<&String> = names.iter().filter(|name| !common.contains(name)).collect();
@@ -152,7 +151,7 @@ fn rule(variant: &Object, names: &[String], common: &[String]) -> Object {
     rule
 }
 
-/// Adds alternatives. If the struct has two flattened enums, the schema combines the alternatives of both enums with `allOf`.
+/// Adds alternatives. `allOf` combines the alternatives of several flattened enums.
 fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     let new = json!({ key: rules });
     if let Some(Value::Array(all)) = schema.get_mut("allOf") {
@@ -169,8 +168,8 @@ fn add_rules(schema: &mut Object, key: &str, rules: Vec<Object>) {
     }
 }
 
-/// Adds the keywords of `other`, which describes the same value as `schema`. If both schemas have a description, the
-/// description of `schema` is kept.
+/// Adds the keywords of `other`, which describes the same value as `schema`. The description of `schema` takes
+/// precedence.
 pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<(), SchemaError> {
     for (key, value) in other {
         let Some(present) = schema.get_mut(&key) else {
@@ -203,8 +202,7 @@ pub(crate) fn merge(schema: &mut Object, other: Object, path: &str) -> Result<()
     Ok(())
 }
 
-/// Adds a property. Several variants may have the same property. In particular, this property may be a tag with a different value in each
-/// variant.
+/// Adds a property. Several variants may have the same property, such as a tag with a different value in each variant.
 fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -> Result<(), SchemaError> {
     let Some(Value::Object(present)) = properties.get_mut(&name) else {
         properties.insert(name, new);
@@ -219,7 +217,7 @@ fn add_property(properties: &mut Object, name: String, new: Value, path: &str) -
     {
         let more: Vec<Value> = more.into_iter().filter(|value| !values.contains(value)).collect();
         values.extend(more);
-        // Remove the description, because it belongs to only one of the variants.
+        // The description belongs to only one of the variants.
         present.remove("description");
         return Ok(());
     }

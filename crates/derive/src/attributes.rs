@@ -1,4 +1,4 @@
-//! The attributes of `#[resource(…)]`.
+//! `#[resource(…)]` attributes.
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
@@ -7,7 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::token::Paren;
 use syn::{DeriveInput, Error, Ident, LitBool, LitInt, LitStr, Meta, Path, Result, Token, parenthesized, parse_quote};
 
-/// The attributes of a struct.
+/// A struct's attributes.
 pub(crate) struct Attributes {
     pub(crate) group: LitStr,
     pub(crate) version: LitStr,
@@ -25,7 +25,7 @@ pub(crate) struct Attributes {
     pub(crate) deprecated: Option<Option<LitStr>>,
     pub(crate) served: bool,
     pub(crate) stored: bool,
-    /// The path of the crate that contains `CustomResource`.
+    /// The path of the crate with `CustomResource`.
     pub(crate) root: Path,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Column {
     pub(crate) priority: Option<LitInt>,
 }
 
-/// The attributes that the parser has found so far. The required attributes `group` and `version` may still be missing.
+/// The attributes found so far, possibly without the required `group` and `version`.
 struct Found {
     group: Option<LitStr>,
     version: Option<LitStr>,
@@ -52,7 +52,7 @@ struct Found {
 }
 
 impl Attributes {
-    /// Reads all `#[resource(…)]` attributes of a struct.
+    /// Reads a struct's `#[resource(…)]` attributes.
     pub(crate) fn read(input: &DeriveInput) -> Result<Self> {
         let empty = LitStr::new("", Span::call_site());
         let rest = Self {
@@ -165,18 +165,18 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Returns the name of an attribute.
+/// Returns an attribute's name.
 fn name_of(meta: &ParseNestedMeta<'_>) -> String {
     meta.path.get_ident().map(Ident::to_string).unwrap_or_default()
 }
 
-/// Parses an attribute in the form `name = "text"`.
+/// Parses `name = "text"`.
 fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     let value = meta.value().and_then(|value| value.parse());
     value.map_err(|error| Error::new(error.span(), format!("`{0}` has a text: write {0} = \"…\"", name_of(meta))))
 }
 
-/// Parses an attribute in the form `name = true` or in the short form `name`.
+/// Parses `name = true` or its short form `name`.
 fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     if !meta.input.peek(Token![=]) {
         return Ok(true);
@@ -193,7 +193,7 @@ fn flag(meta: &ParseNestedMeta<'_>) -> Result<bool> {
     Ok(value.map_err(advice)?.value)
 }
 
-/// Parses an attribute in the form `name("a", "b")`.
+/// Parses `name("a", "b")`.
 fn texts(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
     let parse = || {
         let content;
@@ -276,7 +276,7 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.bytes().all(letters) && !label.starts_with('-') && !label.ends_with('-')
 }
 
-/// Returns whether the server accepts the kind. In lower case, a kind is a DNS label that begins with a letter.
+/// Returns `true` if the server accepts `kind`, which must be a DNS label in lower case and begin with a letter.
 pub(crate) fn is_kind(kind: &str) -> bool {
     let label = kind.to_lowercase();
     is_label(&label) && label.len() <= 63 && label.starts_with(|first: char| first.is_ascii_lowercase())

@@ -1,7 +1,7 @@
 //! The derive macro for custom resources.
 //!
-//! Use this macro through the crate `pintle_crd` or `pintle`. The attributes are documented on the page of
-//! `pintle-crd`.
+//! Use this macro through the crate `pintle_crd` or `pintle`. The documentation of `pintle-crd` describes the
+//! attributes.
 //!
 //! - [`macro@Resource`] implements `Object`, `Resource` and `CustomResource`.
 
@@ -16,7 +16,7 @@ use syn::{DeriveInput, parse_macro_input};
 
 /// Implements `Object`, `Resource` and `CustomResource` for a struct with a field `metadata`.
 ///
-/// The page of `pintle-crd` documents the attributes and contains an example.
+/// The documentation of `pintle-crd` describes the attributes and contains an example.
 #[proc_macro_derive(Resource, attributes(resource))]
 pub fn derive_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -1,6 +1,6 @@
-//! Computes the default plural of a kind.
+//! Computes a kind's default plural.
 
-/// Returns the plural of a kind in lower case. The rules for English plurals are the same as in kubebuilder and kube.
+/// Returns a kind's lower-case plural by the same English rules as kubebuilder and kube.
 pub(crate) fn plural(kind: &str) -> String {
     let word = kind.to_lowercase();
     let ends_in = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));

@@ -1,10 +1,10 @@
-//! Checks the type of the status.
+//! Checks the status type.
 
 use proc_macro2::TokenTree;
 use quote::ToTokens;
 use syn::{Attribute, DeriveInput, Error, Field, Meta, Result, Type};
 
-/// Checks that an object without a status can be decoded. The server accepts such an object.
+/// Checks that an object without a status can be decoded, because the server accepts it.
 pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
     if is_option(&status.ty) || has_default(&status.attrs) || has_default(&input.attrs) {
         return Ok(());
@@ -17,14 +17,14 @@ pub(crate) fn check_status(input: &DeriveInput, status: &Field) -> Result<()> {
 fn is_option(found: &Type) -> bool {
     match found {
         Type::Path(found) => found.path.segments.last().is_some_and(|last| last.ident == "Option"),
-        // A type that a `macro_rules!` macro has passed on.
+        // A type from a `macro_rules!` macro.
         Type::Group(found) => is_option(&found.elem),
         Type::Paren(found) => is_option(&found.elem),
         _ => false,
     }
 }
 
-/// Returns whether serde uses a default value for a field that is absent.
+/// Returns `true` if serde has a default for an absent field.
 fn has_default(attributes: &[Attribute]) -> bool {
     let serde = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let mut words = serde.filter_map(|attribute| match &attribute.meta {

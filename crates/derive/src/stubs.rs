@@ -1,11 +1,11 @@
-//! Stubs of the implementations for a struct whose attributes are wrong.
+//! Stub implementations for a struct with wrong attributes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{DeriveInput, Meta, Path, parse_quote, parse2};
 
-/// Returns implementations that can be compiled. Without them, the compiler reports a second error at each use of the
-/// type, and these errors hide the first one.
+/// Returns implementations that compile. Otherwise, the compiler reports another error at each use of the type, which
+/// hides the first error.
 pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     if !input.generics.params.is_empty() {
         return TokenStream::new();
@@ -36,7 +36,7 @@ pub(crate) fn stubs(input: &DeriveInput) -> TokenStream {
     }
 }
 
-/// Returns the path of the attribute `crate`, even if other attributes are wrong.
+/// Returns the path in the attribute `crate`, even if other attributes are wrong.
 fn root(input: &DeriveInput) -> Path {
     let mut words = words(input).skip_while(|word| !matches!(word, TokenTree::Ident(word) if word == "crate")).skip(2);
     let path = words.by_ref().take_while(|word| !matches!(word, TokenTree::Punct(mark) if mark.as_char() == ','));
@@ -52,7 +52,7 @@ fn words(input: &DeriveInput) -> impl Iterator<Item = TokenTree> {
     })
 }
 
-/// Returns a comma, which separates the words of two attributes.
+/// Returns a comma, which separates two attributes.
 fn comma() -> TokenTree {
     TokenTree::Punct(proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone))
 }

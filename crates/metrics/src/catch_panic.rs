@@ -1,4 +1,4 @@
-//! A wrapper that catches the panics of a metrics provider.
+//! A wrapper that catches a metrics provider's panics.
 
 use std::any::Any;
 use std::fmt;
@@ -9,13 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 
-/// Wraps a metrics provider and catches its panics. A panic disables only the metrics, and the component continues to
-/// work.
+/// Wraps a metrics provider and catches its panics. A panic disables only the metrics, and the component keeps working.
 ///
-/// When the provider or one of its instruments panics for the first time, the wrapper reports the panic. After that,
-/// the wrapper no longer calls the provider or its instruments. The wrapper catches panics when an instrument is
-/// created, used or dropped. A component needs this wrapper if it uses instruments in a `Drop` implementation, because
-/// a second panic during unwinding would abort the process.
+/// `CatchPanic` reports the first panic, and then no longer calls the provider or its instruments. Panics are caught
+/// while creating, using and dropping instruments. A component that uses instruments in a `Drop` implementation needs
+/// this wrapper, because a second panic during unwinding aborts the process.
 ///
 /// # Examples
 ///
@@ -36,7 +34,7 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
 pub struct CatchPanic(Caught<Arc<dyn Provider>>);
 
 impl CatchPanic {
-    /// Wraps `provider`. `report` is called with the message of the first panic.
+    /// Wraps `provider`. Calls `report` with the first panic's message.
     pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
         let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
         Self(Caught { of: Some(provider), fuse })
@@ -65,7 +63,7 @@ impl Provider for CatchPanic {
     }
 }
 
-/// A provider or an instrument whose panics are caught. The value is `None` if the creation of the instrument panicked.
+/// A provider or an instrument whose panics are caught, or `None` if creating the instrument panicked.
 struct Caught<T> {
     of: Option<T>,
     fuse: Arc<Fuse>,
@@ -125,8 +123,7 @@ impl Fuse {
             let text = panic.downcast_ref::<&str>().copied();
             (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
         }
-        // Dropping the payload of a panic can cause a second panic. The payload of the second panic could also panic
-        // when it is dropped, so this code forgets the second payload.
+        // Dropping a panic's payload can panic again. Forget the second payload, which could also panic on drop.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             forget(again);
         }

@@ -1,9 +1,9 @@
-//! The distribution of the values that a histogram has recorded.
+//! The distribution of a histogram's values.
 
 use std::fmt;
 use std::iter::zip;
 
-/// A snapshot of the values that a histogram has recorded.
+/// A snapshot of a histogram's values.
 ///
 /// # Examples
 ///
@@ -23,20 +23,18 @@ use std::iter::zip;
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// The number of values in each bucket of the metric. The last bucket counts the values above the last bound.
+    /// The number of values in each of the metric's buckets. The last bucket counts the values above the last bound.
     buckets: Vec<u64>,
     sum: f64,
-    /// The number of values in each fine bucket. The width of a fine bucket is at most one sixteenth of the values in
-    /// the bucket. Fine buckets are needed because the metric's own buckets are too wide to compute quantiles. The
-    /// vector ends with the bucket that contains the largest value.
+    /// The number of values in each fine bucket, up to the bucket of the largest value. Quantiles need fine buckets,
+    /// whose width is at most one sixteenth of their values, because the metric's own buckets are too wide.
     fine: Vec<u64>,
 }
 
-/// The number of bits by which an `f64` is shifted right to get the index of its fine bucket. The exponent and the
-/// first four binary digits of the mantissa remain, so the bounds of neighboring buckets differ by at most one
-/// sixteenth.
+/// Shifting an `f64` right by this number of bits returns the index of its fine bucket. The exponent and the first four
+/// bits of the mantissa remain, so neighboring bounds differ by at most one sixteenth.
 const FINE_SHIFT: u32 = 48;
-/// The index of the fine bucket that contains the value 10⁻⁹. Smaller values are counted in this bucket, too.
+/// The index of the fine bucket for 10⁻⁹, which also counts all smaller values.
 const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
 
 impl Distribution {
@@ -54,10 +52,9 @@ impl Distribution {
         self.sum
     }
 
-    /// Returns an upper bound for the quantile `q`. At least the fraction `q` of the values is less than or equal to
-    /// this bound. The bound exceeds the exact quantile by at most one sixteenth of the quantile. For very small
-    /// values, the bound exceeds the exact quantile by at most 10⁻⁹. `0.5` is the median. Returns `None` if no values
-    /// were recorded.
+    /// Returns an upper bound for the quantile `q`, such as 0.5 for the median, or `None` if no values were recorded.
+    /// At least the fraction `q` of the values is less than or equal to this bound. The bound exceeds the exact
+    /// quantile by at most one sixteenth of it, or by at most 10⁻⁹ for very small values.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -68,16 +65,16 @@ impl Distribution {
         Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
     }
 
-    /// Returns an iterator over the metric's buckets. Each item consists of a bucket's upper bound and the number of
-    /// values in the bucket. The last bound is infinite.
+    /// Returns an iterator over the metric's buckets, as pairs of an upper bound and the number of values. The last
+    /// bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
     }
 
     pub(crate) fn observe(&mut self, value: f64) {
-        // NaN is counted as 0, because any comparison with NaN is false.
+        // NaN counts as 0, because any comparison with NaN is false.
         let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
-        // Most values belong to one of the first buckets, so a linear search is faster than a binary search.
+        // Most values are in one of the first buckets, so a linear search is faster than a binary search.
         let bucket = self.bounds.iter().position(|bound| value <= *bound);
         self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
         self.sum += value;
@@ -88,8 +85,7 @@ impl Distribution {
         self.fine[at] += 1;
     }
 
-    /// Adds the values of another distribution to this distribution. Both distributions should have the same bucket
-    /// bounds.
+    /// Adds another distribution's values. Both distributions should have the same bucket bounds.
     pub fn merge(&mut self, other: &Self) {
         let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
         add(&mut self.buckets, &other.buckets);

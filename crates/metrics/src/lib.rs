@@ -1,7 +1,7 @@
-//! The metrics interface of all Pintle crates.
+//! The metrics interface for all Pintle crates.
 //!
-//! A component creates its instruments with a provider, and owns the instruments. When the component is dropped, the
-//! provider removes the component's series.
+//! A component gets its instruments from a provider and owns them. When the component is dropped, the provider removes
+//! the component's series.
 //!
 //! ```
 //! use pintle_metrics::{Counter, InMemoryProvider, Metric, MetricKind, Provider};
@@ -36,29 +36,28 @@
 //!
 //! # Concepts
 //!
-//! - A [`Metric`] is a static description. A `Metric` consists of a name, a help text, a [`MetricKind`] and label
-//!   names. A series is identified by a metric and by one value for each label of the metric.
-//! - A [`Provider`] creates instruments. An instrument is a [`Counter`], a [`Gauge`], a [`Histogram`], or a
-//!   [pulled](Provider::pulled) gauge. The configuration of each component has a field `metrics: Option<Arc<dyn
-//!   Provider>>`. There is no global provider.
+//! - A [`Metric`] is a static description: a name, a help text, a [`MetricKind`] and label names. A metric and one
+//!   value for each label identify a series.
+//! - A [`Provider`] creates instruments: [`Counter`]s, [`Gauge`]s, [`Histogram`]s and [pulled](Provider::pulled)
+//!   gauges. Each component's configuration has a field `metrics: Option<Arc<dyn Provider>>`. There is no global
+//!   provider.
 //! - This crate contains one provider, the [`InMemoryProvider`] (feature `memory`). A program can read its [`Sample`]s,
 //!   or register the provider in a `prometheus_client` registry (feature `prometheus-client`). A [`Distribution`]
-//!   contains the values that a histogram has recorded.
+//!   contains a histogram's values.
 //!
 //! # Rules
 //!
-//! - **A series combines the values of its instruments.** Several components may have instruments for the same series.
-//!   For example, two queues with the same name have instruments for the same series. The value of a gauge series is
-//!   the sum of its gauges. The sum does not include the values of dropped gauges. A counter or histogram series keeps
-//!   the values of dropped instruments until its last instrument is dropped. If a counter lost these values earlier,
-//!   its value would decrease, and Prometheus would interpret the decrease as a reset.
+//! - **A series combines the values of its instruments.** Several components may have instruments for the same series,
+//!   such as two queues with the same name. The value of a gauge series is the sum of its existing gauges. A counter or
+//!   histogram series keeps the values of dropped instruments until its last instrument is dropped. Otherwise, a
+//!   counter could decrease, which Prometheus interprets as a reset.
 //! - **Without a provider, nothing is recorded.** A component stores its instruments in an `Option`.
-//! - **A component may use its instruments while it holds locks.** Therefore, instruments must not block, and must not
-//!   call the component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take the
+//! - **A component may use its instruments while it holds locks.** Instruments must not block and must not call the
+//!   component. The provider reads a pulled gauge without holding a lock, so the gauge's function may take the
 //!   component's locks.
-//! - **A provider is user code.** A component that must survive a panic of its provider wraps the provider in
+//! - **A provider is user code.** A component that must survive its provider's panics wraps the provider in
 //!   [`CatchPanic`].
-//! - **If client-go or controller-runtime has the same metric, Pintle uses the same name.**
+//! - **Metric names match client-go and controller-runtime** if they have the same metric.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -78,7 +77,7 @@ pub use distribution::Distribution;
 pub use memory::{InMemoryProvider, Sample, Value};
 pub use provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
-// Runs the examples of the README as tests.
+// Runs the README examples as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

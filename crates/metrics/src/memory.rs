@@ -13,10 +13,10 @@ use crate::provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, P
 
 /// A provider that stores the current series in memory, for tests and summaries. Clones share the series.
 ///
-/// With the feature `prometheus-client`, the provider is also a collector that can be registered in a Prometheus
-/// registry. The registry then exports the same series.
+/// With the feature `prometheus-client`, the provider is also a collector for a Prometheus registry, which then exports
+/// the same series.
 ///
-/// The series are stored in a sharded map, so threads that use different series rarely wait for each other.
+/// The series are in a sharded map, so threads with different series rarely wait for each other.
 ///
 /// # Examples
 ///
@@ -44,13 +44,13 @@ pub struct InMemoryProvider {
 pub struct Sample {
     /// The metric.
     pub metric: &'static Metric,
-    /// The values of the metric's labels, in the order in which the metric lists the label names.
+    /// The label values, in the order of [`Metric::labels`].
     pub labels: Vec<String>,
     /// The value.
     pub value: Value,
 }
 
-/// The value of a series.
+/// A series' value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -68,13 +68,13 @@ impl InMemoryProvider {
         Self::default()
     }
 
-    /// Returns all series, sorted first by name and then by labels.
+    /// Returns all series, sorted by name and labels.
     pub fn samples(&self) -> Vec<Sample> {
         self.select(|_| true)
     }
 
-    /// Returns the sum of all counters or gauges that have this name and all of these labels. These counters or gauges
-    /// may also have other labels. The result is `None` if no such counter or gauge exists.
+    /// Returns the sum of all counters or gauges with the name `name` and at least the labels `labels`, or `None` if
+    /// there are none.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let numbers = samples.filter_map(|sample| match sample.value {
@@ -85,8 +85,8 @@ impl InMemoryProvider {
         numbers.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the merged distribution of all histograms that have this name and all of these labels. These histograms
-    /// may also have other labels. Returns `None` if no such histogram exists.
+    /// Returns the merged distribution of all histograms with the name `name` and at least the labels `labels`, or
+    /// `None` if there are none.
     pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
         let samples = self.select(|key| key.matches(name, labels)).into_iter();
         let distributions = samples.filter_map(|sample| match sample.value {
@@ -100,8 +100,8 @@ impl InMemoryProvider {
     }
 
     fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
-        // Read the values while the lock of the series map is held. Without the lock, the result could count an
-        // instrument twice if it is created or dropped at the same time.
+        // Read the values under the series map's lock. Otherwise, an instrument that is dropped at the same time could
+        // be counted twice.
         let wanted = self.series.iter().filter(|series| wanted(series.key()));
         let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
         found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
@@ -161,7 +161,7 @@ impl Sample {
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
             (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
-            // This case cannot occur, because all instruments of a metric have the metric's kind.
+            // Not reached, because all of a metric's instruments have its kind.
             _ => {}
         }
     }
@@ -192,15 +192,15 @@ impl Key {
     }
 }
 
-/// A series and the values of its instruments. A series always has at least one instrument.
+/// A series and its instruments' values. A series always has at least one instrument.
 struct Series {
     metric: &'static Metric,
     shares: Vec<Arc<Cell>>,
 }
 
 impl Series {
-    /// Returns the combined value of the series' instruments, except for its pulled gauges. Returns the pulled gauges
-    /// separately. The caller must read the pulled gauges while no lock is held.
+    /// Returns the series' combined value without its pulled gauges, and the pulled gauges, which the caller must read
+    /// without holding a lock.
     fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
         let mut sample =
             Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
@@ -211,7 +211,7 @@ impl Series {
     }
 }
 
-/// The value of one instrument.
+/// An instrument's value.
 enum Cell {
     Counter(AtomicU64),
     Gauge(AtomicI64),
@@ -237,15 +237,15 @@ impl Cell {
         }
     }
 
-    /// Adds the value of a dropped counter or histogram to the series. For gauges, this method does nothing.
+    /// Adds a dropped counter's or histogram's value. Does nothing for gauges.
     fn take_over(&self, from: &Self) {
         match (self, from) {
             (Self::Counter(count), Self::Counter(other)) => {
                 count.fetch_add(other.load(Ordering::Relaxed), Ordering::Relaxed);
             }
             (Self::Histogram(distribution), Self::Histogram(other)) => lock(distribution).merge(&lock(other).clone()),
-            // When a gauge is dropped, its value is removed from the series. Do not read a pulled gauge here, because
-            // the lock of the series map is held.
+            // A dropped gauge's value is removed from the series. Do not read a pulled gauge under the series map's
+            // lock.
             _ => {}
         }
     }
@@ -256,7 +256,7 @@ fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
     distribution.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An instrument. The provider combines the value in `cell` with the values of the other instruments of the series.
+/// An instrument, whose value in `cell` is combined with the series' other instruments.
 struct Share {
     memory: InMemoryProvider,
     key: Key,

@@ -1,4 +1,4 @@
-//! The collector for a registry of the crate `prometheus_client`.
+//! The collector for a `prometheus_client` registry.
 
 use std::fmt;
 use std::iter::zip;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use crate::memory::{InMemoryProvider, Value};
 use crate::provider::MetricKind;
 
-/// Encodes the series that exist when Prometheus scrapes the registry.
+/// Encodes the existing series when the registry is scraped.
 ///
 /// # Examples
 ///

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-/// A static description of a metric. A series is identified by a metric and by one value for each label of the metric.
+/// A static description of a metric. A metric and one value for each label identify a series.
 ///
 /// # Examples
 ///
@@ -27,9 +27,9 @@ pub struct Metric {
     pub name: &'static str,
     /// A description of the metric, as one sentence without a full stop.
     pub help: &'static str,
-    /// The kind. If a series has several instruments, the kind also determines how their values are combined.
+    /// The kind, which also determines how the values of a series' instruments are combined.
     pub kind: MetricKind,
-    /// The names of the labels.
+    /// The label names.
     pub labels: &'static [&'static str],
 }
 
@@ -39,25 +39,25 @@ pub struct Metric {
 pub enum MetricKind {
     /// The number of events. The name ends in `_total`.
     Counter,
-    /// A current amount. The value of a series is the sum over its instruments.
+    /// A current amount. A series' value is the sum over its instruments.
     Gauge,
-    /// A value that a function returns, such as the age of the oldest item. The value of a series is the maximum over
-    /// its instruments, and at least 0.
+    /// A value from a function, such as the oldest item's age. A series' value is the maximum over its instruments, and
+    /// at least 0.
     MaxGauge,
-    /// A distribution of recorded values in buckets. The numbers are the upper bounds of the buckets, in ascending
-    /// order. An additional bucket counts the values above the last bound.
+    /// A distribution of values in buckets with these upper bounds, in ascending order. An additional bucket counts the
+    /// values above the last bound.
     Histogram(&'static [f64]),
 }
 
-/// Creates instruments. The caller owns them. When an instrument is dropped, it no longer contributes to its series.
-/// When the last instrument of a series is dropped, the provider removes the series.
+/// Creates instruments, which the caller owns. A dropped gauge no longer contributes to its series, and a counter or
+/// histogram series keeps a dropped instrument's values. When a series' last instrument is dropped, the provider
+/// removes the series.
 ///
-/// In all methods, `labels` contains one value for each label of the metric, in the order of [`Metric::labels`].
+/// In all methods, `labels` contains one value for each label, in the order of [`Metric::labels`].
 ///
 /// # Panics
 ///
-/// A provider may panic if the number of labels or the kind of the metric is wrong, because both are bugs in the
-/// component.
+/// A provider may panic if the number of labels or the metric's kind is wrong, because both are bugs in the component.
 ///
 /// # Examples
 ///
@@ -85,15 +85,14 @@ pub trait Provider: Debug + Send + Sync {
     /// Creates an empty histogram.
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram>;
 
-    /// Registers a gauge. The provider calls the function `read` whenever it needs the value. When the returned value
-    /// is dropped, the provider stops calling `read`. A call of `read` that started before the drop may still be
-    /// running after the drop.
+    /// Registers a gauge whose value the provider reads by calling `read`. Dropping the returned guard stops further
+    /// calls. A call of `read` that has already started may still be running after the drop.
     ///
-    /// The provider holds no lock while it calls or drops `read`. Therefore, `read` may take the component's locks.
+    /// The provider holds no lock while it calls or drops `read`, so `read` may take the component's locks.
     fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync>;
 }
 
-/// A function that returns the current value of a gauge.
+/// A function that returns a gauge's current value.
 pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// Counts events.
@@ -112,7 +111,7 @@ pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 /// assert_eq!(memory.value("mails_sent_total", &[]), Some(3.0));
 /// ```
 pub trait Counter: Debug + Send + Sync {
-    /// Adds this number of events.
+    /// Adds `events` to the counter.
     fn add(&self, events: u64);
 }
 
@@ -153,6 +152,6 @@ pub trait Gauge: Debug + Send + Sync {
 /// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
 /// ```
 pub trait Histogram: Debug + Send + Sync {
-    /// Records a value. The recorded value must be at least 0. A negative value or NaN is recorded as 0.
+    /// Records `value`, which should be at least 0. A negative value or NaN is recorded as 0.
     fn observe(&self, value: f64);
 }

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The rate limiter for all of a client's requests. By default, there is no limit: servers protect themselves with API
-/// Priority and Fairness, and users do not expect client-go's default of 5 requests per second. controller-runtime
-/// removed that default for the same reason in pull request 3119.
+/// The rate limiter for all of a client's requests. By default, there is no limit, because API Priority and Fairness
+/// protects servers, and users do not expect client-go's default of 5 requests per second. For the same reason,
+/// controller-runtime removed that default in pull request 3119.
 #[derive(Debug)]
 pub(crate) struct Throttle(Option<pintle_ratelimit::Throttle<TokioClock>>);
 

@@ -167,7 +167,8 @@ impl Pool {
         self.next_actions()
     }
 
-    /// Removes a connection that was lost or that the server is closing. Its requests continue if possible.
+    /// Removes a connection that was lost or that the server is closing. The connection's requests continue if
+    /// possible.
     pub(super) fn lost(&mut self, conn: ConnId) -> Actions {
         self.streams.remove(&conn);
         self.idle.retain(|(other, _)| *other != conn);

@@ -1,4 +1,4 @@
-//! Creates electors, locks and candidates that use a cluster's configuration.
+//! Creates electors, locks and candidates with a cluster's configuration.
 
 use std::time::Duration;
 
@@ -16,16 +16,15 @@ use super::{Cluster, Inner};
 use crate::error::Error;
 
 impl Cluster {
-    /// Creates an elector for the Lease with the given key. The key is `namespace/name`, or only a name in the default
-    /// namespace of the configuration.
+    /// Creates an elector for the Lease `lease`, which is `namespace/name`, or only a name in the configured namespace.
     ///
-    /// - The elector uses a separate client that has its own connections and no rate limit. The client's request
-    ///   timeout is half the renew deadline.
-    /// - The elector watches the Lease, so it detects immediately when the Lease is released.
-    /// - The elector records its leadership terms as Events about the Lease, unless `config` sets [another
+    /// - The elector uses a separate client with its own connections and no rate limit. The client's request timeout is
+    ///   half the renew deadline, but at least one second.
+    /// - The elector watches the Lease, so it immediately detects a released Lease.
+    /// - The elector records its leadership terms as Events on the Lease, unless `config` sets [another
     ///   sink](LeaderElectionConfig::events).
     ///
-    /// For locks of other kinds, see [`lock`](Self::lock).
+    /// For other kinds of locks, see [`lock`](Self::lock).
     ///
     /// # Examples
     ///
@@ -43,9 +42,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if the key is invalid, or if `config` breaks a rule in
-    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig). In the second case, the error contains the first broken
-    /// rule.
+    /// Returns an error if `lease` is not a valid key, or for the first rule in
+    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig) that `config` breaks.
     ///
     /// # Panics
     ///
@@ -63,10 +61,9 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Creates a group of electors for many Leases in one namespace. If the namespace is an empty string, the default
-    /// namespace of the configuration is used. The electors share one task, one watch and one separate client. This
-    /// client has the same settings as the client of an [`elector`](Self::elector). The electors record their
-    /// leadership terms as Events, too.
+    /// Creates a group of electors for many Leases in one namespace. An empty string means the configured namespace.
+    /// The electors share one task, one watch and one separate client, which has the same settings as for an
+    /// [`elector`](Self::elector). The electors record their leadership terms as Events, too.
     ///
     /// # Examples
     ///
@@ -87,8 +84,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` breaks a rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig). The error
-    /// contains the first broken rule.
+    /// Returns an error for the first rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig) that `config`
+    /// breaks.
     ///
     /// # Panics
     ///
@@ -100,9 +97,9 @@ impl Cluster {
         LeaseGroup::start(leases, &namespace, config).map_err(Error::Election)
     }
 
-    /// Creates this replica's [`Shards`] with the name `name`. The Leases of the shards are in `namespace`. If
-    /// `namespace` is an empty string, the default namespace of the configuration is used. Like an
-    /// [`elector`](Self::elector), the shards use a separate client and record their leadership terms as Events.
+    /// Creates this replica's [`Shards`], whose Leases are in `namespace`. An empty string means the configured
+    /// namespace. Like an [`elector`](Self::elector), the shards use a separate client and record their leadership
+    /// terms as Events.
     ///
     /// # Examples
     ///
@@ -131,8 +128,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if `config` breaks a rule in [`InvalidConfig`](pintle_leaderelect::InvalidConfig), or if `name`
-    /// is not a valid label value. If `config` breaks a rule, the error contains the first broken rule.
+    /// Returns an error if `name` is not a valid label value, or for the first rule in
+    /// [`InvalidConfig`](pintle_leaderelect::InvalidConfig) that `config` breaks.
     ///
     /// # Panics
     ///
@@ -144,16 +141,15 @@ impl Cluster {
         Shards::start(leases, &namespace, name, config).map_err(Error::Election)
     }
 
-    /// Sets this cluster's Event recorder and metrics provider for the election.
+    /// Sets this cluster's Event recorder and metrics provider, unless `config` has its own.
     fn set_observers(&self, config: &mut LeaderElectionConfig) {
         config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
-    /// Returns a lock of the given kind and key, for a [`LeaderElector`] that has the given renew deadline. This method
-    /// corresponds to client-go's `NewFromKubeconfig`. Like an [`elector`](Self::elector), the lock uses a separate
-    /// client. An elector that uses this lock records Events and metrics like the electors of this cluster. To use
-    /// another event hook or metrics provider, set it in the elector's configuration.
+    /// Returns a lock for a [`LeaderElector`] with the renew deadline `renew_deadline`, like client-go's
+    /// `NewFromKubeconfig`. The lock uses a separate client, like an [`elector`](Self::elector). An elector with this
+    /// lock uses this cluster's Event recorder and metrics provider, unless the elector's configuration sets its own.
     ///
     /// # Examples
     ///
@@ -172,7 +168,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error if the key is invalid.
+    /// Returns an error if `key` is invalid.
     ///
     /// # Panics
     ///
@@ -187,17 +183,16 @@ impl Cluster {
         let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let client = leases.client().clone();
-        // The key of a ConfigMap or of Endpoints must have a namespace.
+        // ConfigMaps and Endpoints need a namespace.
         let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
         let lock = ResourceLock::new(kind, &namespace, key.name(), annotated, leases);
         let events = Some(leader_events(self.recorder("leader-election")));
         Ok(lock.observed_by(Observers { metrics: self.inner.metrics.clone(), events }))
     }
 
-    /// Returns a candidate that takes part in coordinated leader election. The candidate contends for the Lease with
-    /// the given key. The candidate must run together with a [coordinated](LeaderElectionConfig::coordinated)
-    /// [`elector`](Self::elector). The candidate and the elector must have the same `identity`. The candidate uses a
-    /// separate client with its own connections.
+    /// Returns a candidate in a coordinated leader election for the Lease that `spec` names. Run the candidate together
+    /// with a [coordinated](LeaderElectionConfig::coordinated) [`elector`](Self::elector) that has the same `identity`.
+    /// The candidate uses a separate client with its own connections.
     ///
     /// # Examples
     ///
@@ -236,7 +231,7 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// Returns a handle to the Leases of a namespace, for electors with the given renew deadline.
+    /// Returns an `Api` for the Leases in a namespace, for electors with this renew deadline.
     fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
         Ok(Api::namespaced(self.dedicated_client((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
@@ -249,9 +244,7 @@ impl Cluster {
         let client = RestClient::new(RestClientConfig {
             metrics: metrics.clone(),
             transport_layer: transport.clone(),
-            // After a timeout, drop the connection, so that the next request uses a new connection. Without this
-            // setting, the next request would use the same connection until the client detects that the connection is
-            // lost.
+            // After a timeout, the next request must use a new connection, because the old one may be lost.
             drop_connection_on_cancel: true,
             throttled: false,
             ..config.into()
@@ -259,12 +252,12 @@ impl Cluster {
         client.map_err(Error::Client)
     }
 
-    /// Contends for a Lease and runs `work` during one leadership term. This method corresponds to client-go's
-    /// `RunOrDie`. Returns the reason why the leadership term ended, and the result of `work`. Returns `None` if
-    /// `stop` was cancelled before this process became the leader.
+    /// Contends for a Lease and runs the work in `callbacks` during one leadership term, like client-go's `RunOrDie`.
+    /// Returns why the term ended, and the result of the work. Returns `None` if `stop` was cancelled before this
+    /// process became the leader.
     ///
     /// Unlike `RunOrDie`, this method does not exit the process. A program that loses its leadership should usually
-    /// exit, so that it is restarted.
+    /// exit, to be restarted.
     ///
     /// # Examples
     ///
@@ -289,12 +282,11 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`elector`](Self::elector). If this method returns an error, it has not
-    /// sent any requests.
+    /// Returns the same errors as [`elector`](Self::elector), before sending any requests.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` and ends the election immediately. The Lease is not released.
+    /// Dropping the future drops the work and ends the election immediately. The Lease is not released.
     pub async fn run_or_die<W, Fut>(
         &self,
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,

@@ -1,4 +1,4 @@
-//! Tests of the attributes of the derive macro.
+//! Tests the derive macro's attributes.
 
 use pintle_crd::{CustomResource, CustomResourceDefinition, MergeError, Resource};
 use pintle_meta::{Conditions, ObjectMeta, Resource as _};

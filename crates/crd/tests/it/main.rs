@@ -1,4 +1,4 @@
-//! Tests of the definitions of custom resources.
+//! Tests CustomResourceDefinitions.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod attributes;

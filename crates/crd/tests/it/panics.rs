@@ -1,12 +1,11 @@
-//! Tests of types that cannot have a definition. The panic message contains the field that causes the problem, and a
-//! fix.
+//! Tests that the panic message for a type without a definition names the field and a fix.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Returns the panic message for a resource that has this spec and these attributes.
+/// Returns the panic message for a resource with this spec and these attributes.
 macro_rules! panic_of {
     ($spec:ty $(, $($attribute:tt)+)?) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! Tests of the structural schemas of Rust types.
+//! Tests the structural schemas of Rust types.
 
 use pintle_crd::{CustomResource, Resource};
 use pintle_meta::ObjectMeta;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::shapes::{Collections, Enums, Extended, Flattened, Scalars};
 
-/// Returns the schema of the property `spec` of a resource whose spec is this type.
+/// Returns the `spec` schema of a resource with this spec type.
 macro_rules! spec_of {
     ($spec:ty) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]

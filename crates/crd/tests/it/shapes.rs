@@ -1,4 +1,4 @@
-//! Rust types with all shapes that a spec may have.
+//! Rust types with all shapes of a spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 

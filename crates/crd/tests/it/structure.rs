@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Returns the schema of the property `spec` of a resource whose spec is this type.
+/// Returns the `spec` schema of a resource with this spec type.
 macro_rules! spec_of {
     ($spec:ty) => {{
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]
@@ -78,7 +78,7 @@ fn some_five() -> Option<i32> {
     Some(5)
 }
 
-/// Panics if a schema contains a keyword or a form that kube-apiserver rejects.
+/// Panics if kube-apiserver would reject a schema.
 fn check(schema: &Value, path: &str) {
     let members = schema.as_object().unwrap_or_else(|| panic!("{path}: {schema}"));
     const UNKNOWN: [&str; 6] = ["const", "$ref", "prefixItems", "patternProperties", "uniqueItems", "examples"];
@@ -138,13 +138,13 @@ fn values_that_rust_writes_match_the_schema() {
     assert_eq!(spec_of!(Numbers)["properties"]["signed"]["not"], json!({"enum": [0]}));
     let null = &spec_of!(Null)["properties"]["unit"];
     assert_eq!(null, &json!({"nullable": true, "x-kubernetes-preserve-unknown-fields": true}));
-    // The fields of an enum in a flattened `Option` are all optional, because serde does not write them for `None`.
+    // All fields of an enum in a flattened `Option` are optional, because serde does not write them for `None`.
     let flat = spec_of!(FlatOption);
     assert!(flat.get("oneOf").is_none() && flat.get("anyOf").is_none(), "{flat}");
     assert_eq!(spec_of!(KnownOrOther), json!({"type": "string"}));
     assert_eq!(spec_of!(WholeOrPart), json!({"type": "number"}));
     assert_eq!(spec_of!(Conditional)["oneOf"], json!([{"required": ["a"]}, {"required": ["b"]}]));
-    // If kube-apiserver pruned the null value, it would then set the default value.
+    // If kube-apiserver pruned the null value, it would set the default instead.
     let five = &spec_of!(Defaults)["properties"]["five"];
     assert_eq!((&five["default"], &five["nullable"]), (&json!(5), &json!(true)));
     assert_eq!(spec_of!(Template)["properties"]["metadata"]["x-kubernetes-preserve-unknown-fields"], true);

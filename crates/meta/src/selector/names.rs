@@ -3,7 +3,7 @@
 /// Returns the reasons why `key` is not a valid label key, or an empty list if it is valid. A label key is written as
 /// `name` or `prefix/name`.
 ///
-/// The prefix is a DNS subdomain of at most 253 bytes: parts separated by dots, where each part consists of lower-case
+/// The prefix is a DNS subdomain of at most 253 bytes, with parts separated by dots. Each part consists of lower-case
 /// letters, digits and `-`, and starts and ends with a letter or a digit. The name has at most 63 bytes. The name
 /// consists of letters, digits, `-`, `_` and `.`, and starts and ends with a letter or a digit.
 pub fn label_key_faults(key: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Tests that a panic of the provider disables only the metrics.
+//! Tests that a provider's panic disables only the metrics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -10,13 +10,13 @@ static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::
 static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
 static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
 
-/// The operation during which the provider panics: an instrument is created, used or dropped.
+/// When the provider panics: while an instrument is created, used or dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Made,
     Used,
     Dropped,
-    /// The provider panics when an instrument is used. Dropping the payload of the panic causes another panic.
+    /// The provider panics while an instrument is used, and again when the panic's payload is dropped.
     Twice,
 }
 

@@ -45,7 +45,7 @@ fn dropped_gauge_removes_its_value() {
     assert_eq!(level(), None);
 }
 
-/// If a counter decreases, Prometheus assumes a reset and would count the remaining value again.
+/// If a counter decreased, Prometheus would assume a reset and count the remaining value again.
 #[test]
 fn counters_and_histograms_never_decrease_while_shared() {
     let memory = InMemoryProvider::new();
@@ -109,8 +109,7 @@ fn missing_label_panics() {
     InMemoryProvider::new().histogram(&TIME, &["a"]);
 }
 
-/// A component creates and uses instruments while it holds its lock. The functions of its pulled gauges take the same
-/// lock.
+/// A component creates and uses instruments while it holds its lock, which its pulled gauges' functions also take.
 #[test]
 fn concurrent_scrapes_and_components_do_not_deadlock() {
     let memory = InMemoryProvider::new();
@@ -157,7 +156,7 @@ fn concurrent_scrapes_and_components_do_not_deadlock() {
     assert!(scrapes > 0 && memory.samples().is_empty());
 }
 
-/// The function `read` may take the component's locks, so the provider must not hold its own locks during the call.
+/// The provider must not hold its own locks while calling `read`, which may take the component's locks.
 #[test]
 fn dropped_gauge_is_not_read() {
     let (memory, reads) = (InMemoryProvider::new(), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! Tests of the in-memory provider in a Prometheus registry.
+//! Tests the in-memory provider in a Prometheus registry.
 
 use pintle_metrics::{InMemoryProvider, Metric, MetricKind, Provider};
 use prometheus_client::encoding::text::encode;

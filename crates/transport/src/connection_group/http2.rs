@@ -63,8 +63,8 @@ pub(super) async fn handshake(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(MAX_HEADERS)
         .initial_max_send_streams(INITIAL_STREAMS)
-        // A server can send frames before it sees that the client cancelled their stream. Such late frames must not end
-        // the connection.
+        // A server can send frames before it sees that the client cancelled their stream. Late frames must not end the
+        // connection.
         .max_concurrent_reset_streams(MAX_STREAMS)
         .max_local_error_reset_streams(None)
         .handshake(conn)
