@@ -27,7 +27,7 @@ pub struct LabelSelectorSpec {
     /// The labels and values that an object must have.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
     pub match_labels: BTreeMap<String, String>,
-    /// Further requirements. An object must meet all of them.
+    /// Further requirements that an object must meet.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub match_expressions: Vec<LabelSelectorExpression>,
 }
