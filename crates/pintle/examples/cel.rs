@@ -1,5 +1,4 @@
-//! Evaluates CEL expressions as kube-apiserver does. The input is any value that serde can serialize, or JSON with a
-//! schema.
+//! Evaluates CEL expressions as kube-apiserver does, on serializable Rust values and on JSON with a schema.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;
@@ -16,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     rule()
 }
 
-/// In the simplest case, the fields of a value are the variables of the expression.
+/// Evaluates an expression once. The value's fields are the expression's variables.
 fn once() -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Request<'a> {
@@ -29,7 +28,7 @@ fn once() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compiles an expression once and evaluates it for each object.
+/// Compiles an expression once, and evaluates the expression for each object.
 fn often() -> anyhow::Result<()> {
     let environment = Environment::new().variable("pod", Type::Dyn);
     let selected = environment.compile("pod.spec.containers.all(c, c.image.startsWith('registry.example.com/'))")?;
@@ -43,7 +42,8 @@ fn often() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A rule of a CustomResourceDefinition. The schema sets the types of the fields and limits the estimated cost.
+/// Evaluates a validation rule from a CustomResourceDefinition. The schema gives each field a type, and bounds the
+/// estimated cost.
 fn rule() -> anyhow::Result<()> {
     let schema = json!({"type": "object", "properties": {
         "domains": {"type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 253}},

@@ -1,7 +1,7 @@
-//! One operator for several clusters. If a cluster cannot be reached, only its controllers wait.
+//! One operator for several clusters. If a cluster is unreachable, only the controllers for that cluster wait.
 //!
-//! For each ConfigMap, the operator maintains a Secret in the same cluster. The operator works in its own cluster and in
-//! an edge cluster. A third cluster cannot be reached.
+//! For each ConfigMap, the operator maintains a Secret in the same cluster. The operator works in its own cluster and
+//! in an edge cluster. A third cluster is unreachable.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;
@@ -17,12 +17,12 @@ async fn publish(map: Arc<ConfigMap>, cx: Context<ConfigMap>) -> pintle::Result<
     let mut secret = Secret::default();
     secret.metadata.name = Some(map.name().into());
     secret.string_data = map.data.clone();
-    cx.apply(secret).await?; // Sent to the cluster of the ConfigMap.
+    cx.apply(secret).await?; // Sent to the ConfigMap's cluster.
     Ok(Action::await_change())
 }
 
 fn controller(cluster: &str) -> ControllerBuilder<ConfigMap> {
-    // Each controller of a manager needs its own name.
+    // A manager's controllers need distinct names.
     Controller::new().name(format!("publish-{cluster}")).owns::<Secret>()
 }
 

@@ -1,4 +1,5 @@
-//! Records Events about an object, like client-go's `record.EventRecorder`. `kubectl describe` shows these Events.
+//! Records Events about an object, like client-go's `record.EventRecorder`. `kubectl describe` shows an object's
+//! Events.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -17,14 +18,14 @@ async fn main() -> anyhow::Result<()> {
     map.metadata.namespace = Some("default".into());
     let map = cluster.api().create(&map, &WriteOptions::default()).await?;
 
-    // All recorders of a cluster use the same writer. Recording an Event never blocks and never fails.
+    // A cluster's recorders share one writer. Recording an Event never blocks and never fails.
     let recorder = cluster.recorder("settings-controller");
     recorder.event(&map, EventType::Normal, "Loaded", "The settings are loaded");
-    // Repeated Events become one object that has a count.
+    // Repeated Events become one object with a count.
     for _ in 0..3 {
         recorder.event(&map, EventType::Warning, "Outdated", "The key \"colour\" is no longer used");
     }
-    // An Event with more fields.
+    // `record` can set more fields than `event`.
     recorder.record(pintle::events::Event {
         involved_object: ObjectReference::from(&map),
         reason: "Reloaded".into(),
@@ -56,6 +57,6 @@ async fn main() -> anyhow::Result<()> {
         let text = |text: Option<String>| text.unwrap_or_default();
         println!("{:8} {:10} {}", text(event.type_), text(event.reason), text(event.message));
     }
-    cluster.shutdown().await; // Writes the pending Events first.
+    cluster.shutdown().await; // First writes the pending Events.
     Ok(())
 }

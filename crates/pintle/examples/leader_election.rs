@@ -1,13 +1,13 @@
-//! Leader election with callbacks and without a controller, as in client-go's `examples/leader-election`.
+//! Leader election with callbacks, without a controller, as in client-go's `examples/leader-election`.
 //!
-//! Two replicas contend for a Lease. When a stop is requested, the leader first ends its work. After that, the leader
-//! releases the Lease, and the other replica takes it immediately.
+//! Two replicas contend for a Lease. On a stop request, the leader ends its work and then releases the Lease. The other
+//! replica acquires the released Lease immediately.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// Runs one replica until the token `stop` is cancelled.
+/// Runs one replica until `stop` is cancelled.
 async fn replica(
     cluster: Cluster,
     identity: &'static str,
@@ -23,15 +23,15 @@ async fn replica(
     };
     let (started, stopped, observed) = (say.clone(), say.clone(), say);
     let callbacks = LeaderCallbacks {
-        // The work of the leader. The work should end when `cancelled` returns. If the work still runs at the deadline
-        // of its leadership term, the elector drops the work.
+        // The leader's work, which should end when `cancelled` returns. At the leadership term's deadline, the elector
+        // drops work that still runs.
         on_started_leading: async |leadership: Leadership| {
             started("OnStartedLeading".into());
             leadership.cancelled().await;
         },
-        // This callback is called after the work has ended for any reason.
+        // Called after the work has ended, for any reason.
         on_stopped_leading: Box::new(move |end: &TermEnd<()>| stopped(format!("OnStoppedLeading: {}", end.reason))),
-        // This callback is called for each new holder of the Lease, including this replica.
+        // Called for each new Lease holder, including this replica.
         on_new_leader: Box::new(move |holder| observed(format!("OnNewLeader: {holder}"))),
     };
     elector.run(&stop, callbacks).await;

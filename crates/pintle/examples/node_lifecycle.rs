@@ -1,8 +1,7 @@
-//! The node life cycle controller. The controller has a plain queue for nodes, and a rate-limited queue for the
-//! eviction of pods.
+//! A node lifecycle controller with a plain queue for nodes, and a rate-limited queue for pod evictions.
 //!
-//! Nodes need no retries, because the next heartbeat of a node queues the node again. An eviction can fail, for example
-//! because of a disruption budget. Each retry therefore has a longer delay.
+//! Nodes need no retries, because a node's next heartbeat queues the node again. An eviction can fail, for example
+//! because of a disruption budget, so each retry has a longer delay.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -25,14 +24,14 @@ const OBJECTS: &str = "
 {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {nodeName: node-2, containers: [{name: b, image: nginx}]}}
 ";
 
-/// An item in the eviction queue. The items of a queue can have any type that can be hashed and cloned.
+/// An item in the eviction queue. A queue's item type only needs to be hashable and cloneable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PodUpdateItem {
     key: ObjectKey,
     node: String,
 }
 
-/// Queues the pods of each node that is not ready.
+/// Queues all pods on each node that is not ready.
 async fn node_worker(
     queue: WorkQueue<ObjectKey>,
     nodes: Lister<Node>,

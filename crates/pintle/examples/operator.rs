@@ -1,8 +1,8 @@
 //! A complete operator. For each `Website`, the operator maintains a ConfigMap, writes a status, and cleans up before
 //! the `Website` is deleted.
 //!
-//! The example runs the operator against an API server in this process. With `-- --cluster`, the operator runs on the
-//! cluster of your kubeconfig.
+//! By default, the operator runs against an API server in this process. With `-- --cluster`, the operator uses your
+//! kubeconfig's cluster.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::sync::Arc;

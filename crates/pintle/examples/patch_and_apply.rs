@@ -1,5 +1,4 @@
-//! Creates, updates, patches, applies and deletes a Deployment. The example shows the four patch formats and
-//! server-side apply.
+//! Creates, updates, patches, applies and deletes a Deployment, with each patch format and server-side apply.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use anyhow::{Context, ensure};
@@ -15,8 +14,8 @@ async fn main() -> anyhow::Result<()> {
     let options = WriteOptions::default();
     deployments.create(&serde_json::from_value(deployment("nginx:1.27"))?, &options).await?;
 
-    // An update replaces the whole object. If another client has changed the object since it was read, the update reads
-    // the object again and retries.
+    // An update replaces the whole object. If another client has changed the object in the meantime,
+    // `retry_on_conflict` calls the closure again.
     let updated = retry_on_conflict(5, async || {
         let mut live = deployments.get("web").await?;
         live.spec.replicas = Some(2);
@@ -24,8 +23,8 @@ async fn main() -> anyhow::Result<()> {
     });
     ensure!(updated.await?.spec.replicas == Some(2));
 
-    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. Here, the patch merges
-    // containers by name.
+    // A merge patch replaces whole lists. A strategic merge patch merges lists by key. The key of a container is its
+    // name.
     let merge = Patch::Merge(json!({"metadata": {"labels": {"team": "a"}}}));
     deployments.patch("web", &merge, &options).await?;
     let sidecar = json!({"spec": {"template": {"spec": {"containers": [{"name": "proxy", "image": "envoy"}]}}}});
@@ -51,8 +50,8 @@ async fn main() -> anyhow::Result<()> {
     println!("{conflict}");
     ensure!(conflict.is_conflict());
 
-    // `WriteOptions::apply` forces the apply. A controller should force its applies, because no other client writes its
-    // fields.
+    // `WriteOptions::apply` forces the apply. A controller should force its applies, because it cannot resolve
+    // conflicts.
     let forced =
         deployments.patch("web", &Patch::Apply(deployment("nginx:1.29")), &WriteOptions::apply("other")).await?;
     ensure!(images(&forced).contains(&"nginx:1.29"));
@@ -80,7 +79,7 @@ fn deployment(image: &str) -> Value {
     })
 }
 
-/// Returns the images, ordered by the names of their containers.
+/// Returns the images, sorted by container name.
 fn images(deployment: &Deployment) -> Vec<&str> {
     let containers = deployment.spec.template.spec.iter().flat_map(|pod| &pod.containers);
     let mut containers: Vec<_> = containers.map(|container| (&container.name, container.image.as_deref())).collect();

@@ -1,7 +1,7 @@
-//! Shows how to build a `Request` step by step, like client-go's `rest.Request`. The example shows the chained
-//! setters, the kinds of bodies, lists and watches.
+//! Builds requests step by step, like client-go's `rest.Request`: chained setters, all kinds of bodies, lists, and
+//! watches.
 //!
-//! For most programs, `Api<T>` needs less code.
+//! Most programs need less code with `Api<T>`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use anyhow::{Context, ensure};
@@ -18,8 +18,7 @@ async fn main() -> anyhow::Result<()> {
     let client = cluster.client().for_group_version(&"v1".parse()?);
     let maps = || client.post().namespace("default").resource("configmaps");
 
-    // The URL of a request is known before the request is sent. The setters check their arguments, and `send` returns
-    // the first error.
+    // A request has a URL before it is sent. The setters check their arguments, and `send` returns the first error.
     let logs =
         client.get().namespace("default").resource("pods").name("web").subresource(["log"]).param("follow", "true");
     ensure!(logs.url().ends_with("/api/v1/namespaces/default/pods/web/log?follow=true"));
@@ -36,17 +35,18 @@ async fn main() -> anyhow::Result<()> {
     // 2. The body consists of bytes, in any format that the server accepts. JSON is valid YAML.
     maps().header("Content-Type", "application/yaml").body(map("from-bytes").to_string()).send().await?;
 
-    // 3. A stream: client-go's io.Reader. A stream can be sent only once, so the client never retries such a request.
+    // 3. The body is a stream, like client-go's `io.Reader`. The client never retries the request, because a stream can
+    //    be sent only once.
     let chunks = map("from-stream").to_string().into_bytes();
     let chunks = chunks.chunks(16).map(|chunk| Ok(chunk.to_vec().into())).collect::<Vec<_>>();
     let chunks = futures_util::stream::iter(chunks);
     maps().header("Content-Type", "application/json").body_stream(chunks).send().await?;
 
-    // 4. An object.
+    // 4. The body is an object.
     let stored: ConfigMap = maps().json(&map("from-object")).object().await?;
     println!("{} has resourceVersion {}", stored.name(), stored.resource_version());
 
-    // A list can be decoded as a whole, or item by item while it arrives.
+    // A list can be decoded as a whole, or item by item as it arrives.
     let list = client.get().namespace("default").resource("configmaps").param("labelSelector", "example=rest");
     let whole = list.send().await?.into_list::<ConfigMap>()?;
     ensure!(whole.items.len() == 4);
@@ -59,14 +59,14 @@ async fn main() -> anyhow::Result<()> {
         }
     }
 
-    // The watch starts with the state of the list.
+    // The watch starts at the list's resource version.
     let version = whole.metadata.resource_version;
     let mut watch = list.clone().param("watch", "true").param("resourceVersion", version).watch::<ConfigMap>().await?;
     client.delete().namespace("default").resource("configmaps").name("from-bytes").send().await?;
     let event = watch.try_next().await?.context("an event")?;
     ensure!(matches!(&event, WatchEvent::Deleted(map) if map.name() == "from-bytes"), "{event:?}");
 
-    // An error describes the request, and shows whether the server may have executed the request.
+    // An error describes the request, and states whether the server may have executed it.
     let error = client.get().namespace("default").resource("configmaps").name("from-bytes").send().await;
     println!("{}", error.err().context("it was deleted")?);
     let version: Value = client.get().abs_path(["/version"]).object().await?;

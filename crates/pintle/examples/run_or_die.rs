@@ -1,5 +1,5 @@
-//! Runs an election from a kubeconfig with each kind of lock, like client-go's `resourcelock.NewFromKubeconfig` and
-//! `leaderelection.RunOrDie`.
+//! Runs elections from a kubeconfig, with different kinds of locks, like client-go's `resourcelock.NewFromKubeconfig`
+//! and `leaderelection.RunOrDie`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::time::Duration;
@@ -11,8 +11,7 @@ use pintle::prelude::*;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // An API server in this process writes the kubeconfig. A real program gets the path of the kubeconfig from
-    // `--kubeconfig`.
+    // Here, the kubeconfig belongs to an API server in this process. A real program gets the path from `--kubeconfig`.
     let server = Cluster::embedded().await?;
     let file = std::env::temp_dir().join(format!("pintle-{:x}.kubeconfig", fastrand::u64(..)));
     std::fs::write(&file, server.server().context("an embedded server")?.kubeconfig())?;
@@ -21,7 +20,7 @@ async fn main() -> anyhow::Result<()> {
     let cluster = Cluster::connect(config?)?;
 
     run_or_die(&cluster).await?;
-    // `--leader-elect-resource-lock` selects a kind. The first two kinds of locks are for programs that are older than
+    // `--leader-elect-resource-lock` selects a kind. ConfigMap and Endpoints locks are for programs that are older than
     // Leases.
     for kind in ["configmaps", "endpoints", "leases"] {
         run_with_lock(&cluster, kind.parse()?).await?;
@@ -31,8 +30,8 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs an election with a Lease, in one call. Unlike client-go's `RunOrDie`, this function returns instead of exiting
-/// the process, so `main` decides what to do.
+/// Runs an election with a Lease, in one call. Unlike client-go's `RunOrDie`, `Cluster::run_or_die` returns instead of
+/// exiting the process.
 async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks {
@@ -51,7 +50,7 @@ async fn run_or_die(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// This function runs the same election in two steps, with a lock of any kind.
+/// Runs the same election in two steps, with any kind of lock.
 async fn run_with_lock(cluster: &Cluster, kind: LockKind) -> anyhow::Result<()> {
     let config = LeaderElectionConfig {
         identity: "replica-1".into(),

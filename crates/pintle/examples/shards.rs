@@ -1,7 +1,7 @@
-//! Replicas that share the work on objects. Each object belongs to one shard, and each shard has one leader.
+//! Replicas that divide objects into shards. Each object belongs to one shard, and each shard has one leader.
 //!
-//! Two replicas divide six shards. When one replica stops, the other replica immediately takes over the shards of the
-//! stopped replica.
+//! Two replicas divide six shards. When one replica stops, the other immediately takes over the stopped replica's
+//! shards.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use pintle::prelude::*;
 
 const OBJECTS: usize = 20;
 
-/// For each object name, the replica that handles the object.
+/// Maps each object's name to the replica that handles the object.
 type Handled = Arc<Mutex<BTreeMap<String, &'static str>>>;
 
 async fn replica(
@@ -29,14 +29,14 @@ async fn replica(
     let electors = LeaseGroupConfig { election, ..LeaseGroupConfig::default() };
     let mut shards = cluster.shards("kube-system", "website-controller", ShardsConfig { shards: 6, electors })?;
     let work = async |shard: Shard, leadership: Leadership| {
-        // This informer contains only the objects of the shard. The informer could feed a controller.
+        // This informer contains only the shard's objects. A controller could use the informer as a source.
         let source = Sharded { source: cluster.namespaced::<ConfigMap>("default"), shard };
         let maps = SharedInformer::new(source, InformerConfig::default());
         let mut events = maps.subscribe();
         maps.start();
         println!("{identity} leads shard {}", shard.index());
-        // `run` drops this future when the leadership term ends. Two replicas therefore never handle an object at the
-        // same time.
+        // `run` drops this future when the leadership term ends, so two replicas never handle an object at the same
+        // time.
         let outcome = leadership.run(async {
             while let Some(event) = events.next().await {
                 let mut handled = handled.lock().unwrap_or_else(PoisonError::into_inner);

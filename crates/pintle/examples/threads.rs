@@ -1,4 +1,4 @@
-//! A work queue and rate limiters that plain threads use. No async runtime runs here.
+//! Plain threads that use a work queue and rate limiters, without an async runtime.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use pintle::ratelimit::{
 use pintle::workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 fn main() -> Result<(), ThrottleError> {
-    // After each failure, a key waits longer: 1 ms, 2 ms, 4 ms and so on, up to 1 s. In total, all keys are retried at
-    // most 100 times per second.
+    // A key's delay doubles with each failure, from 1 ms up to 1 s. All keys together are retried at most 100 times per
+    // second, after a burst of 100.
     let (base, cap) = (Duration::from_millis(1), Duration::from_secs(1));
     let limiter = MaxOfRateLimiter::new(vec![
         Box::new(ExponentialFailureRateLimiter::new(base, cap)),
         Box::new(BucketRateLimiter::new(TokenBucket::full(100.0, 100))),
     ]);
     let queue: WorkQueue<String> = WorkQueue::new(QueueConfig { limiter: Box::new(limiter), ..QueueConfig::default() });
-    // client-go's flowcontrol.NewTokenBucketRateLimiter. In total, the threads make 200 calls per second, after a burst
-    // of 10.
+    // Like client-go's `flowcontrol.NewTokenBucketRateLimiter`. All threads together make at most 200 calls per second,
+    // after a burst of 10.
     let throttle = Throttle::new(200.0, 10, StdClock);
     let runs = Mutex::new(BTreeMap::<String, u32>::new());
 
@@ -43,10 +43,10 @@ fn main() -> Result<(), ThrottleError> {
         }
         let started = Instant::now();
         for number in 0..30 {
-            queue.add(format!("team-a/web-{}", number % 10)); // Each key is queued once at most.
+            queue.add(format!("team-a/web-{}", number % 10)); // The queue deduplicates keys.
         }
         queue.add_after("team-a/later".into(), Duration::from_millis(20));
-        // A drain does not wait for delayed keys, so wait for the last key before the drain.
+        // A drain does not wait for delayed keys, so first wait until no key is delayed or queued.
         while queue.counts().delayed > 0 || !queue.is_empty() {
             thread::park_timeout(Duration::from_millis(1));
         }

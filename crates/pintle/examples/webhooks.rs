@@ -1,5 +1,4 @@
-//! The webhooks of an operator: a mutating handler, a validating handler, and conversions between two versions of a
-//! kind.
+//! An operator's webhooks: a mutating handler, a validating handler, and conversions between two versions of a kind.
 //!
 //! The embedded API server calls the webhooks. With `-- --cluster`, a real API server on this machine calls them.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
@@ -36,7 +35,7 @@ impl From<Website> for OldWebsite {
     }
 }
 
-/// The API server stores the object that this handler returns. The library computes the patch.
+/// The API server stores the returned object. The library computes the patch.
 async fn lower_case(request: Admission<Website>) -> Result<Website, Denial> {
     let mut site = request.object;
     site.domains.iter_mut().for_each(|domain| domain.make_ascii_lowercase());
@@ -52,7 +51,7 @@ async fn check(request: Admission<Website>) -> Result<(), Denial> {
 
 #[tokio::main]
 async fn main() -> pintle::Result<()> {
-    let directory = tempfile::tempdir()?; // In a pod, use the volume of a certificate, such as a volume of cert-manager.
+    let directory = tempfile::tempdir()?; // In a pod, use a volume with a certificate, for example from cert-manager.
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["127.0.0.1".into()])?;
     for (file, pem) in [("tls.key", signing_key.serialize_pem()), ("tls.crt", cert.pem()), ("ca.crt", cert.pem())] {
         std::fs::write(directory.path().join(file), pem)?;
@@ -75,7 +74,7 @@ async fn main() -> pintle::Result<()> {
     }
 }
 
-/// Creates sites. The API server calls the webhooks.
+/// Creates sites, so that the API server calls the webhooks.
 async fn create_sites(cluster: &Cluster) -> pintle::Result<()> {
     cluster.api::<ValidatingWebhookConfiguration>().wait_for("websites", |found| found.is_some()).await?;
     let (sites, options) = (cluster.namespaced::<Website>("default"), WriteOptions::default());

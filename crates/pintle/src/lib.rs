@@ -48,39 +48,38 @@
 //! }
 //! ```
 //!
-//! This example needs the feature `k8s-openapi`. The example also needs the crates k8s-openapi, schemars, serde with
-//! `derive`, and tokio with `macros` and `rt-multi-thread`. Each file in this crate's folder `examples` shows how to do
-//! one thing, and runs without a cluster. `cargo xtask new-operator` creates a new project.
+//! This example needs the feature `k8s-openapi`, and the crates k8s-openapi, schemars, serde with `derive`, and tokio
+//! with `macros` and `rt-multi-thread`. Each file in this crate's `examples` folder shows one task, and runs without a
+//! cluster. `cargo xtask new-operator` creates a new project.
 //!
 //! # Main types
 //!
 //! - A [`Manager`](operator::Manager) runs [`Controller`](operator::Controller)s. A reconciler reads and writes objects
-//!   through its [`Context`](operator::Context). The [prelude] contains these three types.
-//! - A [`Cluster`] represents the connection to one cluster. The `Cluster` creates clients, informers, recorders and
-//!   electors, which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API
-//!   server in the same process.
-//! - The types that the operator is built on can be used without the operator. Use [`controller::Controller`] and
-//!   [`controller::Manager`], or use single crates such as `pintle-workqueue`. The lower crates do not depend on
-//!   Kubernetes or on an async runtime.
+//!   through its [`Context`](operator::Context). The [prelude] exports all three types.
+//! - A [`Cluster`] is a connection to one cluster. The `Cluster` creates clients, informers, recorders and electors,
+//!   which share connections and caches. `Cluster::embedded`, with the feature `apiserver`, starts an API server in the
+//!   same process.
+//! - The lower layers also work without the operator. Use [`controller::Controller`] and [`controller::Manager`], or
+//!   single crates such as `pintle-workqueue`. [`ratelimit`], [`workqueue`] and [`delta_fifo`] do not depend on
+//!   Kubernetes or an async runtime.
 //!
 //! # The crates
 //!
-//! - **Operating**: [`operator`] provides the manager, controllers whose reconcilers get a context, and probes and
+//! - **Operating**: [`operator`] provides the manager, controllers whose reconcilers get a context, probes, and
 //!   metrics. With the feature `webhook`, `webhook` provides admission and conversion webhooks.
 //! - **Defining**: [`crd`] derives CustomResourceDefinitions from your structs.
-//! - **Expressions**: `cel`, with the feature of the same name, evaluates the rules in CustomResourceDefinitions and
-//!   other CEL expressions.
+//! - **Expressions**: `cel`, behind the feature of the same name, evaluates validation rules and other CEL expressions.
 //! - **Connecting**: [`kubeconfig`] finds the server's address and credentials. [`restreq`] sends requests and keeps
 //!   watches open.
-//! - **Caching**: [`informer`] maintains an indexed copy of objects and updates it continuously. [`delta_fifo`]
-//!   provides the queue that an informer uses.
+//! - **Caching**: [`informer`] maintains an up-to-date, indexed copy of objects. [`delta_fifo`] provides the informer's
+//!   queue.
 //! - **Working**: [`controller`] maps changes to keys and passes the keys to a reconciler. [`workqueue`] and
-//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] makes sure that one replica leads at a time.
-//!   [`events`] records Events for users.
+//!   [`ratelimit`] deduplicate, delay and retry keys. [`leaderelect`] elects one leader among the replicas. [`events`]
+//!   records Events for users.
 //! - **Shared**: [`meta`] contains the types that several crates use. [`metrics`] connects the crates to your metrics
-//!   library: [`ClusterConfig::metrics`].
-//! - **Tests and demos**: `apiserver`, with the feature of the same name. With the feature `testing`, `testkit` tests
-//!   whole operators, and `testing` contains helpers to test parts of operators. The feature `schema` adds the crates
+//!   library through [`ClusterConfig::metrics`].
+//! - **Tests and demos**: `apiserver` is behind the feature of the same name. With the feature `testing`, `testkit`
+//!   tests whole operators, and `testing` helps to test parts of operators. The feature `schema` adds the crates
 //!   `schema`, `fieldmanager` and `store`.
 //!
 //! # Coming from controller-runtime
@@ -119,21 +118,21 @@
 //! |---|---|
 //! | `rest.InClusterConfig`, `clientcmd`, `kubernetes.NewForConfig` | [`Cluster::infer`], [`Cluster::connect`] |
 //! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`] |
-//! | `RESTClient().Get().Namespace(ns).Resource("pods").Do(ctx)` | [`restreq::RestClient::get`] and the other methods, [`restreq::Request`] |
+//! | `RESTClient().Get().Namespace(ns).Resource("pods").Do(ctx)` | [`restreq::RestClient::get`] and similar methods, [`restreq::Request`] |
 //! | `metadata.Interface`, `watchtools.RetryWatcher`, `retry.RetryOnConflict` | [`restreq::Api::metadata_only`], [`restreq::RetryWatch`], [`restreq::retry_on_conflict`] |
 //! | `restmapper.NewDeferredDiscoveryRESTMapper` | [`restreq::RestMapper`] |
 //! | `Pods(ns).GetLogs`, `EvictV1`, `Deployments(ns).GetScale`, `ServiceAccounts(ns).CreateToken` | [`restreq::Api::log_lines`], [`restreq::Api::evict`], [`restreq::Api::scale`], [`restreq::Api::create_token`] |
 //! | `remotecommand.NewWebSocketExecutor`, `portforward.New` | `restreq::Api::exec`, `attach` and `port_forward`, with the feature `ws` |
 //! | `Request.Throttle`, `Request.BackOff` | [`restreq::Request::limiter`], [`restreq::Request::backoff`] |
 //! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::informer_with`] |
-//! | `AddEventHandler`, `workqueue.NewTypedRateLimitingQueue`, workers by hand | [`informer::SharedInformer::add_event_handler`], [`workqueue::WorkQueue`]; an [`operator::Controller`] does all of it |
+//! | `AddEventHandler`, `workqueue.NewTypedRateLimitingQueue`, workers by hand | [`informer::SharedInformer::add_event_handler`], [`workqueue::WorkQueue`]; an [`operator::Controller`] does all of this |
 //! | `cache.NewDeltaFIFOWithOptions`, `cache.NewIndexer` | [`delta_fifo::DeltaFifo`], [`delta_fifo::MemoryStore`] |
 //! | `flowcontrol.NewTokenBucketRateLimiter` | [`ratelimit::Throttle`] |
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
-//! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; for Leases [`Cluster::elector`] |
-//! | `leaderelection.RunOrDie` | [`Cluster::run_or_die`]; for an operator [`operator::Manager::leader_election`] |
+//! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; for Leases, [`Cluster::elector`] |
+//! | `leaderelection.RunOrDie` | [`Cluster::run_or_die`]; for an operator, [`operator::Manager::leader_election`] |
 //! | one elector for each of many Leases | [`Cluster::electors`] |
-//! | replicas that share the objects by shards | [`operator::Manager::sharded`], [`Cluster::shards`] |
+//! | replicas that divide the objects into shards | [`operator::Manager::sharded`], [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
 //! # Coming from kube-rs
@@ -142,7 +141,7 @@
 //! |---|---|
 //! | `Client::try_default`, `Config::infer` | [`operator::Manager::infer`], [`Cluster::infer`]; a client alone: [`Cluster::client`] |
 //! | `Api::all`, `Api::namespaced`, `Api::default_namespaced` | [`Cluster::api`], [`Cluster::namespaced`] |
-//! | `#[derive(CustomResource)]` | `#[derive(Resource)]` on your own struct of metadata, spec and status: [`crd`]; without a schema one line of [`meta::resource!`] |
+//! | `#[derive(CustomResource)]` | `#[derive(Resource)]` on your own struct with metadata, spec and status: [`crd`]; without a schema, one line of [`meta::resource!`] |
 //! | types that `CustomResource` derives | one line of [`meta::resource!`], and [`crd::CustomResourceDefinition::from_foreign`] for `Foo::crd()`; see `crates/operator/examples/kube_types` |
 //! | `Foo::crd()`, applied by hand, `conditions::is_crd_established` | [`operator::Manager::install`] |
 //! | `Api<k8s_openapi::…::Pod>` | the same types, with the feature `k8s-openapi` |
@@ -159,7 +158,7 @@
 //! | `metadata_watcher`, `Api::list_metadata` | [`restreq::Api::metadata_only`] |
 //! | `watcher(…).reflect(…)`, then `touched_objects()` | [`informer::SharedInformer::subscribe`], `subscribe_newest` |
 //! | `Controller::new(api, cfg).owns(…).watches(…).run(reconcile, error_policy, ctx)` | [`operator::Controller::new`], [`owns`](operator::ControllerBuilder::owns), [`watches`](operator::ControllerBuilder::watches), [`watches_with`](operator::ControllerBuilder::watches_with), [`reconcile`](operator::ControllerBuilder::reconcile); a [`Manager`](operator::Manager) runs it |
-//! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with a [`operator::Context`]; state of your own is in a type that implements [`operator::Reconciler`] |
+//! | `reconcile(Arc<K>, Arc<Ctx>)` | the same with a [`operator::Context`]; your own state goes into a type that implements [`operator::Reconciler`] |
 //! | `error_policy`, `Action::requeue` on errors | an error is retried with back-off: [`controller::ReconcileError`]; the delays: [`controller::ControllerConfig::queue`] |
 //! | `Action::requeue`, `Action::await_change` | [`controller::Action::requeue_after`], [`controller::Action::await_change`] |
 //! | `predicate_filter(predicates::generation)` | [`operator::ControllerBuilder::when`] with [`controller::predicate`] |
@@ -175,17 +174,15 @@
 //!
 //! # Versions of other crates
 //!
-//! The API of this crate contains types of two other crates. The features for these crates have the same names as the
-//! crates. The crates are `k8s-openapi` 0.29 and `prometheus-client` 0.25. Both crates are re-exported, as
-//! `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends directly on one of these crates needs
-//! the same version.
+//! This crate's API contains types of `k8s-openapi` 0.29 and `prometheus-client` 0.25, behind features of the same
+//! names. Both crates are re-exported, as `pintle::k8s_openapi` and `pintle::prometheus_client`. A program that depends
+//! directly on one of them needs the same version.
 //!
 //! # Further reading
 //!
-//! `Cluster::plan`, with the feature `apiserver`, shows the writes that a controller would send to a cluster. The
-//! writes are not executed.
+//! `Cluster::plan`, with the feature `apiserver`, shows a controller's writes to a cluster without executing them.
 //!
-//! `cargo xtask docs` builds a site that also contains the pages of the repository's docs folder, in `_documentation`.
+//! `cargo xtask docs` builds a site that also contains the repository's docs folder, in the module `_documentation`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -245,15 +242,15 @@ facade! {
     workqueue: pintle_workqueue;
 }
 
-/// The crate `k8s-openapi`, in the version that this crate uses. Your program must also depend on `k8s-openapi`, and
-/// select a Kubernetes release with one of its features.
+/// The `k8s-openapi` version that this crate uses. Your program must also depend on `k8s-openapi`, and enable the
+/// feature of a Kubernetes release.
 #[cfg(feature = "k8s-openapi")]
 pub use k8s_openapi;
-/// The crate `prometheus-client`, in the version that this crate uses.
+/// The `prometheus-client` version that this crate uses.
 #[cfg(feature = "prometheus-client")]
 pub use prometheus_client;
 
-/// The pages of the repository's docs folder.
+/// The repository's docs folder.
 #[cfg(pintle_docs)]
 pub mod _documentation {
     #[doc = include_str!("../../../docs/ARCHITECTURE.md")]
@@ -269,7 +266,7 @@ pub mod _documentation {
     pub mod style {}
 }
 
-// Runs the examples of the README as doc tests.
+// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,8 +1,7 @@
-//! Like `kubectl cp`, copies files to and from a container. The program runs `tar` in the container and on this
+//! Copies files to and from a container, like `kubectl cp`. The program runs `tar` in the container and on this
 //! machine.
 //!
-//! `cargo run --example cp` copies files to and from a pod that this process simulates. To copy files to and from a pod
-//! in your own cluster:
+//! `cargo run --example cp` uses a pod that this process simulates. To use a pod in your own cluster:
 //!
 //! ```console
 //! $ cargo run --example cp -- --kubeconfig ~/.kube/config ./site default/web-1:/srv
@@ -51,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Copies a local file or folder into a folder of a container.
+/// Copies a local file or folder into a container's folder.
 async fn upload(pods: &Api<Pod>, from: &Path, pod: &str, folder: &str) -> anyhow::Result<()> {
     let (parent, name) = (from.parent().unwrap_or(Path::new("")), from.file_name().context("no file to copy")?);
     let mut pack = Command::new("tar");
@@ -71,12 +70,12 @@ async fn upload(pods: &Api<Pod>, from: &Path, pod: &str, folder: &str) -> anyhow
     Ok(())
 }
 
-/// Copies a file or folder of a container into a local folder.
+/// Copies a container's file or folder into a local folder.
 async fn download(pods: &Api<Pod>, pod: &str, path: &str, folder: &Path) -> anyhow::Result<()> {
     let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
     let parent = if parent.is_empty() { "/" } else { parent };
     let mut pack = pods.exec(pod, ["tar", "-cf", "-", "-C", parent, name], &ExecOptions::default()).await?;
-    // The archive is not trusted, but `tar` rejects file names outside of the folder.
+    // The archive is untrusted, but `tar` rejects file names that leave the folder.
     let mut unpack = Command::new("tar");
     unpack.args(["-xf", "-", "--no-same-owner", "-C"]).arg(folder).stdin(Stdio::piped());
     let mut unpack = unpack.kill_on_drop(true).spawn()?;

@@ -1,4 +1,4 @@
-//! A demo on an embedded server.
+//! A demo that audits a lock on an embedded server.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use pintle::prelude::*;
 
 use super::audit;
 
-/// A replica leads and then releases the lock. The next replica leads, and an intruder takes the lock before the lock
-/// expires.
+/// Runs two replicas one after the other. The first one releases the lock. An intruder takes the lock from the second
+/// one before the lock expires.
 pub(crate) async fn run(stop: &CancellationToken) -> anyhow::Result<()> {
     const LOCK: &str = "default/website-controller";
     let cluster = Cluster::embedded().await?;
@@ -37,7 +37,7 @@ pub(crate) async fn run(stop: &CancellationToken) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    // The auditor has its own watch. The auditor's watch may be slower than the replica's watch.
+    // The auditor's watch is separate from the replica's watch, and may be slower.
     let watched = async {
         let enough = CancellationToken::new();
         let seen = audit(&cluster, LockKind::Leases, LOCK, &enough, || enough.cancel());

@@ -1,15 +1,14 @@
-//! Monitors the lock of a leader election in a cluster. The contenders can be programs in any language. The program
-//! reports each leader, each period without a leader, and each unsafe change:
+//! Monitors a leader election's lock. The contenders can be programs in any language. The program reports each leader,
+//! each period without a leader, and each unsafe change:
 //!
 //! ```text
 //! cargo run --example lock_audit -- leases kube-system/kube-scheduler
 //! ```
 //!
-//! The first argument is the kind of the lock, as in `--leader-elect-resource-lock`. The program only reads and watches
-//! the lock. The program runs until Ctrl-C. The program exits with an error if it has detected an unsafe change.
+//! The first argument is the lock's kind, as in `--leader-elect-resource-lock`. The program only reads and watches the
+//! lock. On Ctrl-C, the program exits, with an error if it has seen an unsafe change.
 //!
-//! Without arguments, the program runs a demo on an embedded server, where another program steals the lock from its
-//! holder.
+//! Without arguments, the program runs a demo on an embedded server, where an intruder takes the lock from its holder.
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
 mod demo;
@@ -42,7 +41,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     };
     let on_ctrl_c = stop.clone();
     let _listening = AbortOnDropHandle::new(tokio::spawn(async move {
-        // If the program cannot handle Ctrl-C, the signal ends the process.
+        // If no handler can be installed, Ctrl-C ends the process.
         if tokio::signal::ctrl_c().await.is_ok() {
             on_ctrl_c.cancel();
         }

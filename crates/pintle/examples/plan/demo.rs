@@ -47,8 +47,8 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A controller that copies the team label of a namespace to its ConfigMaps, and deletes expired ConfigMaps. This
-/// controller contains no code for plans.
+/// Returns a controller that copies a namespace's team label to its ConfigMaps, and deletes expired ConfigMaps. The
+/// controller needs no code for plans.
 fn labels(cluster: &Cluster) -> Controller {
     let maps = cluster.informer::<ConfigMap>();
     let (lister, api) = (maps.lister(), cluster.api::<ConfigMap>());

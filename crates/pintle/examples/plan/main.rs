@@ -1,14 +1,14 @@
-//! Shows the writes that a controller would send to a cluster. The writes are not executed.
+//! Shows a controller's writes to a cluster without executing them.
 //!
-//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. To make a
-//! plan for your own cluster and your own controller, which can be written in any language:
+//! `cargo run --example plan` runs a demo with a small embedded cluster and a controller that copies labels. To plan
+//! for your own cluster and controller, which can be written in any language:
 //!
 //! ```console
 //! $ cargo run --example plan -- --kubeconfig ~/.kube/config -- ./my-controller --leader-elect=false
 //! ```
 //!
-//! The controller uses the variable `KUBECONFIG` to connect to a server that this program starts. This server records
-//! the writes. The program prints the recorded writes when the controller exits, or on Ctrl-C.
+//! The environment variable `KUBECONFIG` directs the controller to a server that this program starts. This server
+//! records the writes. The program prints the recorded writes when the controller exits, or on Ctrl-C.
 
 #![allow(clippy::print_stdout, reason = "a command line program")]
 
@@ -64,7 +64,7 @@ async fn run(plan: &Plan, command: &[String]) -> anyhow::Result<()> {
         _ = interrupted => (),
         () = ended => (),
     }
-    // Ignore the error, because the process may have exited already.
+    // Ignore errors, because the process may have exited already.
     let _ = child.kill().and_then(|()| child.wait().map(drop));
     std::fs::remove_file(file)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! The child objects of a website, computed from its spec by pure functions. They use k8s-openapi's types.
+//! Pure functions that compute a website's child objects from its spec, with k8s-openapi's types.
 
 use std::collections::BTreeMap;
 
@@ -53,13 +53,13 @@ pub(crate) fn deployment(site: &Website) -> Deployment {
     Deployment { metadata: metadata(site), spec, ..Deployment::default() }
 }
 
-/// Returns whether the ConfigMap on the server contains the pages in the spec.
+/// Returns `true` if the ConfigMap on the server has the wanted pages and owner.
 pub(crate) fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
     live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
 }
 
-/// Returns whether the Deployment on the server matches the spec. The server fills in defaults, so the function
-/// compares only the fields that this controller sets.
+/// Returns `true` if the Deployment on the server has the wanted replicas and owner. The comparison skips all other
+/// fields, because the server fills in defaults.
 pub(crate) fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
     live.spec.replicas == wanted.spec.replicas && live.metadata.owner_references == wanted.metadata.owner_references
 }
@@ -74,8 +74,8 @@ fn metadata(site: &Website) -> ObjectMeta {
     }
 }
 
-/// Returns the owner reference of the child objects. Because of this reference, the garbage collector deletes the
-/// children together with the site. The reference also makes a change of a child trigger a reconcile of the site.
+/// Returns the child objects' owner reference. With this reference, the garbage collector deletes the children together
+/// with the site, and a changed child triggers a reconcile of the site.
 fn controller_ref(site: &Website) -> OwnerReference {
     let resource = Website::api_resource();
     OwnerReference {

@@ -20,13 +20,13 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Parses the command line. If the command line is invalid, the process exits.
+    /// Parses the command line, and exits the process if it is invalid.
     pub(crate) fn read() -> Self {
         Self::parse()
     }
 }
 
-/// Sets up logging. Show only errors. The libraries log each retry as a warning, and this demo injects many faults. Set
+/// Sets up logging. By default, only errors are logged, because each injected fault causes warnings about retries. Set
 /// `RUST_LOG` to see more.
 pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "error".into());

@@ -1,5 +1,5 @@
-//! A complete demo of a controller. `README.md` in this folder describes the files. This file creates one replica of
-//! the controller. `reconcile.rs` has the reconciler.
+//! A complete demo of a controller. `README.md` in this folder describes the files. This file builds the controller and
+//! the manager, and `reconcile.rs` contains the reconciler.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod children;
@@ -38,8 +38,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Creates one replica. A replica consists of caches, a controller that uses them, and a manager that runs the
-/// controller while the replica leads.
+/// Creates one replica: caches, a controller that uses them, and a manager that runs the controller while the replica
+/// leads.
 fn replica(
     config: ClientConfig,
     identity: String,
@@ -56,8 +56,7 @@ fn replica(
         .owns(&cluster.informer::<Deployment>())
         .config(ControllerConfig { max_concurrent_reconciles: 8, metrics: Some(metrics), ..Default::default() })
         .reconciler(WebsiteReconciler::new(&cluster));
-    // The durations are short, so that the demo fails over quickly. The default durations are 15 s, 10 s and 2 s, as in
-    // client-go.
+    // The durations are short, so that failover is fast. The defaults are 15 s, 10 s and 2 s, as in client-go.
     let (lease_duration, renew_deadline) = (Duration::from_secs(3), Duration::from_secs(2));
     let retry_period = Duration::from_millis(500);
     let election =

@@ -1,5 +1,4 @@
-//! Reads manifests from files. Each manifest is stored together with its file and position, so that error messages can
-//! name both.
+//! Reads manifests from files, and keeps each manifest's file and position for error messages.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,18 +9,18 @@ use anyhow::{Context, Result, bail, ensure};
 use pintle::meta::{DynamicObject, Object};
 use serde::Deserialize;
 
-/// One document of a YAML file.
+/// A document in a YAML file.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) location: Location,
     pub(crate) object: DynamicObject,
 }
 
-/// The file that contains a manifest, and the manifest's position in the file.
+/// A manifest's file, and its position in this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     file: PathBuf,
-    /// Starts at 1.
+    /// The document number, starting at 1.
     document: usize,
 }
 
@@ -50,7 +49,7 @@ pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Reads the objects of one YAML file.
+/// Reads all objects in one YAML file.
 pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     let text = fs::read_to_string(file).with_context(|| format!("{}: cannot read the file", file.display()))?;
     let mut manifests = Vec::new();
@@ -71,7 +70,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     Ok(manifests)
 }
 
-/// Before any website is created, checks that all manifests are namespaced websites with distinct keys.
+/// Checks that all manifests are namespaced websites with distinct keys and valid page names.
 pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
     let mut seen = HashMap::new();
     for Manifest { location, object } in manifests {
@@ -83,7 +82,7 @@ pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
         if let Some(first) = seen.insert(object.key(), location) {
             bail!("{location}: website {} already exists in {first}; give it another name", object.key());
         }
-        // Each page becomes one key of a ConfigMap.
+        // Each page name becomes a key in a ConfigMap.
         let is_key = |name: &str| {
             !name.is_empty()
                 && name.len() <= 253

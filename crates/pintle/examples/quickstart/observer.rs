@@ -1,4 +1,4 @@
-//! Compares the objects on the server with the specs of the websites. The observer has its own caches.
+//! Compares the objects on the server with the websites' specs, using separate caches.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::progress::Progress;
 use crate::website::Website;
 
-/// A read-only view of the cluster, which the script uses.
+/// The script's read-only view of the cluster.
 pub(crate) struct Observer {
     pub(crate) sites: SharedInformer<Website>,
     pub(crate) config_maps: SharedInformer<ConfigMap>,
@@ -20,7 +20,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Opens a separate connection, so that the observer does not share a cache with the replicas.
+    /// Starts an observer with its own connection, so that it shares no caches with the replicas.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let cluster = Cluster::connect(cluster.config().clone())?;
         let observer =
@@ -43,7 +43,7 @@ impl Observer {
             && self.deployments.lister().get(&key).is_some_and(|live| same_replicas(&live, &deployment(site)))
     }
 
-    /// Waits until `count` sites have converged and `also` returns true.
+    /// Waits until at least `count` sites have converged and `also` returns `true`.
     pub(crate) async fn wait(
         &self,
         count: usize,
@@ -54,8 +54,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first. If `also` returns true because of a change, the count of converged sites below
-            // includes this change.
+            // Call `also` first, so that a change that `also` has seen is included in the count below.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

@@ -1,11 +1,10 @@
-//! The progress output. The output is a progress bar on a terminal, and otherwise a plain log.
+//! The progress output: a progress bar on a terminal, and otherwise a plain log.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// The progress output. Tasks can share a `Progress` by reference. Each line of output is written as a whole, so the
-/// lines of two tasks do not mix.
+/// Prints progress. Tasks can share a `Progress` by reference, and their output lines never mix.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: Instant,
@@ -50,7 +49,7 @@ impl Progress {
     }
 }
 
-/// Prints `text`. Ignores errors, because the reader of the output, such as `head`, may have closed the pipe.
+/// Prints `text`. Ignores errors, because a reader such as `head` may have closed the pipe.
 fn print(text: &str) {
     let mut out = stdout().lock();
     let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

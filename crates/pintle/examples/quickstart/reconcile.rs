@@ -1,5 +1,4 @@
-//! The reconciler. The reconciler compares the cache with the desired state of one key. A user of Pintle writes code
-//! like this.
+//! The reconciler, which compares cached objects with a website's desired state. Pintle users write code like this.
 
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use tokio::time::timeout;
 use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::website::Website;
 
-/// A reconciler that maintains a ConfigMap, a Deployment and the status of each website. The reconciler reads only from
-/// caches. The reconciler writes an object only if the object differs from the desired state.
+/// A reconciler that maintains each website's ConfigMap, Deployment and status. The reconciler reads only from caches,
+/// and writes only objects that differ from the desired state.
 pub(crate) struct WebsiteReconciler {
     sites: Lister<Website>,
     config_maps: Lister<ConfigMap>,
@@ -27,8 +26,8 @@ pub(crate) struct WebsiteReconciler {
 impl Reconciler for WebsiteReconciler {
     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let Some(site) = self.sites.get(&request.key) else {
-            // The site was deleted. The child objects have an owner reference to the website, so the garbage collector
-            // deletes them.
+            // The site was deleted. The garbage collector deletes its children, because they have an owner reference to
+            // the site.
             return Ok(Action::await_change());
         };
         if site.metadata().is_terminating() {
@@ -60,10 +59,10 @@ impl WebsiteReconciler {
             None => create(&self.config_map_api, &wanted).await?,
             Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
-                // Cached objects do not contain the annotation of `kubectl apply`. An update with a cached object
-                // therefore removes this annotation on the server. Removing the annotation is acceptable here, because
-                // only this controller writes the ConfigMap. If other clients apply the object, send a patch instead,
-                // or keep the annotation in the cache with `InformerConfig::projection`.
+                // Cached objects lack the `kubectl apply` annotation, so an update with a cached object removes the
+                // annotation on the server. This is acceptable here, because only this controller writes the ConfigMap.
+                // If other clients apply the object, send a patch instead, or keep the annotation in the cache with
+                // `InformerConfig::projection`.
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;
@@ -95,8 +94,8 @@ impl WebsiteReconciler {
         if site.status == wanted {
             return Ok(());
         }
-        // The update contains the cached resourceVersion, so it never overwrites a change that is missing from the
-        // cache. If the object has changed, the server returns a Conflict, and the controller retries the key.
+        // The update contains the cached resourceVersion, so it never overwrites a newer change. If the object has
+        // changed, the server returns a Conflict, and the controller retries the key.
         let changed = Website { status: wanted, ..site.clone() };
         let written = self.site_api.update_status(&changed, &WriteOptions::default()).await?;
         seen(&self.sites, Some(written)).await;
@@ -104,8 +103,8 @@ impl WebsiteReconciler {
     }
 }
 
-/// Creates an object. Ignores an object that already exists, because an earlier attempt may have created the object and
-/// lost the response.
+/// Creates an object. Returns `None` if the object already exists, because an earlier attempt may have lost the
+/// response.
 async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiError>
 where
     Api<T>: ObjectApi<T>,
@@ -116,9 +115,9 @@ where
     }
 }
 
-/// Waits until the cache contains the object that this call has written. The write triggers another reconcile. Without
-/// the wait, this next reconcile would use an old state. The wait is short. If the watch is down, the next reconcile
-/// uses an old state, which only causes a conflict.
+/// Waits until the cache contains the written object, because the write triggers another reconcile, which should not
+/// see the old state. The wait is short. If the watch is down, the next reconcile sees the old state, which only causes
+/// a conflict.
 async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
     const MOMENT: Duration = Duration::from_millis(500);
     if let Some(written) = written {

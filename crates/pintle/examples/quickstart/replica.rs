@@ -1,4 +1,4 @@
-//! One replica of the controller, which the script starts and stops.
+//! A controller replica, which the script starts and stops.
 
 use std::sync::Arc;
 
@@ -12,18 +12,17 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     metrics: InMemoryProvider,
-    /// How long the keys waited for a worker. The value is recorded when the replica is killed, and is `None` while the
-    /// replica runs.
+    /// How long the keys waited for a worker. `None` until the replica is killed.
     waited: Option<Distribution>,
     stop: CancellationToken,
-    /// The value is `None` after the replica's task has been awaited.
+    /// `None` after the replica's task was awaited.
     task: Option<JoinHandle<()>>,
 }
 
-/// The number of completed reconciles, and how long the keys waited for a worker.
+/// Statistics about reconciles.
 pub(crate) struct Work {
     pub(crate) reconciles: u64,
-    /// The number of reconciles that will be retried.
+    /// The number of reconciles that failed and are retried.
     pub(crate) retries: u64,
     /// How long the keys waited for a worker, in seconds. `None` before the first key.
     pub(crate) waited: Option<Distribution>,
@@ -43,7 +42,7 @@ impl Work {
 }
 
 impl Replica {
-    /// Starts a replica. Replicas share only the cluster.
+    /// Starts a replica. Replicas share nothing except the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
         let metrics = InMemoryProvider::new();
         let (cluster, manager) = crate::replica(config.clone(), name.into(), Arc::new(metrics.clone()))?;
@@ -62,7 +61,7 @@ impl Replica {
         self.status.is_leader()
     }
 
-    /// Stops the replica as if its node had lost power. Running reconciles are aborted, and the Lease is not released.
+    /// Stops the replica abruptly, like a power failure. Aborts running reconciles, and does not release the Lease.
     pub(crate) async fn kill(&mut self) {
         self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
@@ -71,7 +70,7 @@ impl Replica {
         }
     }
 
-    /// Stops the replica gracefully. The replica first finishes its running reconciles and then releases the Lease.
+    /// Stops the replica gracefully: finishes its running reconciles, and then releases the Lease.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {

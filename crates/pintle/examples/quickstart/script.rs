@@ -21,7 +21,7 @@ use crate::stage::Stage;
 use crate::summary::Summary;
 use crate::website::Website;
 
-/// Runs the whole demo. Returns whether all websites converged.
+/// Runs the whole demo. Returns `true` if all websites converged.
 pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
     let definition = manifests::read(&here.join("crd.yaml"))?;
@@ -67,7 +67,7 @@ async fn run_on(
     Ok(summary.is_success())
 }
 
-/// Runs the script. Returns the replicas that still run.
+/// Runs the script. Returns the summary and the replicas, so that the caller can stop the replicas.
 async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
     let cluster = &stage.cluster;
     let started = Instant::now();
@@ -116,7 +116,7 @@ fn plan_faults(cluster: &Cluster, progress: &Progress) {
         Rule { verb, resource, times: Some(times), ..Rule::new(fault) }
     };
     for fault in [Fault::CutMidFrame(100), Fault::Expire] {
-        // Do not break the observer's watch, so that the observer can see how the replicas recover.
+        // Skip the observer's watch, which is the first one.
         server.faults().add(Rule { after: 1, ..rule(REPLICAS, RequestVerb::Watch, "websites", fault) });
     }
     let unavailable = Answer { retry_after: Some(0), ..Answer::new(503) };
@@ -125,8 +125,8 @@ fn plan_faults(cluster: &Cluster, progress: &Progress) {
     progress.say("faults to inject: watches cut mid-frame, expired watches, failing writes");
 }
 
-/// Waits until the leader has reconciled a quarter of the sites and kills the leader. Measures how long the other
-/// replica takes to start.
+/// Kills the leader after a quarter of the sites have converged. Returns the time until the other replica completes a
+/// reconcile.
 async fn kill_the_leader(
     replicas: &mut [Replica],
     observer: &Observer,

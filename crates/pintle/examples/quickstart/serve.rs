@@ -1,4 +1,4 @@
-//! The flag `--serve`, which keeps the cluster running after the demo.
+//! The `--serve` flag, which keeps the cluster running after the demo.
 
 use std::path::{Path, PathBuf};
 

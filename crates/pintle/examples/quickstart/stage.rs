@@ -1,4 +1,4 @@
-//! The demo's cluster, and the objects that the demo creates in the cluster.
+//! The demo's cluster, and the objects that the demo creates there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::website::Website;
 /// The cluster, and the objects that the demo must clean up.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
-    /// The CustomResourceDefinition and the namespaces that this run has created.
+    /// The CustomResourceDefinition and the namespaces, if this run created them.
     created: Vec<(ApiResource, ObjectKey)>,
 }
 
 impl Stage {
-    /// Connects to the cluster in `kubeconfig`, or starts an embedded cluster.
+    /// Connects to `kubeconfig`'s cluster, or starts an embedded cluster.
     pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
         let Some(path) = kubeconfig else {
             return Ok(Self { cluster: Cluster::embedded().await?, created: Vec::new() });
@@ -34,7 +34,7 @@ impl Stage {
         Ok(Self { cluster, created: Vec::new() })
     }
 
-    /// Creates the custom resource definition and waits until the server serves it.
+    /// Creates the CustomResourceDefinition, and waits until the server serves websites.
     pub(crate) async fn define_websites(&mut self, definition: &Manifest) -> Result<()> {
         let definitions = ApiResource::new(
             "apiextensions.k8s.io/v1",
@@ -70,8 +70,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates the websites. Several create requests run at the same time. Validation is strict, so the server rejects
-    /// an unknown field.
+    /// Creates the websites with concurrent requests. Validation is strict, so the server rejects unknown fields.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;
@@ -98,7 +97,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes the objects that [`ensure`](Self::ensure) has created. The server then also deletes all objects in these
+    /// Deletes the objects that [`ensure`](Self::ensure) has created. The server then deletes everything in the deleted
     /// namespaces.
     pub(crate) async fn clean_up(&self) -> Result<()> {
         for (resource, key) in self.created.iter().rev() {
@@ -111,8 +110,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Creates `object` unless it exists. If the namespace of an earlier run is still being deleted, waits until the
-    /// namespace no longer exists.
+    /// Creates `object` unless it exists. If an existing object is being deleted, waits for the deletion and creates
+    /// the object again.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {

@@ -11,9 +11,9 @@ pub(crate) struct Summary {
     pub(crate) objects: usize,
     pub(crate) reconciles: u64,
     pub(crate) retries: u64,
-    /// How long keys waited for a worker, as the median and the 99th percentile.
+    /// How long keys waited for a worker: the median and the 99th percentile.
     pub(crate) queue_latency: Option<(Duration, Duration)>,
-    /// The time between the leader's death and the first reconcile by the next leader.
+    /// The time between the leader's death and the next leader's first completed reconcile.
     pub(crate) failover: Option<Duration>,
     pub(crate) total: Duration,
 }

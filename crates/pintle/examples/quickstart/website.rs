@@ -18,7 +18,7 @@ pub(crate) struct Website {
 
 resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 
-/// The desired state. The API server fills in defaults: see `crd.yaml`.
+/// The desired state. The API server fills in the defaults in `crd.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebsiteSpec {
@@ -43,7 +43,7 @@ pub(crate) struct WebsiteStatus {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) enum Phase {
     Published,
-    /// The spec asks for zero replicas.
+    /// The spec requests zero replicas.
     Suspended,
 }
 

@@ -1,4 +1,4 @@
-//! An operator for websites. It maintains a ConfigMap for each `Website`, and reports the URL in the status.
+//! An operator that maintains a ConfigMap for each `Website`, and reports the URL in the status.
 
 mod role;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use role::{lease_role, role};
 
-/// The name that the operator uses for its Lease, as field manager, in its user agent and as the source of its Events.
+/// The name of the operator's Lease, field manager, user agent and Event source.
 pub const NAME: &str = "website-operator";
 
 /// The finalizer. The API server deletes a website only after `retire` has succeeded.
@@ -43,7 +43,7 @@ pub struct WebsiteStatus {
     pub conditions: Conditions,
 }
 
-/// Returns the manager with the controllers of this operator.
+/// Adds this operator's controllers to `manager`.
 pub fn operator(manager: Manager) -> Manager {
     let controller = Controller::new()
         .owns::<ConfigMap>()
@@ -55,8 +55,8 @@ pub fn operator(manager: Manager) -> Manager {
         .controller(controller)
 }
 
-/// Brings the cluster closer to the desired state of a website. This function runs after each change of the website or
-/// its ConfigMap. After an error, the function runs again after a growing delay.
+/// Reconciles a website after each change of the website or its ConfigMap. An error causes a retry with exponential
+/// backoff.
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {
     let url = format!("https://{}", site.spec.domain);
     cx.apply(config_map(site.name(), &url)).await?;
@@ -68,8 +68,7 @@ async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Act
     Ok(Action::await_change())
 }
 
-/// Cleans up resources that Kubernetes does not delete. Kubernetes deletes the ConfigMap by itself, because the website
-/// owns it.
+/// Cleans up resources outside of the cluster. Kubernetes deletes the ConfigMap, because the website owns it.
 async fn retire(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Cleanup> {
     cx.event(
         EventType::Normal,

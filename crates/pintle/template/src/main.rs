@@ -1,5 +1,5 @@
-//! The program of the operator. The command `run`, which is the default, runs the operator. The commands `crd` and
-//! `role` print manifests.
+//! The operator's command line. The default command `run` runs the operator. The commands `crd` and `role` print
+//! manifests.
 
 use pintle::prelude::*;
 use tracing_subscriber::EnvFilter;
@@ -13,7 +13,7 @@ async fn main() -> pintle::Result<()> {
             let filter =
                 EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
             tracing_subscriber::fmt().with_env_filter(filter).init();
-            // Probes and metrics: /healthz, /readyz and /metrics.
+            // `serve` adds probes and metrics: /healthz, /readyz and /metrics.
             operator(Manager::infer(NAME)?)
                 .serve(([0, 0, 0, 0], 8080))
                 .run_until_signal()

@@ -1,16 +1,16 @@
-//! The rights that the operator needs. A test runs the operator with only these rights.
+//! The operator's RBAC permissions. A test runs the operator with only these permissions.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 
 use crate::NAME;
 
-/// Returns the rights that the operator needs in all namespaces.
+/// Returns the permissions that the operator needs in all namespaces.
 pub fn role() -> ClusterRole {
     let mut role = ClusterRole::default();
     role.metadata.name = Some(NAME.to_owned());
     role.rules = Some(vec![
-        // `install` applies the definition and waits until the server serves the resource. If you do not use `install`,
-        // delete this rule.
+        // For `install`, which applies the CustomResourceDefinition and waits until the server serves the resource.
+        // Without `install`, delete this rule.
         rule(
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],
@@ -22,7 +22,7 @@ pub fn role() -> ClusterRole {
             &["get", "list", "watch", "patch"],
         ),
         rule("example.com", &["websites/status"], &["patch"]),
-        // This right is needed to set an owner reference that blocks the deletion of the owner.
+        // Needed to set `blockOwnerDeletion` in owner references.
         rule("example.com", &["websites/finalizers"], &["update"]),
         rule(
             "",
@@ -34,7 +34,7 @@ pub fn role() -> ClusterRole {
     role
 }
 
-/// Returns the rights that the operator needs in its own namespace, for the leader election.
+/// Returns the permissions that the leader election needs in the operator's namespace.
 pub fn lease_role() -> Role {
     let mut role = Role::default();
     role.metadata.name = Some(NAME.to_owned());

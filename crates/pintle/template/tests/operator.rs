@@ -1,4 +1,4 @@
-//! Tests of the operator with an API server in the same process. They need no cluster.
+//! Tests of the operator with an API server in the same process, without a cluster.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use tokio::time::timeout;
 
 use website_operator::{FINALIZER, NAME, Website, WebsiteSpec, operator};
 
-/// An embedded API server with the manifests of `deploy`. The operator has only the permissions of its service account.
+/// An embedded API server that has loaded `deploy`, and an operator that has only its service account's permissions.
 struct Running {
-    /// The connection of an administrator.
+    /// The connection has administrator permissions.
     cluster: Cluster,
     stop: CancellationToken,
     operator: JoinHandle<Result<(), OperatorError>>,
@@ -114,7 +114,7 @@ async fn website_is_published_although_answers_are_lost() -> pintle::Result<()> 
         .server()
         .expect("an embedded server")
         .faults();
-    // The server executes these writes, but returns an error to the operator. The watch of the ConfigMaps breaks, too.
+    // The server executes these writes but returns an error. The ConfigMap watch also breaks.
     let lost = Rule {
         times: Some(2),
         ..Rule::new(Fault::LoseAnswer(Answer::new(500)))

@@ -1,4 +1,4 @@
-//! Tests that check which objects are shared by all callers of a cluster.
+//! Tests of the informers, recorders and other parts that a cluster's users share.
 
 use pintle::events::Event;
 use pintle::informer::Namespaces;
@@ -106,7 +106,7 @@ async fn other_requests_do_not_delay_an_election() {
     (config.qps, config.burst) = (Some(1e-6), Some(1));
     let cluster = Cluster::connect(config).unwrap();
     cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
-    // If the election used the cluster's client, the next request would wait for the rate limiter for days.
+    // With the cluster's client, the election's next request would wait for the rate limiter for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let ended = cluster.run_or_die("probe", LeaderElectionConfig::default(), &stop, callbacks);

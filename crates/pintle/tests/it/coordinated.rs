@@ -23,15 +23,15 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// A controller for coordinated leader election that works like the controller in kube-apiserver. Among the candidates
-/// that have responded, the controller assigns the Lease to the candidate with the oldest version.
+/// A controller for coordinated leader election, as in kube-apiserver. It assigns the Lease to the candidate with the
+/// oldest version, among the candidates that have responded.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
 }
 
-/// How long a candidate's response stays valid, how long the controller waits for a response, and the duration of an
-/// assigned Lease.
+/// How long a candidate's response stays valid, how long the controller waits for a response, and how long an assigned
+/// Lease is valid.
 const ELECTION: Duration = Duration::from_secs(5);
 
 impl Picker {
@@ -39,7 +39,7 @@ impl Picker {
         let picker = Self { leases: cluster.namespaced("default"), candidates: cluster.namespaced("default") };
         tokio::spawn(async move {
             loop {
-                // After a conflict with another write, the next iteration of the loop tries again.
+                // After a write conflict, the next iteration tries again.
                 let _ = picker.step().await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -90,7 +90,7 @@ impl Picker {
         given.spec.strategy = Some(OLDEST_EMULATION_VERSION.into());
         match held {
             true => given.spec.preferred_holder = Some(electee),
-            // Do not write an expired lease if the same candidate would be chosen again.
+            // Leave an expired lease unchanged if its holder would be chosen again.
             false if holder == electee => return Ok(()),
             false => {
                 given.spec.holder_identity = Some(electee);
@@ -108,8 +108,7 @@ impl Picker {
     }
 }
 
-/// Returns the name of the candidate with the lowest emulation version. If several candidates have this emulation
-/// version, the candidate with the lowest binary version is chosen, and then the oldest candidate.
+/// Returns the name of the first candidate, ordered by emulation version, binary version and creation time.
 fn oldest(candidates: &[LeaseCandidate]) -> Option<String> {
     let version = |text: &str| text.split('.').map(|part| part.parse::<u64>().unwrap()).collect::<Vec<_>>();
     let order = |candidate: &&LeaseCandidate| {
@@ -125,8 +124,8 @@ struct Contender {
     run: JoinHandle<()>,
 }
 
-/// Contends with this version. Increments `leading` while this contender leads, and checks that no other contender
-/// leads.
+/// Contends as a candidate with version `version`. Increments `leading` while this candidate leads, and checks that no
+/// other candidate leads.
 fn contend(cluster: &Cluster, identity: &str, version: &str, leading: &Arc<AtomicU32>) -> Contender {
     let config =
         LeaderElectionConfig { identity: identity.into(), coordinated: true, ..LeaderElectionConfig::default() };

@@ -1,7 +1,7 @@
-//! Tests that an API server accepts each definition without a warning, and uses it to validate objects.
+//! Tests that an API server accepts each CustomResourceDefinition without a warning, and validates objects with it.
 //!
-//! By default, this is the embedded server. If `PINTLE_CONFORMANCE_KUBECONFIG` names a kubeconfig, the tests use the
-//! real server of that kubeconfig.
+//! The tests use the embedded server by default, and a real server if `PINTLE_CONFORMANCE_KUBECONFIG` contains the path
+//! of a kubeconfig.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ impl WarningHandler for Warnings {
     }
 }
 
-/// Defines a custom resource with this spec.
+/// Defines a custom resource type with spec type `$spec`.
 macro_rules! thing {
     ($kind:ident, $spec:ty) => {
         #[derive(Resource, Deserialize, Serialize, JsonSchema)]
@@ -49,7 +49,8 @@ thing!(CrdEnum, Enums);
 thing!(CrdFlattened, Flattened);
 thing!(CrdExtended, Extended);
 
-/// Creates the definition and the valid object, tries to create each invalid object, and deletes the definition.
+/// Creates `T`'s definition and the valid `object`, checks that the server rejects each change in `invalid`, and
+/// deletes the definition.
 async fn try_out<T>(client: &RestClient, object: T, invalid: &[(&str, Value)])
 where
     T: CustomResource + Serialize + for<'de> Deserialize<'de> + Send + Sync + 'static,
@@ -151,7 +152,7 @@ async fn server_takes_definitions_without_warning_and_checks_objects() {
     try_out(&client, CrdExtended { metadata, spec }, &[("/spec/with_default", json!("x"))]).await;
 
     let warnings = warnings.0.lock().unwrap();
-    // The embedded server does not evaluate CEL rules, and returns a warning for this reason.
+    // The embedded server does not evaluate CEL rules, and warns about them.
     let others = warnings.iter().filter(|text| !text.contains("x-kubernetes-validations"));
     assert_eq!(others.collect::<Vec<_>>(), [""; 0]);
 }

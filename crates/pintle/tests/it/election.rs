@@ -60,8 +60,8 @@ async fn stopped_leader_hands_over_with_one_leader_at_most() {
     server.shutdown().await;
 }
 
-/// The environment variable for the back-off applies only to ordinary requests. Environment variables apply to the
-/// whole process, so this test runs in a separate process.
+/// The backoff environment variables apply only to ordinary requests. The test runs in a separate process, because
+/// environment variables are process-wide.
 #[test]
 fn backoff_environment_variable_does_not_delay_an_election() {
     const NAME: &str = "election::backoff_environment_variable_does_not_delay_an_election";
@@ -190,7 +190,7 @@ async fn shards_give_each_object_to_one_replica() {
         let mut names: Vec<_> = seen.values().flatten().collect();
         names.sort();
         names.dedup();
-        // The server also receives requests that create ConfigMaps.
+        // The server also receives the requests that create the ConfigMaps.
         let all = names.iter().filter(|name| name.starts_with("map-")).count();
         let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
         (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())

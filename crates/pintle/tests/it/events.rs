@@ -1,4 +1,4 @@
-//! Tests of Events in both API groups. The tests check how the server stores and returns the Events.
+//! Tests of how the server stores Events and returns them in both API groups.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, create, soon};
 
-/// Records one event three times, and another event of the maximum size. Returns the Events that both API groups
-/// return.
+/// Records one Event three times, and another Event with the maximum size. Returns the server's Events in both API
+/// groups.
 async fn record_and_list(cluster: &Cluster) -> (Vec<SeriesEvent>, Vec<Event>) {
     let (new, old): (Api<SeriesEvent>, Api<Event>) = (cluster.api(), cluster.api());
     let map = create(&cluster.api::<ConfigMap>(), "probe").await;

@@ -1,4 +1,4 @@
-//! Tests of the operator that the README shows.
+//! Tests of the operator in the README.
 #![allow(clippy::print_stdout, reason = "the report is for people")]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tests of `Api` and `RestMapper` operations that need several requests. By default, these tests run against the
-//! embedded server. With `cargo xtask conformance --client`, the tests run against a real server.
+//! Tests of multi-request operations of `Api` and `RestMapper`, against the embedded server.
+//! `cargo xtask conformance --client` runs the tests against a real server.
 
 use std::num::NonZeroUsize;
 
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
-/// The environment variable that contains the path of a real server's kubeconfig. The tests may change all objects on
-/// this server, and run one at a time.
+/// The environment variable with the path of a real server's kubeconfig. The tests run one at a time, and may change
+/// all objects on this server.
 const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
 
-/// The server under test. The namespace `default` of this server contains no objects at the start.
+/// The server under test, whose `default` namespace is empty at first.
 struct TestServer {
     embedded: Option<ApiServer>,
     client: RestClient,
@@ -89,8 +89,7 @@ async fn apply_owns_fields_and_removes_those_no_longer_applied() {
     });
     assert_eq!(mine, expected);
     assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
-    // Applying the same object again changes nothing. If an apply contains fewer fields than before, the missing fields
-    // are removed.
+    // Applying the same object again changes nothing. Applying an object with fewer fields removes the other fields.
     let before = maps.get("a").await.unwrap();
     maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap(), before);

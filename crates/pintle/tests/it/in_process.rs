@@ -1,4 +1,4 @@
-//! Tests with a client and a server in the same process that use no socket.
+//! Tests with a client and a server in the same process, without sockets.
 
 use pintle::leaderelect::Lease;
 use pintle::prelude::*;
@@ -6,7 +6,7 @@ use pintle::restreq::{Error, TransportLayer};
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
-/// A cluster whose clients cannot open connections, because its host does not exist.
+/// Connects to `server` in-process. The host in the URL does not exist, so opening a socket would fail.
 fn without_sockets(server: &pintle::apiserver::ApiServer) -> Cluster {
     let config = ClusterConfig {
         client: Some(ClientConfig::new("http://cluster.invalid")),

@@ -48,7 +48,7 @@ async fn provider_gets_all_series_until_their_components_end() {
     let (status, stop) = ("leader_election_master_status", CancellationToken::new());
     let work = LeaderCallbacks::new(async |_| {
         assert_eq!(looking.value(status, &[("name", "probe")]), Some(1.0));
-        // The elector has its own client. The elector's client has sent requests for the Lease.
+        // The elector has used its own client to look for the Lease.
         let missed = looking.value("rest_client_requests_total", &[("code", "404"), ("method", "GET")]);
         assert_eq!(missed, Some(1.0));
     });
@@ -91,7 +91,7 @@ async fn cluster_without_a_provider_sets_none() {
 
 #[tokio::test]
 async fn provider_can_call_back_into_its_cluster() {
-    /// A provider that creates an Event recorder when it is called for the first time.
+    /// A provider whose first call creates an Event recorder.
     #[derive(Debug, Default)]
     struct Recording(InMemoryProvider, Mutex<Option<Cluster>>);
     impl Provider for Recording {
@@ -119,7 +119,7 @@ async fn provider_can_call_back_into_its_cluster() {
     };
     let cluster = Cluster::connect(config).unwrap();
     *recording.1.lock().unwrap() = Some(cluster.clone());
-    // Run the test on a separate thread, so that a deadlock makes the test fail instead of hang.
+    // Run on a separate thread, so that the test fails on a deadlock instead of hanging.
     let ((sender, receiver), handle) = (oneshot::channel(), Handle::current());
     let recording_cluster = cluster.clone();
     thread::spawn(move || {

@@ -56,7 +56,6 @@ fn site(name: &str) -> Website {
     Website { metadata: ObjectMeta::new("default", name), spec, status: None }
 }
 
-/// A running manager.
 struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), pintle::operator::OperatorError>>,

@@ -1,4 +1,4 @@
-//! Tests of `Cluster::plan`, for a cluster that the client reaches over sockets.
+//! Tests of `Cluster::plan` with a cluster behind a socket.
 
 use pintle::apiserver::PlanAction;
 use pintle::prelude::*;

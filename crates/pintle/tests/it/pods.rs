@@ -1,4 +1,4 @@
-//! Tests of the client's verbs for pods, workloads and nodes, against the embedded server.
+//! Tests of client methods for pods, workloads and nodes, against the embedded server.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};

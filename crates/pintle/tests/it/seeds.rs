@@ -1,9 +1,7 @@
-//! Random tests with writers, with informers of every kind, and with a server whose lists and watches fail. The seed
-//! determines which lists and watches fail.
+//! Randomized tests with writers, different informers, and a server that injects faults into lists and watches.
 //!
 //! `PINTLE_SEEDS=500` runs 500 seeds, and `PINTLE_SEED=17` runs only seed 17. The seed determines the writes and the
-//! faults. The exact time of a fault depends on the runtime and the network. Several runs may therefore be needed to
-//! reproduce a rare failure.
+//! faults, but not their exact timing. A rare failure may therefore need several runs to reproduce.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,7 +19,7 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// The default number of seeds. This number is large enough for each kind of fault to occur.
+/// The default number of seeds, large enough for each kind of fault to occur.
 const SEEDS: u64 = 24;
 const _: () = assert!(SEEDS >= FAULTS);
 
@@ -29,7 +27,7 @@ const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
 type Held = BTreeMap<ObjectKey, String>;
 
-/// An informer, its subscriber, and the objects that the informer should contain.
+/// An informer, its subscriber, and the objects that the informer should have.
 struct Watched {
     what: &'static str,
     informer: SharedInformer<ConfigMap>,
@@ -54,7 +52,7 @@ impl Watched {
         Self { what, informer, listeners, is_wanted: Box::new(is_wanted), seen: String::new() }
     }
 
-    /// Checks the snapshot of the informer, and receives up to `events` events.
+    /// Checks the informer's snapshot, and receives up to `events` events.
     fn look(&mut self, events: usize) {
         let snapshot = self.informer.lister().snapshot();
         consistent(self.what, &snapshot);
@@ -68,7 +66,7 @@ impl Watched {
         }
     }
 
-    /// Returns whether the cache and all subscribers have the state of the server.
+    /// Returns `true` if the cache and all subscribers have the server's state.
     fn is_done(&mut self, server: &[ConfigMap]) -> bool {
         self.look(usize::MAX);
         let wanted: Held = server.iter().filter(|map| (self.is_wanted)(map)).map(entry).collect();
@@ -85,7 +83,7 @@ fn number(resource_version: &str) -> u64 {
     if resource_version.is_empty() { 0 } else { resource_version.parse().unwrap() }
 }
 
-/// Applies an event. Checks that the event's old state equals the new state in the previous event for the same object.
+/// Applies `event` to `known`, and checks that `event` follows from the object's known state.
 fn fold(what: &str, known: &mut Held, event: &ResourceEvent<ConfigMap>) {
     let (key, state) = entry(event.object());
     match event {
@@ -128,7 +126,7 @@ fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
 /// The number of kinds of faults.
 const FAULTS: u64 = 13;
 
-/// Returns a rule that injects a fault of this kind.
+/// Returns a rule for fault number `kind`.
 fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     let few = chance.u32(..4);
     let answer = |code, retry_after| Fault::Answer(Answer { retry_after, ..Answer::new(code) });
@@ -170,8 +168,7 @@ fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
     map
 }
 
-/// Creates, updates and deletes ConfigMaps. There are only a few different names, so many writes change an object that
-/// exists already.
+/// Creates, updates or deletes a random ConfigMap. With only a few names, many writes change an existing object.
 async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) {
     let (namespace, name) = (NAMESPACES[chance.usize(..3)], ["x", "y", "z", "w"][chance.usize(..4)]);
     let key = ObjectKey::new(namespace, name);
@@ -203,8 +200,7 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    // This time is longer than the interval between two bookmarks. On a slow machine, a working watch may seem silent
-    // and be restarted.
+    // Longer than the bookmark interval. On a slow machine, a working watch may still seem silent and be restarted.
     let silence = Duration::from_millis(200);
     let plain = || ReflectorConfig {
         watch_idle_timeout: Some(silence),
@@ -233,7 +229,7 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
     ]
 }
 
-/// Prints the seed if the test fails.
+/// Prints the seed if it is dropped during a panic.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -247,8 +243,8 @@ impl Drop for Seed {
 
 async fn run(seed: u64) {
     let chance = &mut fastrand::Rng::with_seed(seed);
-    // The server has a short history and small watch buffers. Watches therefore expire without an injected fault, and
-    // the server disconnects slow watchers.
+    // With a short history and small watch buffers, watches expire even without faults, and the server disconnects slow
+    // watchers.
     let config = ApiServerConfig {
         seed: Some(seed),
         history: chance.usize(4..40),
@@ -266,7 +262,7 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    // Rotates through the kinds of faults, so that each kind occurs with some seed.
+    // Rotates through all kinds of faults, so that each kind occurs with some seed.
     server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);

@@ -1,4 +1,4 @@
-//! Shared functions of the tests.
+//! Helpers that several tests use.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tokio::time::{Instant, sleep};
 
-/// A user-defined resource, which consists of a struct and the macro call below it.
+/// A user-defined resource type: a struct and a macro call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct ConfigMap {
     pub(crate) metadata: ObjectMeta,
@@ -38,12 +38,12 @@ pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
     api.create(&ConfigMap::new(name), &WriteOptions::default()).await.expect("it is not there yet")
 }
 
-/// Awaits `future` with a time limit that a passing test never reaches.
+/// Awaits `future` with a timeout that a passing test never reaches.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
-/// Waits until the function `check` returns a value.
+/// Waits until `check` returns `Some`, and returns the contained value.
 pub(crate) async fn eventually<T>(what: impl Debug, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     const LIMIT: Duration = Duration::from_secs(45);
     let started = Instant::now();

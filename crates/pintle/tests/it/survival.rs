@@ -1,5 +1,5 @@
-//! Tests of an operator under failures. In these tests, the operator is killed, throttled or disconnected, conflicts
-//! with another writer, or panics. docs/OPERATORS.md names these tests.
+//! Tests of an operator that is killed, throttled or disconnected, conflicts with another writer, or panics.
+//! docs/OPERATORS.md refers to these tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,7 +115,7 @@ async fn standby_takes_over_from_a_killed_leader() {
 async fn restarted_operator_finishes_the_work_of_a_killed_one() {
     let cluster = Cluster::embedded().await.unwrap();
     let faults = cluster.server().unwrap().faults();
-    // Requests that apply the ConfigMap succeed, but requests that apply a status always fail.
+    // Applying the ConfigMap succeeds, but applying the status always fails.
     let blocked = faults.add(Rule {
         subresource: Some("status".into()),
         times: None,
