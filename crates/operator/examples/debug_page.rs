@@ -1,11 +1,11 @@
-//! Serves the debug page of an operator with several problems. The operator runs on an embedded API server:
+//! Serves the debug page for an operator that has several problems. The operator runs on an embedded API server:
 //!
 //! ```sh
 //! cargo run -p pintle-operator --example debug_page -- 8080
 //! ```
 //!
-//! Then open <http://127.0.0.1:8080/debug>, and end the program with Ctrl-C. If the program runs without a port, it
-//! ends after a second.
+//! Then open <http://127.0.0.1:8080/debug>. Press Ctrl-C to stop the program. Without a port, the program ends after
+//! one second.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use std::env::args;
@@ -34,7 +34,7 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// The name of each object describes the problem of the object.
+/// Causes the problem that the object's name describes.
 async fn reconcile(map: Arc<ConfigMap>, _: Context<ConfigMap>) -> Result<Action> {
     let name = &map.metadata.name;
     let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(1);

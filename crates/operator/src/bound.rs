@@ -1,4 +1,4 @@
-//! A controller that is bound to a cluster, and the reconciler that `pintle_controller` calls for it.
+//! A controller that is bound to a cluster. `pintle_controller` calls it as a reconciler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::context::Context;
 use crate::reconciler::{AnyReconciler, CleanupFn, GoneFn};
 use crate::shared::{Shared, within_term};
 
-/// How often the controller reads an object that has the controller's finalizer but is no longer selected.
+/// How often the controller reads an unselected object that still has the controller's finalizer.
 const RECHECK: Duration = Duration::from_secs(60);
 
-/// The functions that the user of the crate provides, and the name of the finalizer.
+/// The user's functions, and the finalizer's name.
 pub(crate) struct Functions<K: Resource> {
     pub(crate) reconciler: Arc<dyn AnyReconciler<K>>,
     pub(crate) finalizer: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Functions<K: Resource> {
     pub(crate) gone: Option<GoneFn<K>>,
 }
 
-/// The engine's reconciler.
+/// The reconciler that `pintle_controller` runs. It calls the user's functions.
 pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
@@ -50,8 +50,8 @@ impl<K: Resource + Serialize + DeserializeOwned> pintle_controller::Reconciler f
 }
 
 impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
-    /// Calls the cleanup of an object that is being deleted, if the object has the finalizer of this controller. Removes
-    /// the finalizer when the cleanup is done.
+    /// Calls the cleanup function for an object that is being deleted and has this controller's finalizer. Removes the
+    /// finalizer once the cleanup is done.
     async fn clean_up(&self, object: Arc<K>, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let functions = &self.functions;
         let Some(finalizer) = self.present_finalizer(object.metadata()) else { return Ok(Action::await_change()) };
@@ -67,8 +67,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
                 let (api, options) = (self.api(), self.write_options());
                 let removal = remove_finalizer(&api, &*object, finalizer, &options);
                 if let Some(stored) = within_term(leadership.as_ref(), removal).await? {
-                    // Pass the written object to the cache only if the cache contains the object. The watch does not
-                    // deliver objects that the cache does not select.
+                    // Pass the written object to the cache only if the object is cached, because the watch never
+                    // delivers unselected objects.
                     if self.objects.get(&key).is_some() {
                         self.objects.objects.wrote(stored);
                     }
@@ -78,7 +78,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Handles a key without a cached object. If the cache has only objects with certain labels, the object may exist.
+    /// Handles a key without a cached object. If the cache selects objects by label, the object may still exist.
     async fn absent(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         if !self.shared.is_selective {
             return self.gone(request).await;
@@ -103,8 +103,8 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// If the controller has a finalizer, adds the finalizer before the reconciler can change anything. Returns the
-    /// object that the server stored.
+    /// Adds the controller's finalizer, if it has one and the object lacks it, before the reconciler can change
+    /// anything. Returns the stored object.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };
         let (api, options) = (self.api(), self.write_options());
@@ -136,7 +136,7 @@ impl<K: Resource> Bound<K> {
         Ok(Action::await_change())
     }
 
-    /// Returns the finalizer of this controller if the object has this finalizer.
+    /// Returns this controller's finalizer if the object has it.
     fn present_finalizer(&self, metadata: &dyn Metadata) -> Option<&str> {
         let name = self.functions.finalizer.as_deref()?;
         metadata.finalizers().iter().any(|present| present == name).then_some(name)

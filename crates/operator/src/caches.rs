@@ -1,4 +1,4 @@
-//! The caches of a controller, by type.
+//! A controller's caches, by type.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::{HashMap, HashSet};
@@ -12,14 +12,14 @@ use pintle_meta::{LabelSelector, Object, ObjectKey, Resource, ResourceScope, Sco
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
-/// The index of child objects by the uids of their owners.
+/// The name of the index of child objects by owner uid.
 const OWNERS: &str = "pintle-operator/owners";
 
-/// The caches of all kinds that a controller declared.
+/// The caches for all kinds that a controller declares.
 pub(crate) struct Caches {
     controller: String,
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
-    /// Functions that return whether the cache of a type has an object.
+    /// For each type, a function that returns `true` if the cache contains an object with this key.
     contains: HashMap<TypeId, Contains>,
     /// The types whose changes trigger a reconciliation of the owner.
     owned: HashSet<TypeId>,
@@ -27,11 +27,11 @@ pub(crate) struct Caches {
 
 type Contains = Box<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 
-/// The cache of one kind. Reads include the writes of this controller.
+/// The cache for one kind. Reads include the controller's own writes.
 pub(crate) struct Cached<T: Object> {
     pub(crate) informer: SharedInformer<T>,
     pub(crate) objects: Overlay<T>,
-    /// The only namespace whose objects are cached. `None` if all objects are cached.
+    /// The only cached namespace, or `None` if all namespaces are cached.
     pub(crate) namespace: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl<T: Object> Clone for Cached<T> {
 /// Selects which objects of a kind a controller caches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// The namespace in which objects of namespaced kinds are cached. `None` selects all namespaces.
+    /// The namespace, which applies to namespaced kinds only. `None` selects all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) labels: LabelSelector,
 }
@@ -55,7 +55,7 @@ impl Caches {
         Self { controller: controller.into(), by_type: HashMap::new(), contains: HashMap::new(), owned: HashSet::new() }
     }
 
-    /// Returns the cache of `T`. The first call starts the informer of `T`.
+    /// Returns the cache of `T`. The first call opens the cache and its informer.
     pub(crate) fn open<T: Resource + DeserializeOwned>(
         &mut self,
         cluster: &Cluster,
@@ -81,7 +81,7 @@ impl Caches {
         cached
     }
 
-    /// Returns whether the cache of the type with this id has an object with this key.
+    /// Returns `true` if the cache for `type_id` contains an object with this key.
     pub(crate) fn contains(&self, type_id: TypeId, key: &ObjectKey) -> bool {
         self.contains.get(&type_id).is_some_and(|contains| contains(key))
     }
@@ -99,14 +99,14 @@ impl Caches {
         })
     }
 
-    /// Marks `T` as owned, and adds the index of its objects by owner.
+    /// Marks `T` as owned, and indexes its objects by owner.
     pub(crate) fn own<T: Object>(&mut self, cached: &Cached<T>) {
         cached.index_owners();
         self.owned.insert(TypeId::of::<T>());
     }
 
-    /// Returns the cache of the owned type `T`. If the controller does not own `T`, returns an error that explains how
-    /// to declare `T`. Without the declaration, the controller would not notice that a child was deleted.
+    /// Returns the cache of the owned type `T`, or an error that explains how to declare `T` as owned. Without the
+    /// declaration, the controller would not notice deleted children.
     pub(crate) fn get_owned<T: Object>(&self) -> Result<&Cached<T>, ReconcileError> {
         let cached = self.get::<T>()?;
         if !self.owned.contains(&TypeId::of::<T>()) {
@@ -126,8 +126,7 @@ fn short_name<T>() -> &'static str {
 }
 
 impl<T: Object> Cached<T> {
-    /// Adds the index of objects by owner. If another controller of this kind has already added the index, the index is
-    /// shared.
+    /// Indexes the objects by owner. Controllers that share the informer also share the index.
     fn index_owners(&self) {
         let owners = |child: &T| child.metadata().owners().iter().map(|owner| owner.uid.to_owned()).collect::<Vec<_>>();
         match self.informer.add_index(OWNERS, owners) {
@@ -136,7 +135,7 @@ impl<T: Object> Cached<T> {
         }
     }
 
-    /// Returns the objects that have an owner with this uid, or the error of the index.
+    /// Returns the objects that have an owner with uid `uid`.
     pub(crate) fn owned_by(&self, uid: &str) -> Result<Vec<Arc<T>>, ReconcileError> {
         Ok(self.objects.by_index(OWNERS, uid)?)
     }

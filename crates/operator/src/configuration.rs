@@ -5,7 +5,7 @@ use pintle_meta::{ObjectKey, OwnerReference, Resource, ResourceScope, Scope};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The metadata that only the server writes.
+/// The metadata fields that only the server writes.
 const SERVER_FIELDS: [&str; 7] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -16,8 +16,8 @@ const SERVER_FIELDS: [&str; 7] = [
     "uid",
 ];
 
-/// Returns the configuration for applying `child`, and its key. A child without a namespace gets the namespace of the
-/// owner. If `owner` is `None`, the child gets no owner reference.
+/// Returns the configuration for applying `child`, and the child's key. A child without a namespace gets `namespace`,
+/// which is the owner's namespace. If `owner` is `None`, the child gets no owner reference.
 pub(crate) fn of_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -26,8 +26,8 @@ pub(crate) fn of_child<T: Resource + Serialize>(
     configure(child, namespace, owner, &["name"])
 }
 
-/// Returns the configuration for creating `child`, like [`of_child`]. If the child has a `generateName` instead of a
-/// name, the returned key contains the `generateName` as the name.
+/// Returns the configuration for creating `child`, like [`of_child`]. The child can have a `generateName` instead of a
+/// name. The returned key then contains the `generateName` as its name.
 pub(crate) fn of_new_child<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -36,8 +36,8 @@ pub(crate) fn of_new_child<T: Resource + Serialize>(
     configure(child, namespace, Some(owner), &["name", "generateName"])
 }
 
-/// Returns the configuration of `child` and its key. The name in the key comes from the first member in `names` that is
-/// not empty.
+/// Returns the configuration of `child`, and the child's key. The key's name is the first non-empty metadata field in
+/// `names`.
 fn configure<T: Resource + Serialize>(
     child: &T,
     namespace: Option<&str>,
@@ -65,7 +65,7 @@ fn configure<T: Resource + Serialize>(
     Ok((key, Value::Object(configuration)))
 }
 
-/// Returns the configuration for applying the status of an object.
+/// Returns the configuration for applying the status of the object with key `key`.
 pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -> Result<Value, ReconcileError> {
     let encoded = serde_json::to_value(status);
     let mut status = encoded
@@ -80,8 +80,8 @@ pub(crate) fn of_status<K: Resource>(key: &ObjectKey, status: &impl Serialize) -
     Ok(serde_json::json!({"apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": metadata, "status": status}))
 }
 
-/// Removes members that are null. Most types serialize an absent field as null. If an apply included this null, the
-/// controller would own the field.
+/// Removes null members. Most types serialize absent fields as null, and an applied null would make the controller own
+/// the field.
 fn remove_nulls(members: &mut Map<String, Value>) {
     members.retain(|_, value| !value.is_null());
     members.values_mut().for_each(remove_nulls_below);
@@ -95,8 +95,7 @@ fn remove_nulls_below(value: &mut Value) {
     }
 }
 
-/// Returns the key of the object. If the metadata has no namespace, the function first adds `namespace` to the
-/// metadata.
+/// Returns the object's key. First sets the metadata's namespace to `namespace` if it is missing.
 fn key_of<T: Resource>(
     metadata: &mut Map<String, Value>,
     namespace: Option<&str>,
@@ -125,8 +124,8 @@ fn key_of<T: Resource>(
     Ok(ObjectKey::new(&own, &name))
 }
 
-/// Checks that a namespaced owner and its child are in the same namespace. The garbage collector deletes dependents
-/// that are in another namespace than their owner.
+/// Checks that a namespaced owner and its child are in the same namespace. The garbage collector deletes children whose
+/// owner is in a different namespace.
 fn check_owner<T: Resource>(
     key: &ObjectKey,
     namespace: Option<&str>,

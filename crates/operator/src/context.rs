@@ -17,20 +17,18 @@ use crate::applied::{self, Applied};
 use crate::own_conditions;
 use crate::shared::Shared;
 
-/// The context in which an object of type `K` is reconciled. The context has methods for cached reads, writes,
-/// conditions and Events.
+/// Provides cached reads, writes, conditions and Events while an object of type `K` is reconciled.
 ///
 /// - **Reads** use the caches of the kinds that the controller declares with [`owns`](crate::ControllerBuilder::owns),
-///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads from these
-///   caches show the writes of this controller immediately. A read by name looks up a namespaced object in the
-///   namespace of the reconciled object. [`get_in`](Self::get_in) and [`list_in`](Self::list_in) take another
-///   namespace. Reading a kind that the controller does not declare returns a terminal error. The error message
-///   explains how to declare the kind.
+///   [`watches`](crate::ControllerBuilder::watches) or [`reads`](crate::ControllerBuilder::reads). Reads include the
+///   controller's own writes immediately. By default, reads use the reconciled object's namespace.
+///   [`get_in`](Self::get_in) and [`list_in`](Self::list_in) read another namespace. Reading an undeclared kind returns
+///   a terminal error, whose message explains how to declare the kind.
 /// - **Writes** are sent only while this replica leads. When the leadership term ends, writes in flight are dropped,
 ///   even if another task awaits them.
 /// - **Applying** an object sends no request if nothing would change.
 ///
-/// Clones are handles to the same context.
+/// Clones refer to the same context.
 ///
 /// # Examples
 ///
@@ -69,13 +67,13 @@ pub struct Context<K: Resource> {
     call: Arc<Call<K>>,
 }
 
-/// One call of the reconciler.
+/// A call of the reconciler.
 struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.
     object: Option<Arc<K>>,
-    /// The last apply requests for the reconciled object's children and status. The cell is filled at the first use,
-    /// because most reconciliations apply nothing.
+    /// The last apply requests for the reconciled object's children and status. Initialized on first use, because most
+    /// reconciliations apply nothing.
     applied: OnceLock<Arc<Mutex<Applied>>>,
     conditions: Mutex<own_conditions::Used>,
 }
@@ -97,23 +95,23 @@ impl<K: Resource> Context<K> {
         &self.call.request.key
     }
 
-    /// Returns the number of consecutive failures of this key.
+    /// Returns how often the reconciliation of this key has failed since its last success.
     pub fn failures(&self) -> u32 {
         self.call.request.failures
     }
 
-    /// Returns the leadership term in which the reconciler was called, or `None` if there is no leader election.
+    /// Returns the leadership term of this call, or `None` without leader election.
     pub fn leadership(&self) -> Option<&Leadership> {
         self.call.request.leadership.as_ref()
     }
 
-    /// Returns the cluster of the reconciled object. Requests that are sent directly through the returned cluster do
-    /// not stop when the leadership term ends.
+    /// Returns the reconciled object's cluster. Requests that are sent directly through the cluster continue after the
+    /// leadership term ends.
     pub fn cluster(&self) -> &Cluster {
         &self.shared.cluster
     }
 
-    /// Returns the field manager that the writes of this context use.
+    /// Returns the field manager for this context's writes.
     pub fn field_manager(&self) -> &str {
         &self.shared.field_manager
     }
@@ -132,7 +130,7 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the recorder. Use the recorder for Events about other objects or for Events with more fields.
+    /// Returns the Event recorder, for Events about other objects or with more fields.
     pub fn recorder(&self) -> &EventRecorder {
         &self.shared.recorder
     }

@@ -1,4 +1,4 @@
-//! The installation of CustomResourceDefinitions.
+//! Installs CustomResourceDefinitions.
 
 #[cfg(feature = "webhook")]
 mod configuration;
@@ -19,30 +19,30 @@ use self::precedence::Decision;
 pub(crate) use self::precedence::order_of;
 use crate::error::OperatorError;
 
-/// The path of the certificates of a conversion webhook in the spec of a definition.
+/// The JSON pointer to a conversion webhook's certificates in a definition's spec.
 const CERTIFICATES: &str = "/conversion/webhook/clientConfig/caBundle";
-/// How long the API server may take to serve a custom resource.
+/// The timeout for the API server to serve a new custom resource.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
-/// The delay between two attempts.
+/// The delay between installation attempts.
 const RETRY: Duration = Duration::from_secs(1);
-/// The delay between two log lines about failed attempts.
+/// The minimum delay between warnings about failed attempts.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// The delay between two checks of whether the server serves the resource.
+/// The delay between discovery requests while the server does not serve the resource yet.
 const SERVED_POLL: Duration = Duration::from_millis(100);
 
-/// The settings of the installations in one cluster.
+/// The installation settings for one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Installer {
     pub(crate) field_manager: String,
-    /// Whether this build also replaces definitions and webhook configurations that a newer build installed.
+    /// Whether this build also replaces a newer build's definitions and webhook configurations.
     pub(crate) replaces_newer: bool,
-    /// Whether the installation waits for permissions, instead of failing.
+    /// Whether the installation waits for missing permissions instead of failing.
     pub(crate) awaits_permissions: bool,
 }
 
-/// The reason why an attempt failed.
+/// Why an attempt failed.
 enum Failure {
-    /// Another attempt can succeed.
+    /// The attempt can be repeated.
     Temporary(ApiError),
     Final(OperatorError),
 }
@@ -54,9 +54,9 @@ impl From<ApiError> for Failure {
 }
 
 impl Installer {
-    /// Installs a definition and waits until the server serves the resource. Keeps the installed definition if this build
-    /// must not replace it. Retries without a limit while requests fail, unless the server has rejected a request. Each
-    /// failure is passed to `report`.
+    /// Installs a definition, and waits until the server serves the resource. Keeps the installed definition if this
+    /// build must not replace it. Retries failed requests indefinitely, unless the server has rejected a request.
+    /// Passes each failure to `report`.
     pub(crate) async fn install(
         &self,
         cluster: &Cluster,
@@ -95,8 +95,8 @@ impl Installer {
         }
     }
 
-    /// Creates or applies the definition, unless this build must not replace the installed definition. Returns the
-    /// installed definition.
+    /// Creates or applies the definition, unless this build must not replace the installed one. Returns the installed
+    /// definition.
     async fn apply_or_keep(
         &self,
         cluster: &Cluster,
@@ -107,7 +107,8 @@ impl Installer {
         let stored = match managers::read(cluster, name).await {
             Ok(stored) => stored,
             Err(error) if error.is_object_not_found() => {
-                // An apply would replace a definition that another build creates at the same time.
+                // Create the definition, because an apply would replace a definition that another build creates
+                // concurrently.
                 definitions.create(definition, &options).await?;
                 managers::read(cluster, name).await?
             }
@@ -129,7 +130,8 @@ impl Installer {
         }
         let installed = managers::adopt(cluster, name, &stored, &options).await.unwrap_or(installed);
         let mut own = definition.clone();
-        // The request fails with a conflict if another build has written the definition since the read.
+        // With this resourceVersion, the request fails with a conflict if another build has written the definition
+        // since the read.
         own.metadata.resource_version = installed.metadata.resource_version;
         Ok(definitions.apply(&own, &WriteOptions::apply(&self.field_manager)).await?)
     }
@@ -139,7 +141,7 @@ impl Installer {
     }
 }
 
-/// The pauses between attempts to install an object.
+/// Waits between attempts to install an object.
 struct Retries<'a> {
     kind: &'static str,
     name: &'a str,
@@ -153,7 +155,7 @@ impl<'a> Retries<'a> {
         Self { kind: T::KIND, name, report, awaits_permissions: false, warn_at: Instant::now() }
     }
 
-    /// Waits before the next attempt. Returns an error if no further attempt can succeed.
+    /// Waits before the next attempt, or returns an error if `error` is permanent.
     async fn wait(&mut self, error: ApiError) -> Result<(), OperatorError> {
         let lacks_permissions = error.is_forbidden() || error.is_unauthorized();
         if error.is_invalid() || error.is_bad_request() || (lacks_permissions && !self.awaits_permissions) {
@@ -173,8 +175,8 @@ fn not_established(name: &str, reason: String) -> Failure {
     Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
-/// Keeps the installed definition. If both definitions have a conversion webhook, this function still updates the
-/// certificates of the webhook, because the certificates belong to the cluster and not to a build.
+/// Keeps the installed definition, except for the conversion webhook's certificates. These are updated if both
+/// definitions contain them, because certificates belong to the cluster and not to a build.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
@@ -194,8 +196,7 @@ async fn keep(
 }
 
 /// Waits until the server's discovery documents list the resource in all served versions. kube-apiserver sets the
-/// condition `Established` a moment before it serves the resource. Between these two moments, requests get the status
-/// 404.
+/// condition `Established` shortly before it serves the resource. In between, requests fail with 404.
 async fn wait_until_served(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
@@ -225,7 +226,7 @@ async fn wait_until_served(
     Ok(())
 }
 
-/// Returns whether a discovery document lists the resource.
+/// Returns `true` if the discovery document lists the resource.
 fn lists(document: &Value, plural: &Value) -> bool {
     document["resources"].as_array().is_some_and(|all| all.iter().any(|resource| resource["name"] == *plural))
 }

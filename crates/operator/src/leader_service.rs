@@ -10,9 +10,8 @@ use crate::reconciler::BoxFuture;
 
 pub(crate) type LeaderService = Arc<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Returns a controller with a single key. Reconciling this key runs the service. When the leadership term ends, the
-/// controller drops the reconciliation, and so also drops the service. After an error, the controller starts the
-/// service again after a growing delay.
+/// Returns a controller with a single key, whose reconciliation runs the service. When the leadership term ends, the
+/// controller drops the service. After an error, the controller restarts the service with backoff.
 pub(crate) fn controller(name: &str, service: LeaderService, stop: &CancellationToken) -> Engine<Singleton> {
     let stop = stop.clone();
     Engine::singleton(name).reconciler(move |_: ReconcileRequest<Singleton>| {

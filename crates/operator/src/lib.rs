@@ -1,7 +1,7 @@
 //! Operators: a manager, controllers with a context, and the probes, metrics and signal handling that a pod needs.
 //!
-//! Most programs use this crate directly. This crate is built on [`pintle_controller`]. The README has a complete
-//! operator. The following operator is smaller:
+//! Most programs use this crate, which builds on [`pintle_controller`], through the facade crate `pintle`. The README
+//! shows a complete operator. A smaller operator:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -30,27 +30,26 @@
 //!
 //! # Main types
 //!
-//! - A [`Controller`] reconciles objects of one kind. The controller needs no cluster until a manager runs it.
-//! - A [`Context`] provides cached reads, writes, conditions and Events to a reconciliation.
+//! - A [`Controller`] reconciles objects of one kind. A manager connects the controller to a cluster.
+//! - A [`Context`] provides cached reads, writes, conditions and Events to a reconciler.
 //! - A [`Manager`] connects to a cluster, installs CustomResourceDefinitions, and runs the controllers under leader
-//!   election. The manager serves health, readiness and metrics, and stops on a signal. It also runs
-//!   [controllers of other clusters](Manager::controller_in), and controllers whose objects are
-//!   [divided among the replicas](Manager::sharded).
-//! - [`Manager::status`] explains why a key is queued, and counts the keys of each queue.
+//!   election. The manager serves probes and metrics, and stops on a signal. A manager can also run [controllers in
+//!   other clusters](Manager::controller_in), and [divide objects among the replicas](Manager::sharded).
+//! - [`Manager::status`] explains why a key is queued, and counts the keys in each queue.
 //!
 //! # Guarantees
 //!
-//! - [`Context::apply`] sends no request if the object is the same as in the last apply of this leadership term, and
+//! - [`Context::apply`] sends no request if the object is unchanged since the last apply in this leadership term, and
 //!   the cached object still has all applied fields.
-//! - Reads through the context include the writes of the same controller, before the watch delivers them.
-//! - A replica never replaces the CustomResourceDefinition of a newer build: see [`Manager::install`].
-//! - A write through the context is sent only while this replica leads. If the leadership term ends, a write in flight
-//!   is dropped.
-//! - [`Context::apply_status`] applies only the conditions of its own field manager. It never reverts the condition of
-//!   another writer to an old value.
-//! - The finalizer of a controller is stored before its reconciler is called, and is removed after the cleanup is complete.
-//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). If this time is exceeded, the error of
-//!   the manager names the unfinished keys.
+//! - Reads through the context include the controller's own writes, even before the watch delivers them.
+//! - A replica never replaces a newer build's CustomResourceDefinition: see [`Manager::install`].
+//! - The context sends writes only while this replica leads. When the leadership term ends, writes in flight are
+//!   dropped.
+//! - [`Context::apply_status`] applies only the conditions of its own field manager. An apply never reverts another
+//!   writer's condition to an old value.
+//! - A controller's finalizer is stored before the reconciler is called, and removed after the cleanup is complete.
+//! - Stopping takes at most the [shutdown timeout](Manager::shutdown_timeout). After this timeout, the manager returns
+//!   an error that names the unfinished keys.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -85,7 +84,7 @@ pub use reconciler::{ReconcileFuture, Reconciler};
 /// The result type of reconcilers, and of a program's `main`. The `?` operator converts every error.
 pub type Result<T, E = ReconcileError> = std::result::Result<T, E>;
 
-// Runs the example of the README as a doc test.
+// Runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

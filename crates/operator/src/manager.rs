@@ -1,4 +1,4 @@
-//! The manager of an operator.
+//! The manager, which runs an operator.
 
 mod debug;
 mod definitions;
@@ -29,20 +29,19 @@ use crate::logging::init_tracing;
 use crate::serve::Check;
 use crate::signal::StopOnSignal;
 
-/// Runs the controllers of an operator. The manager also provides the probes, metrics, leader election and signal
-/// handling that the operator's pod needs.
+/// Runs an operator's controllers, and provides the probes, metrics, leader election and signal handling that its pod
+/// needs.
 ///
-/// The manager has a single name, such as `website-controller`. The name is used for the Lease, the field manager, the
-/// user agent, the source of Events and the metrics of the election.
+/// The manager's name, such as `website-controller`, is also the name of the Lease, field manager, user agent, Event
+/// source and election metrics.
 ///
 /// [`run`](Self::run) performs these steps in order:
 ///
-/// 1. The manager serves probes and metrics, so that the probes show why the pod is not ready.
-/// 2. The manager installs the CustomResourceDefinitions, and waits until the API server serves them. If another cluster
-///    cannot be reached, the manager does not wait for it.
-/// 3. The manager fills the caches, even on a standby.
-/// 4. The manager runs the controllers while this replica leads. Without a leader election, the manager runs them
-///    immediately.
+/// 1. Serves probes and metrics. From this point on, the readiness probe shows why the pod is not ready.
+/// 2. Installs the CustomResourceDefinitions, and waits until the API server serves them. With several clusters, waits
+///    at most 10 s for unreachable clusters.
+/// 3. Fills the caches, even on a standby.
+/// 4. Runs the controllers while this replica leads, or always without leader election.
 ///
 /// # Examples
 ///
@@ -82,7 +81,7 @@ use crate::signal::StopOnSignal;
 pub struct Manager {
     name: String,
     cluster: Cluster,
-    /// Whether the manager shuts the cluster down when the manager has stopped.
+    /// Whether the manager shuts down the cluster after it has stopped.
     owns_cluster: bool,
     metrics: InMemoryProvider,
     election: Option<LeaderElectionConfig>,
@@ -90,11 +89,11 @@ pub struct Manager {
     has_debug: bool,
     shards: Vec<ShardsStatus>,
     definitions: Vec<CustomResourceDefinition>,
-    /// Whether definitions of newer builds are replaced.
+    /// Whether the manager replaces newer builds' definitions.
     replaces_newer: bool,
-    /// The definitions for other clusters.
+    /// Definitions to install in other clusters.
     other_definitions: Vec<(Cluster, CustomResourceDefinition)>,
-    /// The other clusters whose informers are on the debug page.
+    /// Other clusters whose informers the debug page shows.
     other_clusters: Vec<Cluster>,
     controllers: Vec<Bind>,
     sharded: Vec<replicas::Sharded>,
@@ -106,29 +105,28 @@ pub struct Manager {
     webhooks: Option<webhooks::Setup>,
     config: ManagerConfig,
     engine: Engine,
-    /// The first configuration error of a controller, which was found before the start.
+    /// The first controller's configuration error, which `run` returns.
     fault: Option<OperatorError>,
 }
 
-/// A function that adds a controller to the underlying `pintle_controller::Manager`.
+/// Adds a controller to the underlying `pintle_controller::Manager`.
 type Bind = Box<dyn FnOnce(Engine, &Surroundings) -> Engine + Send>;
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send>>;
 type Service = Box<dyn FnOnce(CancellationToken) -> ServiceFuture + Send>;
 
 impl Manager {
-    /// Creates a manager for the cluster that the environment configures. If there is a kubeconfig, the manager uses
-    /// the cluster of the kubeconfig. Otherwise, the manager uses the cluster of the pod's service account. This
-    /// function reads files, but sends no request yet.
+    /// Creates a manager for the kubeconfig's cluster, or without a kubeconfig, for the cluster of the pod's service
+    /// account. This function reads files, but sends no requests.
     ///
     /// # Errors
     ///
-    /// Returns an error if no configuration names a cluster, or if the configuration is invalid.
+    /// Returns an error if there is no configuration, or if it is invalid.
     pub fn infer(name: impl Into<String>) -> Result<Self, OperatorError> {
         Self::connect(name, ClusterConfig::default())
     }
 
-    /// Creates a manager for the cluster that `config` describes. If `config` has no metrics provider, the manager's
-    /// own provider is used.
+    /// Creates a manager for the cluster that `config` describes. If `config` has no metrics provider, the cluster
+    /// reports to the manager's provider.
     ///
     /// # Errors
     ///
@@ -147,9 +145,8 @@ impl Manager {
         Ok(Self { owns_cluster: true, ..Self::with(name, Cluster::connect(config)?, metrics) })
     }
 
-    /// Creates a manager for a cluster that is already connected, for example for an embedded cluster. The caller must
-    /// shut the cluster down. The client uses the user agent in the cluster's configuration. The client and the
-    /// informers report to the cluster's metrics provider.
+    /// Creates a manager for a connected cluster, for example an embedded cluster. The caller must shut down the
+    /// cluster. The cluster keeps its own user agent and metrics provider.
     pub fn new(name: impl Into<String>, cluster: Cluster) -> Self {
         Self::with(name.into(), cluster, InMemoryProvider::new())
     }
@@ -182,20 +179,19 @@ impl Manager {
         }
     }
 
-    /// Returns the cluster of this manager.
+    /// Returns the manager's cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Returns the metrics provider of this manager. Tests and additional exporters can read the metrics from this
-    /// provider.
+    /// Returns the manager's metrics provider, for tests and additional exporters.
     pub fn metrics(&self) -> &InMemoryProvider {
         &self.metrics
     }
 
-    /// Returns a handle to the state of the controllers and of the leader election. Take the handle before
-    /// [`run`](Self::run), which adds the controllers. The handle explains why a key is queued or delayed, and returns the
-    /// number of keys in each queue.
+    /// Returns a handle to the state of the controllers and the leader election. The handle explains why a key is
+    /// queued or delayed, and counts the keys in each queue. Call this method before [`run`](Self::run), which consumes
+    /// the manager. The handle has no controllers until then.
     ///
     /// # Examples
     ///
@@ -219,28 +215,28 @@ impl Manager {
         self.engine.status()
     }
 
-    /// Runs the controllers only on the leader. The Lease has the name of the manager, so the name must be a DNS
-    /// subdomain. The Lease is in the namespace of the cluster configuration. In a pod, this is the pod's namespace. The
-    /// lease duration is 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
+    /// Runs the controllers only on the leader. The Lease has the manager's name, which must be a DNS subdomain. The
+    /// Lease's namespace comes from the cluster configuration. In a pod, it is the pod's namespace. The lease duration
+    /// is 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
 
-    /// Runs the controllers only on the leader, with these settings for the election. The defaults are described at
-    /// [`leader_election`](Self::leader_election).
+    /// Runs the controllers only on the leader, like [`leader_election`](Self::leader_election), but with custom
+    /// settings.
     pub fn leader_election_with(mut self, config: LeaderElectionConfig) -> Self {
         self.election = Some(config);
         self
     }
 
-    /// Serves probes, metrics and a debug page over HTTP on this address.
+    /// Serves probes, metrics and a debug page over HTTP on `address`.
     ///
     /// | path | response |
     /// |---|---|
-    /// | `/healthz`, `/livez` | 200, or 500 if this replica leads (also a shard) and hangs, or a [check](Self::liveness) fails |
+    /// | `/healthz`, `/livez` | 200; 500 if this replica leads (also only a shard) and hangs, or if a [check](Self::liveness) fails |
     /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons, also if a Lease cannot be used for longer than the lease duration |
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
-    /// | `/debug`, `/debug.json` | a page for people, and its data: see [`debug`](Self::debug) |
+    /// | `/debug`, `/debug.json` | a human-readable page, and its data: see [`debug`](Self::debug) |
     ///
     /// With the query `?verbose`, a successful probe also lists its checks.
     pub fn serve(mut self, address: impl Into<SocketAddr>) -> Self {
@@ -248,9 +244,8 @@ impl Manager {
         self
     }
 
-    /// Removes the address that [`serve`](Self::serve) has set. The manager then does not serve probes, metrics or the
-    /// debug page. If the manager has webhooks, it serves them on a free port of the loopback interface. Use this
-    /// method in tests that run several managers at the same time.
+    /// Disables the server for probes, metrics and the debug page that [`serve`](Self::serve) has configured. Webhooks
+    /// are then served on a free loopback port. Use this method in tests that run several managers at the same time.
     pub fn without_server(mut self) -> Self {
         self.address = None;
         #[cfg(feature = "webhook")]
@@ -260,7 +255,7 @@ impl Manager {
         self
     }
 
-    /// Adds a liveness check. If a liveness check fails, Kubernetes restarts the pod.
+    /// Adds a liveness check. If the check fails, Kubernetes restarts the container.
     pub fn liveness(
         mut self,
         name: impl Into<String>,
@@ -270,7 +265,7 @@ impl Manager {
         self
     }
 
-    /// Adds a readiness check. While a readiness check fails, Kubernetes sends the pod no traffic, and a rollout waits.
+    /// Adds a readiness check. While the check fails, Kubernetes sends the pod no traffic, and rollouts wait.
     pub fn readiness(
         mut self,
         name: impl Into<String>,
@@ -280,23 +275,23 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. While the API server
-    /// cannot be reached, the manager retries. After the server has stored the definition, the manager waits up to a
-    /// minute until the server serves the resource. If the program does not install the resource, the controllers of this
-    /// kind wait until the resource exists. While the manager or a controller waits, the readiness check names the
-    /// resource, and a warning is logged once a minute.
+    /// Installs the CustomResourceDefinition of `K` with server-side apply when the manager starts. If the API server
+    /// is unreachable, the manager retries. After the server has stored the definition, the manager waits up to a
+    /// minute for the server to serve the resource. Without this method, controllers of this kind wait until the
+    /// resource exists. While the manager or a controller waits, the readiness check names the resource, and a warning
+    /// is logged once a minute.
     ///
-    /// Each replica installs the definition. During an upgrade, replicas of two builds may therefore install different
-    /// definitions. The manager stores the [version](CustomResourceDefinition::package_version) of your package in an
-    /// annotation of the definition, and compares it with the version of the installed definition:
+    /// Each replica installs the definition, so during an upgrade, two builds may install different definitions. The
+    /// manager stores your [package version](CustomResourceDefinition::package_version) in an annotation on the
+    /// definition, and compares it with the installed definition's version:
     ///
-    /// - If this build has a greater version, it replaces the installed definition.
-    /// - If this build has a smaller version, it keeps the installed definition.
-    /// - If the versions are equal, or one of them is unknown, this build replaces the installed definition, unless the
-    ///   replacement would remove a served version.
+    /// - If this build's version is greater, it replaces the installed definition.
+    /// - If this build's version is smaller, it keeps the installed definition.
+    /// - If the versions are equal, or one is unknown, this build replaces the installed definition unless that would
+    ///   remove a served version.
     ///
-    /// So raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older
-    /// build, the newer definition stays. To install the older definition, see
+    /// Raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older build,
+    /// the newer definition stays, unless the older build calls
     /// [`replace_newer_definitions`](Self::replace_newer_definitions). If the installed definition lacks a version that
     /// this build serves, the manager fails with [`OperatorError::Definition`].
     ///
@@ -306,19 +301,21 @@ impl Manager {
         self.install_definition(K::crd())
     }
 
-    /// Installs a definition, for example a definition that was [merged](CustomResourceDefinition::merge) from several
-    /// versions. See [`install`](Self::install). If the definition does not come from `#[derive(Resource)]`, set its
-    /// version with [`with_package_version`](CustomResourceDefinition::with_package_version).
+    /// Installs a definition like [`install`](Self::install), for example a definition that was
+    /// [merged](CustomResourceDefinition::merge) from several versions. If the definition does not come from
+    /// `#[derive(Resource)]`, set its version with
+    /// [`with_package_version`](CustomResourceDefinition::with_package_version).
     pub fn install_definition(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(with_version(definition));
         self
     }
 
-    /// Sets whether this build replaces definitions, and configurations of webhooks, that a newer build has
-    /// [installed](Self::install). The default is false. Set this to true for a rollback, for example with a flag of the program, and remove the flag afterwards.
+    /// Sets whether this build replaces CustomResourceDefinitions and webhook configurations that a newer build has
+    /// [installed](Self::install). The default is `false`. Pass `true` only during a rollback, for example with a
+    /// command-line flag.
     ///
-    /// The next write of an object prunes the fields that the older schema lacks. The API server rejects the older
-    /// definition if stored objects use a version that the definition lacks.
+    /// With the older definition, the next write to an object prunes all fields that the older schema lacks. The API
+    /// server rejects the older definition if it lacks a stored version.
     ///
     /// # Examples
     ///
@@ -335,7 +332,7 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. The controller runs on the leader, or on every replica if there is no leader election.
+    /// Adds a controller, which runs on the leader, or without leader election, on every replica.
     pub fn controller(mut self, controller: impl FinishedController) -> Self {
         let controller = controller.finished();
         self.fault = self.fault.or_else(|| controller.fault());
@@ -343,19 +340,19 @@ impl Manager {
         self
     }
 
-    /// Adds a controller of the crate `pintle-controller`. The keys of this controller can have any type: see
-    /// [`RequestKey`](pintle_controller::RequestKey). The informers of such a controller come from the
-    /// [cluster](Self::cluster) of this manager.
+    /// Adds a [`pintle_controller::Controller`], whose keys can have any type that implements
+    /// [`RequestKey`](pintle_controller::RequestKey). Create the controller's informers with this manager's
+    /// [cluster](Self::cluster).
     ///
-    /// The controller has no [`Context`](crate::Context), so its writes are not bound to the leadership term.
+    /// The controller has no [`Context`](crate::Context), so its writes do not stop when the leadership term ends.
     pub fn plain_controller<K: RequestKey>(mut self, controller: pintle_controller::Controller<K>) -> Self {
         self.controllers.push(Box::new(|engine, _| engine.controller(controller)));
         self
     }
 
     /// Runs a service on every replica while the manager runs. The service should end when its token is cancelled. If
-    /// the service returns an error or panics, the manager stops. If the service returns early without an error, the
-    /// manager continues.
+    /// the service returns an error or panics, the manager stops. If the service returns `Ok` early, the manager
+    /// continues.
     pub fn service<Fut>(
         mut self,
         name: impl Into<String>,
@@ -368,10 +365,9 @@ impl Manager {
         self
     }
 
-    /// Runs a service while this replica leads, or all the time if there is no leader election. When the leadership
-    /// term ends, the service is dropped. The next term starts the service again. When the manager stops, it cancels
-    /// the token that the service has received. The service should then end. After an error or a panic, the manager
-    /// starts the service again after a growing delay.
+    /// Runs a service while this replica leads, or without leader election, while the manager runs. When the leadership
+    /// term ends, the service is dropped. The next term starts it again. When the manager stops, it cancels the
+    /// service's token, and the service should end. After an error or a panic, the service is restarted with backoff.
     ///
     /// # Examples
     ///
@@ -401,30 +397,29 @@ impl Manager {
         self
     }
 
-    /// Sets the time limit for stopping all parts of the manager, including the writes of pending Events. The default is
-    /// 25 s, which is less than the 30 s that Kubernetes gives a pod to stop. See [`ManagerConfig::graceful_shutdown_timeout`].
+    /// Sets the timeout for stopping all parts of the manager and writing pending Events. The default is 25 s, which is
+    /// less than Kubernetes' default grace period of 30 s. See [`ManagerConfig::graceful_shutdown_timeout`].
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.config.graceful_shutdown_timeout = timeout;
         self
     }
 
-    /// Runs the manager until SIGTERM or SIGINT arrives, or until a part of the manager fails. This call can be the
-    /// last expression of `main`. A second signal exits the process immediately, with code 1. A signal after this method
-    /// has returned also exits the process. Logs go to stderr, unless the program has installed a tracing subscriber: see
-    /// [`init_tracing`].
+    /// Runs the manager until SIGTERM or SIGINT arrives, or a part of the manager fails. This call can be the last
+    /// expression in `main`. A second signal, or a signal after this method has returned, exits the process immediately
+    /// with code 1. Logs go to stderr, unless the program has installed a tracing subscriber: see [`init_tracing`].
     ///
-    /// A thread of its own reads the signals, so a signal also stops a program whose calls block all threads of the
-    /// runtime. Blocking work, for example in `spawn_blocking`, can keep the process alive after `main` has returned. So
-    /// the process exits with code 1 if it has not ended soon after the
-    /// [shutdown timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, at most 2 s, and another 1.5 s.
-    /// The timeout starts with the signal, or, if a part has failed, when this method returns. If the program continues
-    /// after a failure, it must call this method of another manager within the timeout. A program that does other work
-    /// afterwards uses [`run`](Self::run) instead.
+    /// A separate thread reads the signals, so a signal also stops a program that blocks all threads of the runtime.
+    /// Blocking work, for example in `spawn_blocking`, can keep the process alive after `main` has returned. The
+    /// process therefore exits with code 1 if it has not ended soon after the [shutdown
+    /// timeout](Self::shutdown_timeout). The margin is one tenth of the timeout, but at most 2 s, plus 1.5 s. The
+    /// timeout starts with the signal, or after a failure, when this method returns. A program that continues after a
+    /// failure must call this method on another manager within this time. To do other work afterwards, use
+    /// [`run`](Self::run) instead.
     ///
     /// # Errors
     ///
-    /// Returns an error if the handlers for signals cannot be installed. This method also returns the errors of
-    /// [`run`](Self::run). The cause of the error is an [`OperatorError`].
+    /// Returns an error if the signal handlers cannot be installed, or if [`run`](Self::run) fails. The error's cause
+    /// is an [`OperatorError`].
     ///
     /// # Panics
     ///
@@ -442,7 +437,7 @@ impl Manager {
     }
 }
 
-/// Puts the version of the program into the annotations of a definition.
+/// Stores the definition's package version in its annotations.
 fn with_version(definition: CustomResourceDefinition) -> CustomResourceDefinition {
     match definition.package_version().map(str::to_owned) {
         Some(version) => definition.with_package_version(version),

@@ -1,6 +1,6 @@
-//! Checks names, because the API server would reject every request with an invalid name.
+//! Checks names in advance, because the API server would reject every request with an invalid name.
 
-/// Returns whether `name` is a DNS subdomain, which most objects need as their name.
+/// Returns `true` if `name` is a DNS subdomain, as most object names must be.
 pub(crate) fn is_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {
         has_word_ends(label) && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
@@ -8,15 +8,15 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// Returns whether `name` is a domain-qualified name of the form `subdomain/name`. Servers reject other finalizers of
-/// built-in kinds, and warn about other finalizers of custom resources.
+/// Returns `true` if `name` is a domain-qualified name, such as `subdomain/name`. For other finalizers, API servers
+/// reject built-in kinds, and warn about custom resources.
 pub(crate) fn is_finalizer(name: &str) -> bool {
     let Some((prefix, name)) = name.split_once('/') else { return false };
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     is_subdomain(prefix) && name.len() <= 63 && has_word_ends(name) && name.bytes().all(is_allowed)
 }
 
-/// Returns whether `text` begins and ends with a letter or digit.
+/// Returns `true` if `text` begins and ends with a letter or digit.
 fn has_word_ends(text: &str) -> bool {
     let is_word = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     is_word(text.bytes().next()) && is_word(text.bytes().next_back())

@@ -1,7 +1,7 @@
-//! Decides which conditions an apply of the status contains.
+//! Decides which conditions a status apply contains.
 //!
-//! A reconciler passes all conditions of its object, including the conditions of other field managers. Applying these
-//! conditions would overwrite them on the server with the cached values, which may be old. So an apply leaves them out.
+//! A reconciler passes all of its object's conditions, including other field managers' conditions. Applying the latter
+//! would overwrite them with cached values, which may be outdated. An apply therefore leaves them out.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 const CONDITIONS: &str = "/status/conditions";
 
-/// The conditions that one reconciliation has used.
+/// The conditions that a reconciliation has used.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// The types of the conditions that the reconciliation has set.
+    /// The types of the conditions that were set.
     pub(crate) set: BTreeSet<String>,
-    /// The conditions that the reconciliation has read.
+    /// The conditions that were read.
     pub(crate) read: Vec<Condition>,
 }
 
@@ -26,19 +26,19 @@ pub(crate) fn types(configuration: &Value) -> BTreeSet<String> {
     items.filter_map(|item| item["type"].as_str()).map(str::to_owned).collect()
 }
 
-/// Removes the conditions that were read and whose types are not in `own`. Returns whether any were removed.
+/// Removes conditions that are in `read` and whose types are not in `own`. Returns `true` if any were removed.
 pub(crate) fn remove_others(configuration: &mut Value, own: &BTreeSet<String>, read: &[Condition]) -> bool {
     let Some(Value::Array(items)) = configuration.pointer_mut(CONDITIONS) else { return false };
     let before = items.len();
     items.retain(|item| match Condition::deserialize(item) {
         Ok(condition) => own.contains(&condition.condition_type) || !read.contains(&condition),
-        Err(_) => true, // The server reports what is wrong with it.
+        Err(_) => true, // The server reports the error.
     });
     items.len() < before
 }
 
 /// Returns the condition types that the field manager `own` has set, according to the `managedFields` of `object`.
-/// Returns `None` if the list of conditions is atomic. Then the last writer owns the whole list.
+/// Returns `None` if the conditions are an atomic list, which its last writer owns as a whole.
 pub(crate) fn types_of_manager(object: &Value, own: &str) -> Option<BTreeSet<String>> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     let (mut types, mut has_keys, mut has_whole) = (BTreeSet::new(), false, false);

@@ -10,12 +10,12 @@ use pintle_meta::{ObjectKey, Resource};
 use crate::Result;
 use crate::context::Context;
 
-/// Brings the cluster closer to the desired state of an object of type `K`.
+/// Reconciles objects of type `K`: brings the cluster closer to an object's desired state.
 ///
-/// An async function with the parameters `(Arc<K>, Context<K>)` implements this trait. Implement the trait for your own
-/// type if the reconciler has state. Calls for the same object never overlap. A call must be idempotent, because it may
-/// run at any time, even if nothing has changed. [`pintle_controller::Reconciler`] describes the effect of panics and
-/// of calls that block their thread.
+/// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. Implement it for your own type if
+/// the reconciler has state. Calls for the same object never overlap. Each call must be idempotent, because calls may
+/// also happen when nothing has changed. [`pintle_controller::Reconciler`] describes the effect of panics and of calls
+/// that block their thread.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ use crate::context::Context;
 /// assert_eq!(controller.name(), "website");
 /// ```
 ///
-/// A reconcile function is async. This program does not compile, and the error says what to write:
+/// A reconcile function must be async. This program does not compile, and the error explains how to fix it:
 ///
 /// ```compile_fail,E0277
 /// # use std::sync::Arc;
@@ -74,22 +74,22 @@ use crate::context::Context;
     note = "the future must be `Send`: do not hold an `Rc`, a `RefCell` borrow or a `std::sync::MutexGuard` across an `.await`"
 )]
 pub trait Reconciler<K: Resource>: Send + Sync + 'static {
-    /// Reconciles one object. This method is not called for an object that is being deleted.
+    /// Reconciles an object that is not being deleted.
     ///
     /// # Errors
     ///
-    /// After an error, the key is retried with a growing delay, unless the error is
+    /// After an error, the key is retried with backoff, unless the error is
     /// [terminal](ReconcileError::terminal).
     ///
     /// # Cancel safety
     ///
-    /// The controller drops the future if the call exceeds the controller's timeout, if leadership is lost, or if
-    /// stopping takes too long. A later call must then continue the unfinished work.
+    /// The controller drops the future if the call exceeds the reconciliation timeout, if leadership is lost, or if
+    /// stopping takes too long. A later call must then be able to continue the unfinished work.
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> impl Future<Output = Result<Action>> + Send;
 
-    /// Cleans up after an object that is being deleted. If the controller has a
-    /// [finalizer](crate::ControllerBuilder::finalizer), this method is called until it returns [`Cleanup::Done`]. This
-    /// method must be idempotent. The default implementation does nothing.
+    /// Cleans up after an object that is being deleted. A controller with a
+    /// [finalizer](crate::ControllerBuilder::finalizer) calls this method until it returns [`Cleanup::Done`].
+    /// Implementations must be idempotent. The default implementation does nothing.
     ///
     /// # Errors
     ///
@@ -98,10 +98,10 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
         async { Ok(Cleanup::Done) }
     }
 
-    /// Handles an object that no longer exists. Implement this method to clean up state in memory. For reliable
-    /// cleanup, use a finalizer. The method may be called several times for one deletion, and for keys that never
-    /// existed. If the controller [selects by labels](crate::ControllerBuilder::labels), it first checks on the server
-    /// that the object does not exist. The default implementation does nothing.
+    /// Handles an object that no longer exists, for example to clean up in-memory state. For reliable cleanup, use a
+    /// finalizer. This method may be called several times for one deletion, and for keys that never existed. A
+    /// controller that [selects by labels](crate::ControllerBuilder::labels) first checks on the server that the object
+    /// does not exist. The default implementation does nothing.
     ///
     /// # Errors
     ///
@@ -111,8 +111,8 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     }
 }
 
-/// The future that a reconcile function returns. Every future with the output `Result<Action>` implements this trait, so
-/// an `async fn` with this result is a reconcile function.
+/// The future that a reconcile function returns. All futures with the output `Result<Action>` implement this trait,
+/// including the futures of `async fn`s that return `Result<Action>`.
 #[diagnostic::on_unimplemented(
     message = "a reconcile function cannot return `{Self}`",
     label = "this function is not an `async fn` that returns `Result<Action>`",
@@ -146,7 +146,7 @@ pub(crate) trait AnyReconciler<K: Resource>: Send + Sync {
 
 impl<K: Resource, R: Reconciler<K>> AnyReconciler<K> for R {
     fn reconcile(&self, object: Arc<K>, cx: Context<K>) -> BoxFuture<'_, Action> {
-        // Call the function only when the future is polled, so that a panic of the function occurs during the poll.
+        // Call the reconciler inside the future, so that it can only panic during a poll.
         Box::pin(async move { Reconciler::reconcile(self, object, cx).await })
     }
 

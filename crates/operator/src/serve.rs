@@ -26,23 +26,23 @@ use tokio::time::timeout;
 use crate::debug::Debug;
 use crate::error::OperatorError;
 
-/// How long a client may take to send the head of a request.
+/// How long a client may take to send a request's head.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long one connection may stay open. A connection serves one request.
+/// How long a connection may stay open. Each connection serves one request.
 const CONNECTION: Duration = Duration::from_secs(30);
-/// The maximum number of open connections. A further connection closes another connection.
+/// The maximum number of open connections. Accepting another connection closes one of them.
 const CONNECTIONS: usize = 64;
-/// The delay after a failed accept, for example if no file descriptors are available.
+/// The delay after a failed `accept`, for example if no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 pub(crate) type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The state that the server's pages show.
+/// The state that the server reports.
 #[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) status: ManagerStatus,
     pub(crate) metrics: InMemoryProvider,
-    /// The reason why the controllers do not run yet, if there is one.
+    /// Why the controllers do not run yet. `None` once they run.
     pub(crate) waits: Arc<Mutex<Option<String>>>,
     pub(crate) live_checks: Vec<(String, Check)>,
     pub(crate) ready_checks: Vec<(String, Check)>,
@@ -56,11 +56,11 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorE
 /// An open connection.
 struct Connection {
     task: AbortHandle,
-    /// Whether the head of the request has arrived.
+    /// Whether the request's head has arrived.
     has_request: Arc<AtomicBool>,
 }
 
-/// Serves the pages until the future is dropped.
+/// Serves requests until the future is dropped.
 pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     let (mut tasks, mut open) = (JoinSet::new(), VecDeque::new());
     loop {
@@ -80,9 +80,8 @@ pub(crate) async fn serve(listener: TcpListener, page: Page) -> Infallible {
     }
 }
 
-/// If there are too many connections, closes the connection that has waited longest for a request. Otherwise, a client
-/// that opens connections and sends nothing could delay the answers to probes. If all connections have a request, closes
-/// the oldest connection.
+/// If the server has too many connections, closes the oldest connection without a request, or if there is none, the
+/// oldest connection. Otherwise, a client that opens connections and sends nothing could delay probes.
 fn make_room(open: &mut VecDeque<Connection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() >= CONNECTIONS {
@@ -130,12 +129,12 @@ impl Page {
         }
     }
 
-    /// Returns the liveness checks.
+    /// Runs the liveness checks.
     pub(crate) fn live(&self) -> Health {
         with_checks(self.status.health(), &self.live_checks)
     }
 
-    /// Returns the readiness checks.
+    /// Runs the readiness checks.
     pub(crate) fn ready(&self) -> Health {
         let mut health = with_checks(self.status.ready(), &self.ready_checks);
         let waits = self.waits_for();
@@ -170,7 +169,7 @@ fn with_checks(mut health: Health, checks: &[(String, Check)]) -> Health {
     health
 }
 
-/// Runs a check that the user has provided. If the check panics, the client still gets a response.
+/// Runs the user's check. A panic counts as a failed check, so that the client still gets a response.
 fn run_check(check: &Check) -> Result<(), String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check()))
         .unwrap_or_else(|_| Err("the check panicked".into()))

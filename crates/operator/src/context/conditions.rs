@@ -14,21 +14,20 @@ use crate::{Result, own_conditions};
 const READY: &str = "Ready";
 
 impl<K: Resource + Serialize> Context<K> {
-    /// Returns the conditions of the reconciled object, with `Ready` set to true. All other conditions are unchanged.
-    /// `reason` is one word in upper camel case. [`apply_status`](Self::apply_status) leaves out the conditions of
-    /// other field managers.
+    /// Returns the reconciled object's conditions, with `Ready` set to true and all others unchanged. `reason` is one
+    /// word in upper camel case. [`apply_status`](Self::apply_status) leaves out other field managers' conditions.
     pub fn ready(&self, reason: &str) -> Conditions {
         self.with_condition(READY, ConditionStatus::True, reason, "")
     }
 
-    /// Returns the conditions of the reconciled object, with `Ready` set to false. `reason` is one word in upper camel
-    /// case. `message` is a human-readable sentence.
+    /// Returns the reconciled object's conditions, with `Ready` set to false. `reason` is one word in upper camel case.
+    /// `message` is a human-readable sentence.
     pub fn not_ready(&self, reason: &str, message: impl Into<String>) -> Conditions {
         self.with_condition(READY, ConditionStatus::False, reason, message)
     }
 
-    /// Returns the conditions of the reconciled object, with one condition added or replaced. To set several
-    /// conditions, call [`set_condition`](Self::set_condition) for each of them.
+    /// Returns the reconciled object's conditions, with one condition added or replaced. To set several conditions,
+    /// call [`set_condition`](Self::set_condition) for each.
     pub fn with_condition(
         &self,
         condition_type: &str,
@@ -41,9 +40,9 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Adds a condition to `conditions`, or replaces the condition of the same type. The condition gets the generation
-    /// of the reconciled object as its `observedGeneration`. The transition time of the condition changes only if the
-    /// status of the condition changes.
+    /// Adds a condition to `conditions`, or replaces the condition with the same type. The condition's
+    /// `observedGeneration` is the reconciled object's generation. The transition time changes only if the condition's
+    /// status changes.
     pub fn set_condition(
         &self,
         conditions: &mut Conditions,
@@ -65,8 +64,7 @@ impl<K: Resource + Serialize> Context<K> {
         conditions.set(condition, Time::now());
     }
 
-    /// Returns the conditions in `status.conditions` of the reconciled object, including the last writes of this
-    /// controller.
+    /// Returns the reconciled object's `status.conditions`, including the controller's own last writes.
     pub fn conditions(&self) -> Conditions {
         let newest = self.shared.caches.get::<K>().ok().and_then(|cached| cached.get(self.key()));
         let object = newest.as_ref().or(self.call.object.as_ref());
@@ -75,8 +73,9 @@ impl<K: Resource + Serialize> Context<K> {
         conditions
     }
 
-    /// Removes the conditions of other field managers from the configuration of a status. Returns whether there are
-    /// conditions whose field manager this process does not know.
+    /// Removes other field managers' conditions from the status in `configuration`. Returns `true` if any were removed.
+    /// An earlier process of this controller may have set a removed condition, so the caller then reads the field
+    /// managers from the server.
     pub(super) fn remove_others_conditions(&self, configuration: &mut Value, live: &K, own: &BTreeSet<String>) -> bool {
         let own = &self.used_conditions().set | own;
         if own_conditions::types(configuration).is_subset(&own) {
@@ -88,7 +87,7 @@ impl<K: Resource + Serialize> Context<K> {
         own_conditions::remove_others(configuration, &own, &self.used_conditions().read)
     }
 
-    /// Reads from the server which of the conditions in `configuration` this field manager has set. The cache has no
+    /// Reads from the server which condition types this field manager has set, because cached objects have no
     /// `managedFields`.
     pub(super) async fn read_own_conditions(&self, configuration: &Value) -> Result<BTreeSet<String>> {
         let object = match self.read_raw::<K>(self.key()).await {
@@ -110,12 +109,12 @@ impl<K: Resource + Serialize> Context<K> {
     }
 
     fn used_conditions(&self) -> MutexGuard<'_, own_conditions::Used> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // The state is consistent even after a panic, because no code panics halfway through a change.
         self.call.conditions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the conditions in the status of `object`. If the conditions cannot be read, the result is empty.
+/// Returns the conditions in `object`'s status, or no conditions if they cannot be decoded.
 fn conditions_of(object: &(impl Object + Serialize)) -> Conditions {
     #[derive(Deserialize)]
     struct WithStatus {

@@ -1,4 +1,4 @@
-//! The methods of a context that read objects.
+//! The context's methods for reading objects.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::Result;
 use crate::caches::Cached;
 
 impl<K: Resource> Context<K> {
-    /// Returns the object of type `T` with this name from the cache. If `T` is namespaced, the object is looked up in
-    /// the namespace of the reconciled object. For objects in another namespace, use [`get_in`](Self::get_in).
+    /// Returns the cached object of type `T` with name `name`. If `T` is namespaced, the lookup uses the reconciled
+    /// object's namespace. For other namespaces, use [`get_in`](Self::get_in).
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl<K: Resource> Context<K> {
         self.get_by_key(&self.key_of::<T>("get", name)?)
     }
 
-    /// Returns the object of type `T` with this name in this namespace from the cache.
+    /// Returns the cached object of type `T` with name `name` in namespace `namespace`.
     ///
     /// # Errors
     ///
@@ -61,22 +61,22 @@ impl<K: Resource> Context<K> {
         self.get_by_key(&ObjectKey::new(namespace, name))
     }
 
-    /// Returns the object of type `T` with this key from the cache.
+    /// Returns the cached object of type `T` with key `key`.
     ///
     /// # Errors
     ///
     /// Returns a terminal error if the controller does not cache `T`, or caches only objects of another
-    /// [namespace](crate::ControllerBuilder::namespace). The method returns the same error if `T` is namespaced and the
-    /// key has no namespace.
+    /// [namespace](crate::ControllerBuilder::namespace). Also returns a terminal error if `T` is namespaced and the key
+    /// has no namespace.
     pub fn get_by_key<T: Resource>(&self, key: &ObjectKey) -> Result<Option<Arc<T>>> {
         let cached = self.shared.caches.get::<T>()?;
         self.check_namespace::<T>("read", cached, key.namespace())?;
         Ok(cached.get(key))
     }
 
-    /// Returns the cached objects of type `T` that match the selector, in no particular order. If `T` is namespaced,
-    /// only objects in the namespace of the reconciled object are returned. If the reconciled object is cluster-scoped,
-    /// the objects of all cached namespaces are returned.
+    /// Returns the cached objects of type `T` that match `selector`, in no particular order. If `T` and the reconciled
+    /// object are namespaced, the list contains only objects in the reconciled object's namespace. Otherwise, it
+    /// contains objects from all cached namespaces.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<K: Resource> Context<K> {
         })
     }
 
-    /// Returns the cached objects of type `T` in this namespace that match the selector, in no particular order.
+    /// Returns the cached objects of type `T` in namespace `namespace` that match `selector`, in no particular order.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl<K: Resource> Context<K> {
         Ok(in_namespace(&cached.objects, namespace, selector))
     }
 
-    /// Returns the cached objects of type `T` that have the reconciled object as an owner, in no particular order.
+    /// Returns the cached objects of type `T` that the reconciled object owns, in no particular order.
     ///
     /// # Errors
     ///
@@ -116,15 +116,15 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Reads the object of type `T` with this name from the server, in the namespace of the reconciled object. Returns
-    /// `None` if the object does not exist. Use this method for kinds that are read too rarely to be cached. For objects
-    /// in another namespace, use [`get_live_in`](Self::get_live_in).
+    /// Reads the object of type `T` with name `name` from the server, or returns `None` if it does not exist. If `T` is
+    /// namespaced, the lookup uses the reconciled object's namespace. Use this method for kinds that are read too
+    /// rarely to be cached. For other namespaces, use [`get_live_in`](Self::get_live_in).
     ///
     /// # Errors
     ///
-    /// Returns the error of the request. A 404 without a `Status` is also an error, because a proxy can send it, and so
-    /// does a server that does not have the kind. Returns a terminal error if `T` is namespaced and the reconciled object
-    /// is cluster-scoped.
+    /// Returns an error if the request fails. A 404 without a `Status` is also an error, because it can come from a
+    /// proxy, or from a server without this kind. Returns a terminal error if `T` is namespaced and the reconciled
+    /// object is cluster-scoped.
     ///
     /// # Cancel safety
     ///
@@ -133,12 +133,13 @@ impl<K: Resource> Context<K> {
         self.read_live(self.key_of::<T>("get_live", name)?).await
     }
 
-    /// Reads the object of type `T` with this name in this namespace from the server. Returns `None` if the object does
-    /// not exist.
+    /// Reads the object of type `T` with name `name` in namespace `namespace` from the server, or returns `None` if it
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// Returns the error of the request. A 404 without a `Status` is also an error, as for [`get_live`](Self::get_live).
+    /// Returns an error if the request fails. A 404 without a `Status` is also an error, as for
+    /// [`get_live`](Self::get_live).
     ///
     /// # Cancel safety
     ///
@@ -158,13 +159,13 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Returns the namespace in which objects of type `T` are looked up by name.
+    /// Returns the namespace for lookups of `T` by name: the reconciled object's namespace, or `None` if `T` or the
+    /// reconciled object is cluster-scoped.
     fn namespace_of<T: Resource>(&self) -> Option<&str> {
         self.key().namespace().filter(|_| T::Scope::SCOPE == Scope::Namespaced)
     }
 
-    /// Returns the key of the object with this name in the namespace of the reconciled object. `method` is the name of
-    /// the called method.
+    /// Returns the key of `T` with name `name` in the reconciled object's namespace. Errors mention `method`.
     fn key_of<T: Resource>(&self, method: &str, name: &str) -> Result<ObjectKey> {
         match self.namespace_of::<T>() {
             Some(namespace) => Ok(ObjectKey::new(namespace, name)),
@@ -179,9 +180,8 @@ impl<K: Resource> Context<K> {
         }
     }
 
-    /// Checks that the cache contains the objects of this namespace. Without this check, a read that names no namespace,
-    /// or a namespace that is not cached, would find no object, and an apply would not notice changes of other writers.
-    /// `verb` is the verb of the call in the error.
+    /// Checks that `cached` contains the objects in `namespace`. Without this check, a read in an uncached namespace
+    /// would find no object, and an apply would not notice other writers' changes. Errors mention `verb`.
     pub(super) fn check_namespace<T: Resource>(
         &self,
         verb: &str,

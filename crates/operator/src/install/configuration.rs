@@ -1,4 +1,4 @@
-//! The installation of webhook configurations. As for definitions, a build keeps the configuration of a newer build.
+//! Installs webhook configurations. A newer build's configuration is kept, as for definitions.
 
 use std::cmp::Ordering;
 
@@ -14,8 +14,8 @@ use super::{Installer, Retries};
 use crate::error::OperatorError;
 
 impl Installer {
-    /// Applies a webhook configuration, unless a newer build has installed it. Retries without a limit while requests
-    /// fail, unless the server has rejected the request. Each failure is passed to `report`.
+    /// Applies a webhook configuration, unless a newer build has installed it. Retries failed requests indefinitely,
+    /// unless the server has rejected a request. Passes each failure to `report`.
     pub(crate) async fn configure<T>(
         &self,
         cluster: &Cluster,
@@ -55,20 +55,22 @@ impl Installer {
                 }
                 return Ok(());
             }
-            // The request fails with a conflict if another build has written the configuration since the read.
+            // With this resourceVersion, the request fails with a conflict if another build has written the
+            // configuration since the read.
             own["metadata"]["resourceVersion"] = installed["metadata"]["resourceVersion"].clone();
         }
         api.patch(name, &Patch::Apply(own), &WriteOptions::apply(&self.field_manager)).await.map(drop)
     }
 }
 
-/// Returns the version of the build that installs or has installed a configuration.
+/// Returns the package version of the build that wrote `configuration`.
 fn version(configuration: &Value) -> Option<&str> {
     configuration["metadata"]["annotations"][PACKAGE_VERSION].as_str()
 }
 
-/// Returns the patch that puts the certificates of `own` into `installed`, because the certificates belong to the cluster
-/// and not to a build. Returns `None` if the certificates are equal.
+/// Returns a JSON patch that copies the certificates from `own` to `installed`, or `None` if they are equal.
+/// Certificates are copied even to a newer build's configuration, because they belong to the cluster and not to a
+/// build.
 fn certificates(own: &Value, installed: &Value) -> Option<Value> {
     let bundle = |webhook: &Value| webhook["clientConfig"]["caBundle"].as_str().map(str::to_owned);
     let own = own["webhooks"].as_array()?.iter().find_map(bundle)?;

@@ -1,9 +1,10 @@
-//! The managed fields of a definition that this program has created.
+//! Changes the managed fields of definitions that this program has created.
 //!
-//! Only a create request fails if the definition exists. But a field manager that creates an object and then applies it
-//! owns its fields twice, with the operations `Update` and `Apply`. An apply could then never remove a field. So this
-//! module changes the operation of the create request to `Apply`, as client-go's `csaupgrade` does. The apply that follows
-//! gives up the default values of the server, which a create request also owns.
+//! The first installation uses a create request, which fails if another build has created the definition. But a field
+//! manager that creates an object and then applies it owns each field twice, with the operations `Update` and `Apply`.
+//! An apply could then never remove a field. This module therefore changes the create request's operation to `Apply`,
+//! as client-go's `csaupgrade` does. The next apply gives up the server's default values, which the create request also
+//! owns.
 
 use pintle_cluster::Cluster;
 use pintle_crd::CustomResourceDefinition;
@@ -17,8 +18,8 @@ pub(super) async fn read(cluster: &Cluster, name: &str) -> Result<Value, ApiErro
     Ok(request.object().await?)
 }
 
-/// Makes the fields of a create request count as applied. Returns the changed definition, or `None` if the definition
-/// was not changed. If the request fails, the next start of the program tries it again.
+/// Marks the fields from a create request as applied. Returns the changed definition, or `None` if it was not changed.
+/// If the request fails, the next start of the program tries again.
 pub(super) async fn adopt(
     cluster: &Cluster,
     name: &str,
@@ -35,8 +36,8 @@ pub(super) async fn adopt(
     }
 }
 
-/// Returns the patch for the managed fields of a definition. The patch has no resourceVersion, because the server writes
-/// the status of a new definition at the same time.
+/// Returns the JSON patch for a definition's managed fields. The patch does not test the resourceVersion, because the
+/// server concurrently writes a new definition's status.
 fn adoption(stored: &Value, manager: &str) -> Option<Value> {
     let entries = stored["metadata"]["managedFields"].as_array()?;
     let index = entries.iter().position(|entry| {

@@ -1,30 +1,30 @@
 //! Decides whether this build may replace the installed CustomResourceDefinition.
 //!
-//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last.
-//! This replica must not restore the old schema.
+//! Each replica installs the definition when it starts. During an upgrade, a replica of the old build may start last,
+//! but must not restore the old schema.
 
 use std::cmp::Ordering;
 
 use pintle_crd::CustomResourceDefinition;
 use semver::Version;
 
-/// The decision of a build about the installed definition.
+/// What this build does with the installed definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The build applies its own definition.
+    /// Apply this build's own definition.
     Apply,
-    /// The build keeps the installed definition, for this reason.
+    /// Keep the installed definition, for this reason.
     Keep(String),
-    /// The build must not replace the installed definition, and cannot work with it. The text says why.
+    /// Fail for this reason, because this build must not replace the installed definition and cannot use it.
     Refuse(String),
 }
 
-/// Compares the definition of this build with the installed one.
+/// Compares this build's definition with the installed one.
 ///
-/// - A build with a greater version replaces the installed definition.
-/// - A build with a smaller version keeps the installed definition. A build without a greater version also keeps it if
-///   replacing it would remove a served version.
-/// - A build never works with a definition that does not serve all versions of the build.
+/// - If this build's version is greater, it replaces the installed definition.
+/// - If this build's version is smaller, it keeps the installed definition. If the versions are equal, or one is
+///   unknown, it keeps the installed definition only if replacing it would remove a served version.
+/// - A build that keeps a definition fails if the definition does not serve all of the build's versions.
 pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Decision {
     let removed = not_served_by(own, installed);
     let by = match installed.package_version() {
@@ -53,13 +53,13 @@ fn order(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -
     order_of(own.package_version(), installed.package_version())
 }
 
-/// Compares the versions of two builds. Returns `None` if one of the versions is unknown.
+/// Compares two builds' versions. Returns `None` if a version is missing or is not a semantic version.
 pub(crate) fn order_of(own: Option<&str>, installed: Option<&str>) -> Option<Ordering> {
     let parse = |version: Option<&str>| Version::parse(version?).ok();
     Some(parse(own)?.cmp_precedence(&parse(installed)?))
 }
 
-/// Returns the versions that `other` serves and `definition` does not serve.
+/// Returns the versions that `other` serves but `definition` does not.
 fn not_served_by(definition: &CustomResourceDefinition, other: &CustomResourceDefinition) -> Vec<String> {
     let served = definition.served_versions();
     other.served_versions().into_iter().filter(|version| !served.contains(version)).map(str::to_owned).collect()

@@ -1,40 +1,39 @@
-//! The public documentation of a manager's debug page.
+//! The debug page's settings and public documentation.
 
 use pintle_leaderelect::ShardsStatus;
 
 use super::Manager;
 
 impl Manager {
-    /// Sets whether the manager's server serves the debug page at `/debug` and the page's data at `/debug.json`. The
-    /// default is true. If [`serve`](Self::serve) sets no address, there is no server.
+    /// Sets whether the manager serves the debug page at `/debug`, and the page's data at `/debug.json`. The default is `true`. Without an
+    /// address from [`serve`](Self::serve), there is no page.
     ///
-    /// The page shows the current state of the manager's queues, informers, leases and shards. The page also lists the failing keys, the
-    /// slow keys and the active keys. For each key, the page shows why the controller called the reconciler. To see the explanation of a
-    /// single key, search for the key on the page. The manager collects no data for the page in advance. The manager computes each response
-    /// when the page is requested. The size of a response is bounded. Computing a response does not interrupt the workers.
+    /// The page shows the current state of the manager's queues, informers, leases and shards, and lists failing, slow and active keys. For
+    /// each key, the page shows why the controller called the reconciler. To explain a single key, search for the key on the page. The
+    /// manager computes each response on request, and collects no data in advance. Responses have a bounded size, and computing them does
+    /// not interrupt the workers.
     ///
     /// # Security
     ///
-    /// Any client that can reach the address can read the page. The page shows names of objects, error texts of
-    /// reconcilers and of the API server, and names of replicas. The page does not show contents of objects, and it
-    /// does not show credentials. Do not put secrets into error texts. To restrict the access in a cluster, use a
-    /// NetworkPolicy, or pass `false` to disable the page.
+    /// Any client that can reach the address can read the page. The page shows object names, replica names, and errors from reconcilers and
+    /// the API server. It does not show object contents or credentials. Do not put secrets into error messages. To restrict access, use a
+    /// NetworkPolicy, or disable the page by passing `false`.
     ///
     /// # The members of `/debug.json`
     ///
-    /// The JSON always contains all members. A member can be null only where the following description says so. Times are strings in RFC
-    /// 3339 format in UTC, and durations are in seconds. Lists have up to 100 items, and strings have up to 400 characters. Lists of keys
-    /// have up to 10 items, or fewer if there are more than 20 controllers. Later versions may add members. If a later version removes a
-    /// member or changes its meaning, `format` increases.
+    /// The JSON always contains all members. A member can be null only if its description below says so. Times are RFC 3339 strings in UTC,
+    /// and durations are in seconds. Lists have up to 100 items, and strings up to 400 characters. Lists of keys have up to 10 items, or
+    /// fewer with more than 20 controllers. Later versions may add members. `format` increases when a member is removed or changes its
+    /// meaning.
     ///
     /// | member | meaning |
     /// |---|---|
     /// | `format` | the version of this format: 1 |
     /// | `name` | the name of the manager |
-    /// | `now`, `started`, `uptime_seconds` | the time of the answer, the time at which the run began, and the difference |
+    /// | `now`, `started`, `uptime_seconds` | the time of the response, the time at which the manager started, and the difference |
     /// | `phase` | `starting`, `standby`, `running` or `stopping` |
-    /// | `waits_for` | the reason of the phase `starting`, otherwise null |
-    /// | `live`, `ready` | the checks of both probes: `name`, and `problem`, which is null if the check passes |
+    /// | `waits_for` | what the manager waits for in the phase `starting`, otherwise null |
+    /// | `live`, `ready` | each probe's checks: `name`, and `problem`, which is null if the check passes |
     /// | `leader` | null without a leader election; otherwise `lease`; `holder`, which is null before the first read and empty if the lease is free; `is_leader`; `seconds_left` until the term of this replica ends unless it is renewed, or null; and `last_error`, which is null if the requests for the lease succeed |
     /// | `controllers` | see below |
     /// | `informers` | `name`, `resource`, `state` (`starting`, `listing`, `streaming`, `synced`, `degraded`, `stopped`, `unknown`), `since` (null before the start), `objects`, `received` (the progress of a list, otherwise null), `problem` (of a degraded or stopped informer, otherwise null), `undecodable` (the number of objects that cannot be decoded), `first_undecodable` (the key and the error of one of them, or null), and `last_failure` (`at` and `text`, or null) |
@@ -46,7 +45,7 @@ impl Manager {
     ///
     /// | member | meaning |
     /// |---|---|
-    /// | `name`, `running` | its name, and whether it runs |
+    /// | `name`, `running` | the controller's name, and whether it runs |
     /// | `max_concurrent_reconciles` | the number of keys that are reconciled concurrently |
     /// | `queue` | null if it does not run; otherwise the number of keys that are `queued`, `in_flight`, `dirty_in_flight` (in flight, and added again), `delayed`, or `idle` (remembered only for their failures) |
     /// | `blocked` | calls that block their thread: `key` and `seconds` |
@@ -57,17 +56,16 @@ impl Manager {
     ///
     /// | member | meaning |
     /// |---|---|
-    /// | `key` | the text of the key |
+    /// | `key` | the key as text |
     /// | `state` | `in_flight`, `in_flight_dirty`, `queued`, `retry`, `requeue`, `idle` or `not_running` |
-    /// | `due_in_seconds` | the time until the delay ends in the states `retry` and `requeue`, otherwise null |
+    /// | `due_in_seconds` | in the states `retry` and `requeue`, the time until the delay ends; otherwise null |
     /// | `causes_total` | the total number of causes |
     /// | `causes` | the newest three causes, newest first, each with `at` and `text` |
     /// | `last_call` | null before the first call ends; otherwise `at`, `seconds`, `error` (null after a success) and `failures` in a row |
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the member `controller`
-    /// and all members of a key from the table above. In an explanation, `causes` lists all remembered causes, not only the newest three.
-    /// If the controller is unknown or the text is not a key, the response has the status 404 and a message. If the query is invalid, the
-    /// response has the status 400 and a message.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member `controller` and all
+    /// members of a key in the table above, but `causes` lists all remembered causes. If the controller is unknown or the text is not a
+    /// valid key, the response has status 404 and a message. If the query is invalid, the response has status 400 and a message.
     ///
     /// # Examples
     ///
@@ -83,8 +81,7 @@ impl Manager {
         self
     }
 
-    /// Shows the state of these shards on the debug page. The program [runs](pintle_leaderelect::Shards::run) the
-    /// shards itself.
+    /// Shows these shards on the debug page. The program must [run](pintle_leaderelect::Shards::run) the shards itself.
     ///
     /// # Examples
     ///

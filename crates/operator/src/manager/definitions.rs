@@ -1,4 +1,4 @@
-//! The installation of CustomResourceDefinitions in all clusters of a manager.
+//! Installs CustomResourceDefinitions in all of a manager's clusters.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::error::OperatorError;
 use crate::install::Installer;
 use crate::serve::Check;
 
-/// How long the start of a manager waits for clusters that do not answer, if the manager has several clusters.
+/// How long a manager with several clusters waits for unreachable clusters when it starts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The state of the installation in one cluster.
+/// The installation state of one cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Progress {
     #[default]
     Done,
-    /// The first attempt has not ended.
+    /// The first attempt is still running. The string describes what the manager waits for.
     Waits(String),
-    /// The last attempt failed, for this reason.
+    /// The last attempt failed for this reason.
     Fails(String),
 }
 
@@ -41,16 +41,16 @@ impl Progress {
     }
 }
 
-/// The installations in all clusters. Each cluster has its own task, so a cluster that cannot be reached does not delay
-/// the others. Dropping this value ends the tasks.
+/// The installations in all clusters. Each cluster has its own task, so an unreachable cluster does not delay the
+/// others. Dropping an `Installations` aborts the tasks.
 pub(super) struct Installations {
     tasks: JoinSet<Result<(), OperatorError>>,
-    /// The state of each cluster. The first cluster is the cluster of the manager.
+    /// Each cluster's state, starting with the manager's own cluster.
     progress: watch::Receiver<Vec<Progress>>,
 }
 
 impl Manager {
-    /// Starts the installations, and adds a readiness check for each cluster if there are several.
+    /// Starts the installations. If there are several clusters, adds a readiness check for each.
     pub(super) fn start_installations(&mut self) -> Installations {
         let mut clusters = vec![(self.cluster.clone(), std::mem::take(&mut self.definitions))];
         for (cluster, definition) in std::mem::take(&mut self.other_definitions) {
@@ -92,9 +92,8 @@ impl Manager {
 }
 
 impl Installations {
-    /// Waits until all definitions are installed. If the manager has several clusters, the wait ends after [`PATIENCE`]
-    /// even if a cluster cannot be reached. Returns `false` if a stop was requested, so that the manager must not
-    /// continue.
+    /// Waits until all definitions are installed. With several clusters, the wait ends after each cluster's first
+    /// attempt, or after [`PATIENCE`]. Returns `false` if a stop was requested, so that the manager must not continue.
     pub(super) async fn first(&mut self, waits: &Waits, stop: &CancellationToken) -> Result<bool, OperatorError> {
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -117,7 +116,7 @@ impl Installations {
         }
     }
 
-    /// Waits for the installations that have not ended.
+    /// Waits for the remaining installations.
     pub(super) async fn rest(mut self, stop: CancellationToken) -> Result<(), Box<dyn Error + Send + Sync>> {
         while let Some(Some(ended)) = stop.run_until_cancelled(self.tasks.join_next()).await {
             joined(ended)?;
@@ -133,7 +132,7 @@ fn waits_for(definition: &CustomResourceDefinition) -> String {
 fn joined(ended: Result<Result<(), OperatorError>, JoinError>) -> Result<(), OperatorError> {
     match ended {
         Ok(ended) => ended,
-        // No code aborts the tasks, so an error means that a task has panicked.
+        // Tasks are never aborted here, so the error is a panic.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -1,4 +1,4 @@
-//! Controllers of other clusters, controllers whose keys are divided among replicas, and timers.
+//! Controllers in other clusters, sharded controllers, and timers.
 
 use std::time::Duration;
 
@@ -17,23 +17,21 @@ use crate::controller::{Controller, FinishedController, Surroundings};
 
 /// A controller whose keys are divided among the replicas.
 pub(super) struct Sharded {
-    /// The name of the controller.
     pub(super) controller: String,
     pub(super) config: ShardsConfig,
     pub(super) bind: BindShards,
 }
 
-/// A function that adds the controllers of all shards to the underlying manager.
+/// Adds the controllers of all shards to the underlying manager.
 type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> Engine + Send>;
 
 impl Manager {
-    /// Adds a controller for the objects of another cluster. The reads and writes of its
-    /// [`Context`](crate::Context) use that cluster. The leader election stays in the [cluster](Self::cluster) of the
-    /// manager. If the manager has several controllers of one kind, give each of them its own name. The caller must shut
-    /// the other cluster down.
+    /// Adds a controller for objects in another cluster, whose [`Context`](crate::Context) reads from and writes to
+    /// that cluster. The leader election stays in the manager's own [cluster](Self::cluster). If the manager has
+    /// several controllers for one kind, give each a unique name. The caller must shut down the other cluster.
     ///
-    /// If a cluster cannot be reached when the manager starts or later, the controllers of the other clusters continue.
-    /// The controllers of the unreachable cluster wait. The readiness check names these controllers and their cluster.
+    /// If a cluster is unreachable, at the start or later, only its controllers wait. The readiness check names these
+    /// controllers and the cluster.
     ///
     /// # Examples
     ///
@@ -77,32 +75,32 @@ impl Manager {
         self
     }
 
-    /// Installs the CustomResourceDefinition of `K` in another cluster, as [`install`](Self::install) describes. If the
-    /// other cluster cannot be reached, or does not permit the installation, the manager continues without this cluster
-    /// and retries. Until the definition is installed, the readiness check `cluster URL` fails with the reason.
+    /// Installs the CustomResourceDefinition of `K` in another cluster, like [`install`](Self::install). If the other
+    /// cluster is unreachable or denies permission, the manager starts without it and retries. Until the definition is
+    /// installed, the readiness check `cluster URL` fails with the reason.
     pub fn install_in<K: CustomResource>(mut self, cluster: &Cluster) -> Self {
         self.other_definitions.push((cluster.clone(), with_version(K::crd())));
         self
     }
 
-    /// Adds a controller whose objects are divided among all replicas, in this number of shards. Each shard is led by
-    /// one replica at a time. If a replica stops or dies, the other replicas take its shards over. Use several shards
+    /// Adds a controller whose objects are divided into `shards` shards, which the replicas share. One replica at a
+    /// time leads each shard. If a replica stops or dies, the other replicas take over its shards. Use several shards
     /// per replica, so that all replicas get a similar number of objects.
     ///
-    /// `controller` returns the controller of one shard, and must return the same controller each time. All keys of a
-    /// controller are divided by their hashes, including the keys of children and of triggers. So one replica handles
-    /// all work for an object. A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica that calls the
-    /// trigger. If another replica leads the shard of the key, the calling replica does not reconcile the key. The
-    /// calling replica keeps the key until it takes over the shard itself. Each replica caches all objects, so that it
-    /// can take a shard over at once. In logs and metrics, the controller of a shard has a name such as
-    /// `website-shard-0`.
+    /// `controller` returns the controller for one shard, and must return the same controller each time. A key's hash
+    /// determines its shard, also for keys from children and triggers, so one replica handles all work for an object.
+    /// Each replica caches all objects, so that it can take over a shard immediately. In logs and metrics, a shard's
+    /// controller has a name such as `website-shard-0`.
     ///
-    /// The shards have their own Leases, in the namespace of the cluster configuration. They do not depend on
-    /// [`leader_election`](Self::leader_election), which this controller does not need. All replicas must use the same
-    /// number of shards. While a rollout changes this number, replicas with the old number and replicas with the new
-    /// number do not work at the same time. The debug page shows the shards. One probe check, `shards/NAME`, covers the
-    /// elections of all shards. The service account needs the verbs `get`, `list`, `watch`, `create`, `update` and
-    /// `delete` for `leases`.
+    /// A [`Trigger`](pintle_controller::Trigger) adds a key only on the replica that calls the trigger. If another
+    /// replica leads the key's shard, the calling replica keeps the key, but reconciles it only after taking over the
+    /// shard.
+    ///
+    /// The shards have their own Leases, in the cluster configuration's namespace, and do not need
+    /// [`leader_election`](Self::leader_election). All replicas must use the same number of shards. While a rollout
+    /// changes this number, old and new replicas do not work at the same time. The debug page shows the shards, and the
+    /// probe check `shards/NAME` covers all shards' elections. The service account needs the verbs `get`, `list`,
+    /// `watch`, `create`, `update` and `delete` for `leases`.
     ///
     /// # Examples
     ///
@@ -135,7 +133,7 @@ impl Manager {
         self.sharded_with(ShardsConfig { shards, ..ShardsConfig::default() }, controller)
     }
 
-    /// Adds a controller like [`sharded`](Self::sharded), with these settings for the elections of the shards.
+    /// Adds a controller like [`sharded`](Self::sharded), with custom settings for the shards' elections.
     pub fn sharded_with<K>(
         mut self,
         config: ShardsConfig,
@@ -154,9 +152,9 @@ impl Manager {
         self
     }
 
-    /// Calls `run` when this replica starts to lead, and then again after each period. Without a leader election, each
-    /// replica calls `run`. Calls never overlap. After an error or a panic, the call is retried with a growing delay. When
-    /// the term ends, the running call is dropped.
+    /// Calls `run` when this replica starts to lead, and again after each `period`. Without leader election, each
+    /// replica calls `run`. Calls never overlap. After an error or a panic, the call is retried with backoff. When the
+    /// leadership term ends, a running call is dropped.
     ///
     /// # Examples
     ///

@@ -22,20 +22,20 @@ use crate::{Result, leader_service, names};
 pub(super) type Waits = Arc<Mutex<Option<String>>>;
 
 impl Manager {
-    /// Runs the manager until `stop` is cancelled or a part of the manager fails. If the manager has connected to the
-    /// cluster itself, it writes the pending Events and closes its informers before this method returns.
+    /// Runs the manager until `stop` is cancelled or a part of the manager fails. A manager that has connected to the
+    /// cluster itself writes the pending Events and closes its informers before this method returns.
     ///
     /// # Errors
     ///
-    /// - The address for probes is in use, or the leader election is misconfigured. The manager then starts nothing.
-    /// - The name of the manager cannot be the name of a Lease, or a controller has two finalizers or an invalid
-    ///   finalizer. The manager then starts nothing.
-    /// - The certificate of the webhooks cannot be read, or their address is in use. The manager then starts nothing.
-    /// - The API server rejects a CustomResourceDefinition or the configuration of the webhooks. While a request fails
-    ///   for another reason, for example because the server cannot be reached, the manager waits and retries.
-    /// - Two controllers have the same name, a part of the manager has failed, or stopping took too long. The error is
-    ///   then a [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not
-    ///   finished.
+    /// - The server's address is in use, or the leader election is misconfigured. The manager then runs no controllers.
+    /// - The manager's name is not a valid Lease name, or a controller has two finalizers or an invalid finalizer. The
+    ///   manager then runs no controllers.
+    /// - The webhook certificate cannot be read, or the webhook address is in use. The manager then runs no
+    ///   controllers.
+    /// - The API server rejects a CustomResourceDefinition or a webhook configuration. After other errors, for example
+    ///   if the server is unreachable, the manager waits and retries.
+    /// - Two controllers have the same name, a part of the manager fails, or stopping takes too long. The error is a
+    ///   [`ManagerError`](pintle_controller::ManagerError), which names the keys whose reconciliation has not finished.
     ///
     /// # Panics
     ///
@@ -43,12 +43,12 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends all parts of the manager, in no particular order, and does not release the Lease.
+    /// Dropping the future stops all parts of the manager in no particular order, without releasing the Lease.
     pub async fn run(mut self, stop: &CancellationToken) -> Result<(), OperatorError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        // If a part fails, the engine cancels this token, and all other parts stop.
+        // The engine cancels this token when a part fails, so that all other parts stop.
         let stop = &stop.child_token();
         let waits = Waits::default();
         let mut engine = std::mem::take(&mut self.engine).config(self.config.clone());
@@ -119,7 +119,7 @@ impl Manager {
         ended.map_err(operator_error)
     }
 
-    /// Returns the name of the shards of a controller. The name of each Lease begins with this name.
+    /// Returns the prefix of the Lease names for a sharded controller.
     fn name_of_shards(&self, controller: String) -> Result<String, OperatorError> {
         let name = format!("{}-{controller}", self.name);
         if names::is_subdomain(&name) {
@@ -133,13 +133,13 @@ impl Manager {
         Err(OperatorError::Controller { controller, problem })
     }
 
-    /// Makes an election report its Events and metrics under the name of the manager.
+    /// Configures an election to report its Events and metrics under the manager's name.
     fn observe(&self, config: &mut LeaderElectionConfig) {
         config.events.get_or_insert_with(|| leader_events(self.cluster.recorder(&self.name)));
         config.metrics.get_or_insert_with(|| Arc::new(self.metrics.clone()));
     }
 
-    /// Starts the server for probes, metrics and the debug page, if there is an address for it.
+    /// Starts the server for probes, metrics and the debug page, if it has an address.
     async fn serve_pages(
         &mut self,
         status: ManagerStatus,
@@ -169,7 +169,8 @@ impl Manager {
     }
 }
 
-/// Runs the engine. If a stop was requested or a part has failed, the second value is the time at which the stop began.
+/// Runs the engine. The second value is the time at which a stop was requested or a part failed, or `None` if neither
+/// happened.
 async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<(), ManagerError>, Option<Instant>) {
     let mut run = pin!(engine.run_and_cancel(stop));
     tokio::select! {
@@ -182,12 +183,12 @@ async fn run_until_stopped(engine: Engine, stop: &CancellationToken) -> (Result<
     }
 }
 
-/// Returns the rest of the time limit for stopping the manager. `stopped` is the time at which the stop began.
+/// Returns the rest of the shutdown timeout `limit`, which started at `stopped`.
 fn left(limit: Duration, stopped: Option<Instant>) -> Duration {
     stopped.map_or(limit, |stopped| limit.saturating_sub(stopped.elapsed()))
 }
 
-/// Returns the cause if an installation has failed.
+/// Converts the error. If the cause is an `OperatorError` from an installation, returns the cause.
 fn operator_error(error: ManagerError) -> OperatorError {
     match error {
         ManagerError::Runnable { name, cause } => match cause.downcast::<OperatorError>() {

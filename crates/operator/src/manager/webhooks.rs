@@ -1,4 +1,4 @@
-//! The webhooks of a manager. Each replica serves the webhooks, and the manager registers them in the cluster.
+//! A manager's webhooks, which each replica serves and registers in the cluster.
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,10 +18,10 @@ use super::run::{Waits, set};
 use crate::error::OperatorError;
 use crate::install::{Installer, LIMIT, order_of};
 
-/// How long webhook requests in flight may take after the controllers have stopped.
+/// How long in-flight webhook requests may take after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// The arguments of [`Manager::webhooks`].
+/// The arguments to [`Manager::webhooks`].
 pub(super) struct Setup {
     address: SocketAddr,
     files: CertificateFiles,
@@ -29,7 +29,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Replaces the address by a free port of the loopback interface.
+    /// Replaces the address with a free loopback port.
     pub(super) fn use_free_port(&mut self) {
         self.address = (Ipv4Addr::LOCALHOST, 0).into();
     }
@@ -40,41 +40,40 @@ pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,
     authority: Vec<u8>,
-    /// The definitions of the kinds that have a conversion webhook, and the clusters of the definitions. The definitions
-    /// contain the certificates of the certificate authority.
+    /// The definitions with a conversion webhook, and their clusters. The definitions contain the CA certificates.
     converted: Vec<(Cluster, CustomResourceDefinition)>,
-    /// The version of the program, if it is known.
+    /// The program's version, if it is known.
     version: Option<String>,
-    /// The problem that the readiness check reports, if there is one.
+    /// The readiness check's problem. `None` if the webhooks are registered.
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
-    /// Waits until a stop begins, and returns the time at which it began.
+    /// Returns the time at which the stop began.
     stopped: AbortOnDropHandle<Instant>,
 }
 
 impl Manager {
-    /// Serves `webhooks` over TLS on this address. Each replica serves the webhooks, including standbys. `certificate`
-    /// is the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a
-    /// cert-manager Secret. `certificate` can also be a [`CertificateFiles`]. The manager reloads the certificate when
-    /// it changes.
+    /// Serves `webhooks` over TLS on `address`. Each replica serves the webhooks, including standbys. `certificate` is
+    /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a cert-manager
+    /// Secret, or a [`CertificateFiles`]. The manager reloads changed certificates.
     ///
-    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. The manager applies a
-    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. The manager
-    /// adds the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install), also in
-    /// [other clusters](Self::install_in). The API server of another cluster calls the same endpoint. So with an endpoint
-    /// of a Service, each of these clusters needs such a Service, and otherwise the endpoint must be a URL. When `ca.crt`
-    /// changes, the manager applies all of these objects again. If you remove the last webhook of a configuration from
-    /// the program, the manager does not delete this configuration from the cluster. The service account needs the verbs
-    /// `get`, `create` and `patch` for these resources.
+    /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. It applies a
+    /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. It also adds
+    /// the conversion webhooks to the CustomResourceDefinitions that it [installs](Self::install). When `ca.crt`
+    /// changes, the manager applies all these objects again. The manager never deletes a configuration from the
+    /// cluster, even if the program no longer has any webhooks for it. The service account needs the verbs `get`,
+    /// `create` and `patch` for these resources.
     ///
-    /// The configurations contain the version of the program, which is the greatest version of the definitions that it
-    /// installs. As for [definitions](Self::install), an older build keeps the configurations of a newer build, and
-    /// updates only their certificates, unless it [replaces](Self::replace_newer_definitions) them.
+    /// Definitions in [other clusters](Self::install_in) get the same conversion webhook endpoint. If the endpoint is a
+    /// Service, each of these clusters needs a Service with the same name. Otherwise, the endpoint must be a URL.
     ///
-    /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the Service
-    /// of the webhooks. Without this setting, the manager could never become ready. The manager is ready only after its
-    /// caches are filled, and the caches can only be filled when the conversion webhooks work.
+    /// The configurations contain the program's version, which is the greatest version of the installed definitions. As
+    /// for [definitions](Self::install), an older build keeps a newer build's configurations and updates only their
+    /// certificates, unless it [replaces](Self::replace_newer_definitions) them.
+    ///
+    /// The readiness probe fails until the webhooks are registered. Set `publishNotReadyAddresses: true` in the
+    /// webhooks' Service. Without this setting, the manager could never become ready, because filling its caches needs
+    /// working conversion webhooks.
     ///
     /// # Examples
     ///
@@ -113,7 +112,7 @@ impl Manager {
         self
     }
 
-    /// Starts the server, and adds the conversion webhooks to the CustomResourceDefinitions.
+    /// Starts the webhook server, and adds the conversion webhooks to the CustomResourceDefinitions.
     pub(super) async fn serve_webhooks(&mut self, stop: &CancellationToken) -> Result<Option<Served>, OperatorError> {
         let Some(Setup { address, files, webhooks }) = self.webhooks.take() else { return Ok(None) };
         let authority = match webhooks.has_endpoint() {
@@ -153,7 +152,7 @@ impl Manager {
 }
 
 impl Manager {
-    /// Returns the version of the program: the greatest version of its definitions.
+    /// Returns the program's version, which is the greatest version of its definitions.
     fn package_version(&self) -> Option<String> {
         let others = self.other_definitions.iter().map(|(_, definition)| definition);
         let versions = self.definitions.iter().chain(others).filter_map(CustomResourceDefinition::package_version);
@@ -162,7 +161,8 @@ impl Manager {
 }
 
 impl Served {
-    /// Applies the configurations. Returns `false` if a stop was requested, so that the manager must not continue.
+    /// Applies the webhook configurations. Returns `false` if a stop was requested, so that the manager must not
+    /// continue.
     pub(super) async fn register(
         &self,
         cluster: &Cluster,
@@ -182,9 +182,8 @@ impl Served {
         Ok(true)
     }
 
-    /// Applies the configurations and definitions again whenever the certificates of the certificate authority change.
-    /// Each cluster has its own task, so a cluster that cannot be reached does not delay the others. Dropping the returned
-    /// handles ends the tasks.
+    /// Applies the configurations and definitions again whenever the CA certificates change. Each cluster has its own
+    /// task, so an unreachable cluster does not delay the others. Dropping the returned handles aborts the tasks.
     pub(super) fn keep_registered(&self, own: &Cluster, installer: &Installer) -> Vec<AbortOnDropHandle<()>> {
         if !self.webhooks.has_endpoint() || self.files.authority.is_none() {
             return Vec::new();
@@ -209,7 +208,8 @@ impl Served {
         tasks.map(|registration| AbortOnDropHandle::new(tokio::spawn(registration.keep()))).collect()
     }
 
-    /// Ends the server. Requests in flight may finish until `limit` has passed since the stop began.
+    /// Stops the server. Requests in flight may take up to [`DRAIN`], but not longer than the rest of the shutdown
+    /// timeout `limit`.
     pub(super) async fn finish(self, limit: Duration) {
         let since = if self.stopped.is_finished() { self.stopped.await.ok() } else { None };
         let left = since.map_or(DRAIN, |since| limit.saturating_sub(since.elapsed()).min(DRAIN));
@@ -220,15 +220,15 @@ impl Served {
     }
 }
 
-/// The registration of the webhooks in one cluster.
+/// The webhook registration in one cluster.
 struct Registration {
     webhooks: Webhooks,
     files: CertificateFiles,
     cluster: Cluster,
-    /// Whether this is the cluster of the manager. Only this cluster has the configurations of the webhooks.
+    /// Whether this is the manager's own cluster, which alone has the webhook configurations.
     is_own: bool,
     version: Option<String>,
-    /// The registered certificates.
+    /// The registered CA certificates.
     authority: Vec<u8>,
     definitions: Vec<CustomResourceDefinition>,
     installer: Installer,

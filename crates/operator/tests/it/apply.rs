@@ -1,4 +1,4 @@
-//! Tests that an apply sends a request only if it would change something.
+//! Tests of applies: a request is sent only if it would change something.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn unchanged_applies_send_no_request() {
             result
         }
     };
-    // Every change triggers a reconciliation, even a status write of the controller itself.
+    // Every change triggers a reconciliation, even the controller's own status writes.
     let controller = Controller::<Website>::new().owns::<ConfigMap>().when(ResourceVersionChanged).reconcile(reconcile);
     let running = Running::start(world.manager().controller(controller));
     for value in ["1", "2", "3"] {
@@ -41,7 +41,7 @@ async fn unchanged_applies_send_no_request() {
     running.stop().await.unwrap();
 }
 
-/// The controller forgets applied children that no longer exist. It must not forget existing children.
+/// The controller forgets deleted children, but must not forget existing ones.
 #[tokio::test]
 async fn many_unchanged_children_are_applied_once() {
     const CHILDREN: u64 = 100;
@@ -96,7 +96,7 @@ struct Secret {
 }
 pintle_meta::resource!(Secret, "v1", "Secret", "secrets", Namespaced);
 
-/// The server stores `stringData` as `data`. Therefore, the stored object never contains the field `stringData`.
+/// The server stores `stringData` as `data`, so the stored object never contains `stringData`.
 #[tokio::test]
 async fn field_that_the_server_changes_is_applied_once() {
     let world = World::with_site("blog").await;
@@ -124,7 +124,7 @@ async fn field_that_the_server_changes_is_applied_once() {
     running.stop().await.unwrap();
 }
 
-/// The first configuration has a field that the second configuration lacks. Only the server can remove this field.
+/// The second apply lacks a field from the first apply, so the server removes the field.
 #[tokio::test]
 async fn dropped_field_is_removed() {
     let world = World::with_site("blog").await;
@@ -149,8 +149,7 @@ async fn dropped_field_is_removed() {
     running.stop().await.unwrap();
 }
 
-/// After a restart, the controller cannot know whether an earlier version of the program applied more fields.
-/// Adds a field to the child or to the status in the second step, and takes the field back in the third step.
+/// Applies the child or the status, with an extra field only in step 2.
 async fn write_step(cx: &Context<Website>, step: &str, is_status: bool) -> Result<()> {
     if is_status {
         let condition = |name: &str| {
@@ -170,7 +169,7 @@ async fn write_step(cx: &Context<Website>, step: &str, is_status: bool) -> Resul
     Ok(())
 }
 
-/// The answer of the second step is lost, although the server executes the request.
+/// Runs `write_step` for several steps. The server executes steps 2 and 3, but their responses are lost.
 async fn take_back_an_apply_with_a_lost_answer(is_status: bool) -> World {
     let world = World::with_site("blog").await;
     let (called, mut calls) = unbounded_channel();

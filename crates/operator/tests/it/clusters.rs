@@ -1,4 +1,4 @@
-//! Tests of clusters that cannot be reached, and of resources that do not exist.
+//! Tests with unreachable clusters, and with resources that do not exist.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn controller() -> pintle_operator::ControllerBuilder<Website> {
     Controller::<Website>::new().owns::<ConfigMap>()
 }
 
-/// The other cluster first cannot be reached, then answers, and then stops.
+/// The other cluster is unreachable at first, then reachable, and is shut down later.
 #[tokio::test]
 async fn unreachable_cluster_does_not_stop_the_others() {
     let home = World::with_site("blog").await;

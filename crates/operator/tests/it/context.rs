@@ -1,4 +1,4 @@
-//! Tests of reads, errors and the leadership term of a context.
+//! Tests of a context's reads, errors and leadership term.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::support::{ConfigMap, Running, Spec, Website, World, eventually, map, soon};
 
-/// Runs a controller whose reconciler calls `probe`. Returns the result of the first call.
+/// Runs a controller whose reconciler calls `probe`, and returns the first result.
 async fn probe<T, Fut>(
     world: &World,
     owns: bool,
@@ -87,8 +87,7 @@ struct Tenant {
     status: Option<serde_json::Value>,
 }
 
-/// Creates a cluster-scoped tenant, and runs a controller whose reconciler calls `probe`. Returns the result of the first
-/// call.
+/// Creates a cluster-scoped tenant, runs a controller whose reconciler calls `probe`, and returns the first result.
 async fn probe_tenant<T, Fut>(
     world: &World,
     builder: ControllerBuilder<Tenant>,
@@ -178,7 +177,7 @@ async fn uncached_namespace_is_refused() {
     assert_terminal(&list, "remove `.namespace(\"default\")` from the controller");
 }
 
-/// The controller only reads ConfigMaps, so it would not notice the deletion of a ConfigMap that it applied as a child.
+/// A controller that only reads ConfigMaps would not notice when an applied child is deleted.
 #[tokio::test]
 async fn child_of_a_kind_only_read_is_refused() {
     let world = World::with_site("blog").await;
@@ -224,7 +223,7 @@ async fn delete_without_uid_is_a_terminal_error() {
     assert!(world.child("other").await.is_ok());
 }
 
-/// Makes the next matching request fail with a page of a proxy.
+/// Makes the next matching request fail with a 404 from a proxy, without a `Status`.
 fn answer_as_a_proxy(world: &World, verb: RequestVerb, resource: &str, subresource: &str) {
     let page = Fault::Answer(Answer { body: Some("no backend".into()), ..Answer::new(404) });
     world.cluster.server().unwrap().faults().add(Rule {
@@ -296,7 +295,7 @@ async fn deletion_leaves_a_recreated_object() {
     assert!(world.child("child").await.unwrap().data.contains_key("c"));
 }
 
-/// The cache does not receive the re-created child.
+/// The watch is silent, so the cache does not receive the re-created child.
 #[tokio::test]
 async fn recreated_child_does_not_get_the_old_configuration() {
     let world = World::with_site("blog").await;
@@ -363,8 +362,7 @@ async fn reads_include_own_writes_at_once() {
     .await;
 }
 
-/// A task may continue after the reconciliation that started it. Such a task must not write if the replica no longer
-/// leads.
+/// A task can outlive the reconciliation that started it, but must not write after the leadership term.
 #[tokio::test]
 async fn write_after_the_term_is_refused() {
     let world = World::with_site("blog").await;

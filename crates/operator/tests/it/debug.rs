@@ -72,7 +72,7 @@ async fn json_shows_the_state_after_known_events() {
     troubles.stop().await;
 }
 
-/// The text of [`HOSTILE`] on the page. The text has no control characters and is otherwise unchanged.
+/// How the page shows [`HOSTILE`]: with the control character replaced, and otherwise unchanged.
 const HOSTILE_SHOWN: &str = "</script><img src=x onerror=alert(1)>\"'&\u{fffd}[31m";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -163,8 +163,7 @@ async fn debug_page_can_be_switched_off() {
     running.stop().await.unwrap();
 }
 
-/// There are 100,000 keys with long names and long errors. Characters of four bytes make the texts as large as
-/// possible.
+/// Uses 100,000 keys with long names and long errors. Four-byte characters make the texts as large as possible.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answer_is_bounded_with_many_keys() {
     const KEYS: usize = 100_000;

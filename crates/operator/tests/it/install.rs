@@ -1,4 +1,4 @@
-//! Tests of the installation of CustomResourceDefinitions.
+//! Tests of installing CustomResourceDefinitions.
 
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ async fn installation_looks_the_resource_up_in_discovery() {
     assert_eq!(lookups(), 2, "the definition was established");
 }
 
-/// Returns the definition of websites in a build with this package version and these API versions. The schema contains
-/// `maximum`, so that builds can have different schemas.
+/// Returns a build's definition of websites, with package version `package` and API versions `versions`. Builds can
+/// have different schemas, which contain `maximum`.
 fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceDefinition {
     let mut definition = Website::crd().with_package_version(package);
     let first = definition.spec["versions"][0].take();
@@ -82,7 +82,7 @@ fn definition(package: &str, versions: &[&str], maximum: u32) -> CustomResourceD
 }
 
 impl World {
-    /// Starts a replica of a build that installs this definition. Stops the replica as soon as the replica runs.
+    /// Starts a replica that installs `definition`, and stops it once it runs.
     async fn run_build(&self, definition: CustomResourceDefinition) -> Result<(), OperatorError> {
         self.run_build_with(definition, false).await
     }
@@ -140,7 +140,7 @@ async fn rollback_replaces_the_newer_definition() {
     world.run_build(definition("1.1.0", &["v1", "v2"], 200)).await.unwrap();
     world.run_build_with(old(), true).await.unwrap();
     assert_eq!(world.installed().await, state(&["v1"], 100, "1.0.0"));
-    // The installed definition lacks the version that the older build needs.
+    // The installed definition lacks version v3, which the older build needs.
     world.run_build(definition("2.0.0", &["v1", "v2"], 200)).await.unwrap();
     let error = world.run_build(definition("1.0.0", &["v1", "v3"], 100)).await.unwrap_err();
     assert!(matches!(error, OperatorError::Definition { .. }), "{error}");
@@ -179,14 +179,14 @@ async fn conflicting_write_of_another_build_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// Both replicas read the definition before one of them writes.
+/// Both replicas read the definition before either writes.
 #[tokio::test]
 async fn definition_that_changes_after_the_read_is_decided_again() {
     let world = World::start().await;
     world.run_build(definition("1.0.0", &["v1"], 100)).await.unwrap();
     let definitions = world.cluster.api::<CustomResourceDefinition>();
     let faults = world.cluster.server().unwrap().faults();
-    // The server executes the apply of the older build only after the newer build has written.
+    // The older build's apply is delayed until the newer build has written.
     let delayed =
         faults.add(Rule { fault: Fault::Delay(Duration::from_millis(500)), ..answer(RequestVerb::Patch, 200) });
     let older = world.run_build(definition("1.0.1", &["v1"], 101));
@@ -200,7 +200,7 @@ async fn definition_that_changes_after_the_read_is_decided_again() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The first answer is outdated: it says that the definition does not exist.
+/// The first response is an outdated 404.
 #[tokio::test]
 async fn newer_definition_that_appears_after_the_read_stays() {
     let world = World::start().await;
@@ -211,7 +211,7 @@ async fn newer_definition_that_appears_after_the_read_stays() {
     assert_eq!(world.installed().await, state(&["v1"], 200, "1.1.0"));
 }
 
-/// The first installation is a create request. Its fields must not stay after a later build has dropped them.
+/// The first installation uses a create request. Later builds must still be able to remove its fields.
 #[tokio::test]
 async fn field_of_the_first_installation_can_be_removed() {
     let world = World::start().await;
@@ -224,7 +224,7 @@ async fn field_of_the_first_installation_can_be_removed() {
     assert!(!installed.metadata.annotations.contains_key("example.com/first"), "{:?}", installed.metadata.annotations);
 }
 
-/// After a rollback, possibly only replicas of the old build run. Their conversion webhook must continue to work.
+/// After a rollback, only replicas of the old build may run. Their conversion webhook must continue to work.
 #[tokio::test]
 async fn kept_definition_gets_new_webhook_certificates() {
     let world = World::start().await;

@@ -86,7 +86,7 @@ async fn condition_keeps_its_transition_time() {
     running.stop().await.unwrap();
 }
 
-/// The caches lag, so each controller reads an old condition of the other controller.
+/// The caches lag, so each controller reads the other controller's old condition.
 #[tokio::test]
 async fn condition_of_another_controller_is_not_reverted() {
     let world = World::with_site("blog").await;
@@ -125,8 +125,7 @@ async fn condition_of_another_controller_is_not_reverted() {
     running.stop().await.unwrap();
 }
 
-/// A new process finds its own conditions in the `managedFields`, and does not change the conditions of other field
-/// managers.
+/// A new process finds its own conditions in `managedFields`, and leaves other field managers' conditions unchanged.
 #[tokio::test]
 async fn restart_keeps_own_conditions() {
     let world = World::with_site("blog").await;
@@ -166,7 +165,7 @@ async fn gone_is_not_called_for_unselected_objects() {
         })
         .reconcile(async |_: Arc<Website>, _: Context<Website>| Ok(Action::await_change()));
     let running = Running::start(world.manager().controller(controller));
-    // The controller processes one key after the other, in this order.
+    // The controller processes the keys one at a time, in this order.
     trigger.trigger(ObjectKey::new("default", "blog"));
     trigger.trigger(ObjectKey::new("default", "missing"));
     assert_eq!(soon(gone.recv()).await.unwrap(), ObjectKey::new("default", "missing"));
@@ -195,7 +194,7 @@ async fn deleted_object_that_lost_its_label_is_cleaned_up() {
     sites.patch("blog", &label(None), &WriteOptions::default()).await.unwrap();
     sites.delete("blog", &DeleteOptions::default()).await.unwrap();
     eventually("the object is deleted", async || {
-        trigger.trigger(ObjectKey::new("default", "blog")); // as the repeated check does
+        trigger.trigger(ObjectKey::new("default", "blog")); // Like the periodic check.
         sites.get("blog").await.is_err().then_some(())
     })
     .await;
@@ -220,8 +219,7 @@ async fn impossible_names_end_the_manager_at_start() {
     }
 }
 
-/// The server does not respond to requests for Events, so the manager drops the pending Events when the shutdown
-/// timeout ends.
+/// The server does not respond to Event requests, so the manager drops the pending Events after the shutdown timeout.
 #[tokio::test]
 async fn pending_events_do_not_prolong_the_stop() {
     let world = World::with_site("blog").await;

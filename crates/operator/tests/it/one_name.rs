@@ -1,4 +1,4 @@
-//! Tests that the name of the manager is the only name that an operator needs.
+//! Tests that an operator needs only the manager's name.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Tests of several clusters, of shards, of timers and of the status of a manager.
+//! Tests of several clusters, shards, timers, and the manager's status.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ async fn controllers_of_two_clusters_write_to_their_own_cluster() {
     running.stop().await.unwrap();
 }
 
-/// The replica that reconciled each object last, and the number of calls.
+/// For each object, the last replica that reconciled it, and the number of calls.
 type Calls = Arc<Mutex<BTreeMap<String, (&'static str, usize)>>>;
 
 fn replica(world: &World, identity: &'static str, calls: &Calls) -> Manager {
@@ -77,7 +77,7 @@ async fn replicas_divide_objects_and_take_over() {
     let names: Vec<_> = status.controllers().iter().map(|controller| controller.name().to_owned()).collect();
     assert_eq!(names[0], "website-shard-0");
     assert_eq!(names.len(), 8);
-    // At most one shard's controller knows a key.
+    // Each key is known to at most one shard's controller.
     let knows = |name: &str| {
         let controllers = status.controllers();
         let key = format!("default/{name}");

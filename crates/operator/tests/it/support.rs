@@ -1,4 +1,4 @@
-//! The operator under test, and functions that several tests use.
+//! The operator under test, and helpers that several tests use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,6 @@ pub(crate) async fn publish(site: Arc<Website>, cx: Context<Website>) -> Result<
     Ok(Action::await_change())
 }
 
-/// An embedded cluster.
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
 }
@@ -65,7 +64,7 @@ impl World {
         Self { cluster: Cluster::embedded().await.unwrap() }
     }
 
-    /// Starts a cluster that serves websites and contains one site.
+    /// Starts a cluster that serves websites and contains one site, `name`.
     pub(crate) async fn with_site(name: &str) -> Self {
         let world = Self::start().await;
         world.install().await;
@@ -73,7 +72,7 @@ impl World {
         world
     }
 
-    /// Installs the definition of websites.
+    /// Installs the CustomResourceDefinition for websites.
     pub(crate) async fn install(&self) {
         let stop = CancellationToken::new();
         let install = Manager::new("installer", self.cluster.clone()).install::<Website>();
@@ -104,7 +103,7 @@ impl World {
         self.cluster.namespaced("default").get(name).await
     }
 
-    /// Counts the matching requests that are sent from now on.
+    /// Starts to count matching requests. [`counted`](Self::counted) returns their number.
     pub(crate) fn count(&self, verb: RequestVerb, resource: &str, subresource: &str) -> RuleId {
         let rule = Rule {
             verb: Some(verb),
@@ -125,7 +124,6 @@ impl World {
     }
 }
 
-/// A running manager.
 pub(crate) struct Running {
     stop: CancellationToken,
     task: JoinHandle<Result<(), OperatorError>>,
@@ -148,12 +146,12 @@ impl Running {
     }
 }
 
-/// Awaits `future`. Panics after a time limit that a passing test never reaches.
+/// Awaits `future`. Panics after a timeout that a passing test never reaches.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
-/// Waits until `check` returns a value.
+/// Waits until `check` returns `Some`, and returns the contained value.
 pub(crate) async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

@@ -22,7 +22,7 @@ fn short() -> LeaderElectionConfig {
 }
 
 impl World {
-    /// Makes another replica the holder of a Lease. The other replica never renews the Lease.
+    /// Makes another replica the Lease's holder. The other replica never renews the Lease.
     async fn take_over(&self, lease: &str) {
         let patch = Patch::Merge(json!({"spec": {"holderIdentity": "stranger"}}));
         let leases = self.cluster.namespaced::<Lease>("default");
@@ -34,7 +34,7 @@ async fn leads(status: &ManagerStatus, expected: bool) {
     eventually("the leadership changes", async || (status.is_leader() == expected).then_some(())).await;
 }
 
-/// While the other replica leads, it applies one more entry as the same field manager.
+/// While the other replica leads, an additional entry is applied with the same field manager.
 #[tokio::test]
 async fn applies_are_forgotten_when_the_term_ends() {
     let world = World::with_site("blog").await;
@@ -89,7 +89,7 @@ async fn lost_shard_refuses_writes_and_is_worked_on_again() {
     running.stop().await.unwrap();
 }
 
-/// The call of the cleanup blocks its thread until the shard is lost, and then ends successfully.
+/// The cleanup blocks its thread until the shard is lost, and then succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn blocked_cleanup_of_a_lost_shard_keeps_the_finalizer() {
     let world = World::with_site("blog").await;
@@ -113,7 +113,7 @@ async fn blocked_cleanup_of_a_lost_shard_keeps_the_finalizer() {
     eventually("the finalizer is stored", async || (!finalizers().await.is_empty()).then_some(())).await;
     world.cluster.namespaced::<Website>("default").delete("blog", &DeleteOptions::default()).await.unwrap();
     let cx = soon(calls.recv()).await.unwrap();
-    // The Lease of the other replica does not expire during the test.
+    // The other replica's Lease does not expire during the test.
     let held = json!({"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": 3_600}});
     let leases = world.cluster.namespaced::<Lease>("default");
     let lease = "website-controller-website-0-of-1";

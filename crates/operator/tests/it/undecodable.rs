@@ -1,4 +1,4 @@
-//! Tests with objects that the operator's type cannot decode.
+//! Tests with objects that the operator cannot decode.
 
 use std::env;
 use std::io::Write;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::http::{free_address, get};
 use crate::support::{Running, World, eventually};
 
-/// This variable is set in the child process.
+/// The environment variable that marks the child process.
 const CHILD: &str = "PINTLE_TEST_UNDECODABLE_CHILD";
 
-/// A type that does not match the installed definition: the server accepts a website without an owner.
+/// A type with a required `owner`, although the installed definition allows websites without one.
 #[derive(Debug, Deserialize, Serialize)]
 struct OwnedWebsite {
     metadata: ObjectMeta,
@@ -24,7 +24,7 @@ struct OwnedWebsite {
 }
 pintle_meta::resource!(OwnedWebsite, "example.com/v1", "Website", "websites", Namespaced);
 
-/// Runs an operator that cannot decode its only object, until the debug page shows the object. Then prints the informer.
+/// Runs an operator that cannot decode its only object until the debug page shows the object, and prints the informer.
 async fn child() -> Result<()> {
     let world = World::with_site("blog").await;
     let controller =
@@ -43,7 +43,7 @@ async fn child() -> Result<()> {
     Ok(())
 }
 
-/// The test starts its own program again as the child process, because another test may have installed a subscriber.
+/// Runs its own binary again as a child process, because another test may have installed a subscriber.
 #[test]
 fn undecodable_objects_are_reported_without_a_subscriber() -> Result<()> {
     if env::var_os(CHILD).is_some() {

@@ -1,6 +1,7 @@
-//! Runs an operator for a type that kube's `CustomResource` derives, on an embedded API server.
+//! Runs an operator for a type that is derived with kube's `CustomResource`, on an embedded API server.
 //!
-//! A program that moves from kube keeps its types. This example is a separate Cargo project. Run `cargo run` in its folder.
+//! A program that migrates from kube can keep its types. This example is a separate Cargo project. Run `cargo run` in
+//! its folder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ struct WebsiteStatus {
     conditions: Conditions,
 }
 
-// This line makes a type of kube a resource of Pintle.
+// Implements Pintle's `Resource` for kube's type.
 pintle::meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 
 async fn publish(site: Arc<Website>, cx: Context<Website>) -> pintle::Result<Action> {

@@ -1,11 +1,10 @@
-//! Compares the members that the script of the page reads with the members of the JSON.
+//! Compares the members that the page's script reads with the JSON's members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The variables of the script whose values are parts of the JSON. Each variable is paired with the JSON pointer of an
-/// example.
+/// The script's variables that refer to parts of the JSON, each with the JSON pointer of an example.
 const VARIABLES: &[(&str, &str)] = &[
     ("status", ""),
     ("lease", "/leader"),
@@ -23,11 +22,11 @@ const VARIABLES: &[(&str, &str)] = &[
     ("explanation", "/explanation"),
 ];
 
-/// Members that the script reads in a function for several kinds of JSON objects. The variable in this function has a
-/// different name.
+/// Members that the script reads through a variable with a different name, in a function for several kinds of JSON
+/// objects.
 const READ_ELSEWHERE: &[(&str, &str)] = &[("explanation", "state"), ("explanation", "due_in_seconds")];
 
-/// Checks both directions: each member that the script reads exists, and the script reads each member.
+/// Checks that each member that the script reads exists, and that the script reads each member.
 pub(super) fn check(page: &str, json: &Value) {
     let script = page.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
     let mut examples: BTreeMap<&str, &Value> =
@@ -45,7 +44,7 @@ pub(super) fn check(page: &str, json: &Value) {
     }
 }
 
-/// Returns each name that follows `variable.` in the script, which is a member that the script reads.
+/// Returns the members of `variable` that the script reads, which are the names after `variable.`.
 fn members<'a>(script: &'a str, variable: &str) -> impl Iterator<Item = &'a str> {
     let access = format!("{variable}.");
     let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';

@@ -1,4 +1,4 @@
-//! An operator with one example of each problem that the page shows.
+//! An operator with an example of each problem that the debug page shows.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
@@ -22,8 +22,8 @@ struct Certificate {
 }
 pintle_meta::resource!(Certificate, "example.com/v1", "Certificate", "certificates", Namespaced);
 
-/// The site "broken" fails, the site "blocking" blocks its thread, and the site "blog" succeeds. The CustomResourceDefinition of the second
-/// controller is missing.
+/// The site "broken" fails, "blocking" blocks its thread, and "blog" succeeds. The second controller's
+/// CustomResourceDefinition is missing.
 pub(super) struct Troubles {
     pub(super) address: SocketAddr,
     running: Running,
