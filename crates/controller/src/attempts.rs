@@ -1,5 +1,4 @@
-//! Tracks keys that are in flight or have failed. The controller needs this state so that the writes of a failed call
-//! do not end the key's back-off.
+//! Tracks keys that are in flight or have failed, so that a failed call's own writes do not end the key's backoff.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,22 +7,22 @@ use tokio::time::Instant;
 
 use crate::key::RequestKey;
 
-/// A change that arrives within this time after a failed call counts as a write of the failed call.
+/// A change within this time after a failed call counts as the call's own write.
 pub(crate) const OWN_WRITE: Duration = Duration::from_secs(5);
 
-/// The maximum remaining back-off after a change that a failed call may have caused. The back-off is shortened to this
+/// The maximum remaining backoff after a change that a failed call may have caused. The backoff is shortened to this
 /// time, because another writer may have made the change.
 pub(crate) const EARLY_RETRY: Duration = Duration::from_secs(30);
 
-/// The maximum number of early retries of a key between two successes. Because of this maximum, a reconciler that
-/// always writes and then fails still backs off.
+/// The maximum number of early retries of a key between two successes. With this limit, a reconciler that always writes
+/// and then fails still backs off.
 const MAX_EARLY_RETRIES: u8 = 10;
 
-/// The state of keys that are in flight, or whose last call failed.
+/// The state of all keys that are in flight, or whose last call failed.
 #[derive(Debug)]
 pub(crate) struct Attempts<K> {
     keys: HashMap<K, Attempt>,
-    /// The number of keys after the last removal of old failures.
+    /// The number of keys after old failures were last removed.
     pruned: usize,
 }
 
@@ -39,43 +38,44 @@ struct Attempt {
 #[derive(Debug)]
 enum AttemptState {
     Running,
-    /// The time at which the last call failed.
+    /// The last call failed at the time `at`.
     Failed {
         at: Instant,
         retry: Retry,
     },
 }
 
-/// When the failed call is retried.
+/// When a failed call is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// The retry follows after the rate limiter's delay.
+    /// After the rate limiter's delay.
     AfterBackoff,
-    /// The retry follows after the delay that the server or the reconciler requested.
+    /// After the delay that the server or the reconciler has requested.
     AfterRequest,
-    /// The failed call is not retried. Only a change adds the key again.
+    /// Never. Only a change adds the key again.
     Never,
 }
 
-/// Whether the last call of a key can have caused a change.
+/// Whether a key's last call can have caused a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWrite {
     /// The call cannot have caused the change.
     Impossible,
-    /// The call has probably not caused the change. If the key had too many early retries, the change is treated as possible.
+    /// The call has probably not caused the change. After too many early retries, the change is handled like
+    /// `Possible`.
     Unlikely,
-    /// The last call may have caused the change.
+    /// The call may have caused the change.
     Possible,
 }
 
-/// How to handle a change of a key.
+/// How to handle a change for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeAction {
-    /// Add the key.
+    /// Add the key immediately.
     Add,
     /// Add the key after the rate limiter's delay.
     AddRateLimited,
-    /// Shorten the delay of the pending retry to [`EARLY_RETRY`].
+    /// Shorten the pending retry's delay to [`EARLY_RETRY`].
     RetryEarly,
     /// Do nothing, because a retry is pending.
     Wait,
@@ -99,7 +99,8 @@ impl<K: RequestKey> Attempts<K> {
         self.keys.remove(key);
     }
 
-    /// Records that a call failed. Returns whether the changes that arrived during the call may wait until the key's retry.
+    /// Records that a call failed. Returns `true` if the changes that arrived during the call may wait for the key's
+    /// retry.
     pub(crate) fn fail(&mut self, key: &K, retry: Retry, now: Instant) -> bool {
         let state = AttemptState::Failed { at: now, retry };
         let (is_urgent, early_retries) = match self.keys.get(key) {
@@ -110,7 +111,7 @@ impl<K: RequestKey> Attempts<K> {
         if self.keys.len() > 1_024 && self.keys.len() / 2 > self.pruned {
             self.keys.retain(|_, attempt| match attempt.state {
                 AttemptState::Running => true,
-                // Keep the attempt, because the next retry of the key needs the failure count.
+                // Keep the attempt, because its number of early retries still limits later ones.
                 AttemptState::Failed { retry: Retry::AfterBackoff, .. } if attempt.early_retries > 0 => true,
                 AttemptState::Failed { at, .. } => now.duration_since(at) < OWN_WRITE,
             });
@@ -119,7 +120,7 @@ impl<K: RequestKey> Attempts<K> {
         !is_urgent
     }
 
-    /// Records a change of the key.
+    /// Records a change for the key, and returns how to handle it.
     pub(crate) fn change(&mut self, key: &K, own_write: OwnWrite, now: Instant) -> ChangeAction {
         let Some(attempt) = self.keys.get_mut(key) else { return ChangeAction::Add };
         if matches!(attempt.state, AttemptState::Failed { at, .. } if now.duration_since(at) >= OWN_WRITE) {
@@ -135,12 +136,13 @@ impl<K: RequestKey> Attempts<K> {
         }
     }
 
-    /// Returns whether a change may shorten the delay of the key's pending retry.
+    /// Returns `true` if a change may shorten the delay of the key's pending retry.
     pub(crate) fn may_retry_early(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(Attempt::may_retry_early)
     }
 
-    /// Returns whether an urgent change has arrived since the last call began. A change is urgent if the last call cannot have caused it.
+    /// Returns `true` if an urgent change has arrived since the last call began. A change is urgent if the last call
+    /// cannot have caused it.
     pub(crate) fn is_urgent(&self, key: &K) -> bool {
         self.keys.get(key).is_some_and(|attempt| attempt.is_urgent)
     }
@@ -158,8 +160,8 @@ impl<K: RequestKey> Attempts<K> {
 }
 
 impl Attempt {
-    /// Returns whether the change must be treated as a change that the last call has not caused. If this is only unlikely and not
-    /// impossible, the change counts as an early retry.
+    /// Returns `true` if the change counts as urgent. An `Unlikely` change that counts as urgent also counts as an
+    /// early retry.
     fn is_urgent_change(&mut self, own_write: OwnWrite) -> bool {
         match own_write {
             OwnWrite::Impossible => true,

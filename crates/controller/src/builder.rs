@@ -1,4 +1,4 @@
-//! The builder of controllers.
+//! The controller builder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::reconciler::Reconciler;
 use crate::requests::{KeyFilter, Requests};
 use crate::source::{Kind, KindSource, Named, Relation, Source};
 
-/// Builds a [`Controller`]. The methods have the names of controller-runtime's builder. `K` is the type of the keys:
+/// Builds a [`Controller`]. The methods have the same names as in controller-runtime's builder. `K` is the key type:
 /// see [`RequestKey`].
 ///
 /// # Examples
@@ -40,7 +40,7 @@ use crate::source::{Kind, KindSource, Named, Relation, Source};
 #[must_use]
 pub struct Builder<K = ObjectKey> {
     name: String,
-    /// The kind that the controller reconciles. `None` if the controller was created with [`Controller::named`].
+    /// The kind that the controller reconciles. `None` if the builder comes from [`Controller::named`].
     owner: Option<ApiResource>,
     sources: Vec<Named<K>>,
     config: ControllerConfig<K>,
@@ -68,14 +68,13 @@ impl Builder {
         Self { owner: Some(resource), ..named }.source(KindSource::new(objects, EnqueueObject, Relation::Main))
     }
 
-    /// Reconciles an object whenever one of its dependents changes. A dependent of an object is another object whose
-    /// controller reference has the group, kind and name of the first object. [`EnqueueOwner`] describes the rule in
-    /// detail.
+    /// Reconciles an object whenever one of its dependents changes. A dependent is an object whose controller reference
+    /// has the owner's group, kind and name. [`EnqueueOwner`] describes the details.
     ///
     /// # Panics
     ///
-    /// Panics if the builder comes from [`Controller::named`], because such a controller has no main kind. With such a
-    /// builder, use [`watches`](Self::watches) and an [`EnqueueOwner`] instead.
+    /// Panics if the builder comes from [`Controller::named`] and therefore has no main kind. Use
+    /// [`watches`](Self::watches) with an [`EnqueueOwner`] instead.
     pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
         let Some(owner) = &self.owner else {
             panic!(
@@ -89,7 +88,7 @@ impl Builder {
 }
 
 impl<K: RequestKey> Builder<K> {
-    /// Sets the controller's name in logs and metrics. The default is the kind of the main objects in lower case.
+    /// Sets the controller's name in logs and metrics. The default is the main kind in lower case.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -97,9 +96,9 @@ impl<K: RequestKey> Builder<K> {
 
     /// Reconciles the keys that `handler` returns for each event.
     ///
-    /// With [`EnqueueObject`] and [`EnqueueOwner`], a write of the reconciler may have caused the event. With other
-    /// handlers, an event ends the back-off of a failed key immediately. After ten such events, further events do not
-    /// end the back-off until the key succeeds. [`ControllerConfig::queue`] describes the rules.
+    /// With [`EnqueueObject`] and [`EnqueueOwner`], the reconciler's own write may have caused an event. With other
+    /// handlers, an event ends a failed key's backoff immediately, but at most ten times until the key succeeds.
+    /// [`ControllerConfig::queue`] describes the rules.
     pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T, K>) -> Self {
         let relation = Relation::of(&handler);
         self.source(KindSource::new(objects.into(), handler, relation))
@@ -111,24 +110,24 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Sets the configuration of the controller.
+    /// Sets the controller's configuration.
     pub fn config(mut self, config: ControllerConfig<K>) -> Self {
         self.config = config;
         self
     }
 
-    /// Sets how many keys are reconciled concurrently. If `limit` is a [`Concurrency`], it can be changed while the
-    /// controller runs. This limit replaces the limit in the configuration.
+    /// Sets the maximum number of concurrent reconciliations, instead of the limit in the configuration. A
+    /// [`Concurrency`] can be changed while the controller runs.
     pub fn concurrency(mut self, limit: impl Into<Concurrency>) -> Self {
         self.concurrency = Some(limit.into());
         self
     }
 
-    /// Reconciles only the keys for which `filter` returns `true`. The filter applies to the keys of all sources,
-    /// including [`Trigger`](crate::Trigger)s. If there are several filters, a key must pass all of them. The filter is
-    /// called for each event, so it should be quick. For the same key, it must always return the same value.
+    /// Reconciles only keys for which `filter` returns `true`. The filter applies to keys from all sources, including
+    /// [`Trigger`](crate::Trigger)s. With several filters, a key must pass all of them. The filter must be fast,
+    /// because it is called for each event, and it must always return the same value for the same key.
     ///
-    /// Use this method to divide the keys of one kind among several controllers or replicas: see
+    /// Use this method to divide keys among several controllers or replicas: see
     /// [`Manager::sharded`](crate::Manager::sharded).
     pub fn only(mut self, filter: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(match self.filter.take() {
@@ -138,8 +137,7 @@ impl<K: RequestKey> Builder<K> {
         self
     }
 
-    /// Sets the reconciler and returns the finished controller. The controller does nothing until
-    /// [`run`](Controller::run) is called.
+    /// Sets the reconciler, and returns the controller, which does nothing until [`run`](Controller::run) is called.
     pub fn reconciler(self, reconciler: impl Reconciler<K>) -> Controller<K> {
         let concurrency = self.concurrency.unwrap_or_else(|| self.config.max_concurrent_reconciles.into());
         let requests = Requests::new(&self.name, self.filter);
@@ -148,7 +146,7 @@ impl<K: RequestKey> Builder<K> {
 }
 
 impl Controller {
-    /// Starts to build a controller that reconciles each object of one kind when the object changes. Pass a
+    /// Returns a builder for a controller that reconciles each object of one kind when it changes. Pass a
     /// `&SharedInformer`, or a [`Kind`] with predicates.
     pub fn of<T: Object>(objects: impl Into<Kind<T>>) -> Builder {
         Builder::of(objects.into())
@@ -156,10 +154,9 @@ impl Controller {
 }
 
 impl<K: RequestKey> Controller<K> {
-    /// Starts to build a controller without a main kind. The keys of this controller can have any type that is a
-    /// [`RequestKey`]. The compiler infers the type from the sources and from the reconciler's
-    /// [`ReconcileRequest`](crate::ReconcileRequest). If several types fit, name one of them:
-    /// `Controller::<Tenant>::named("tenants")`.
+    /// Returns a builder for a controller without a main kind, whose keys can have any [`RequestKey`] type. The
+    /// compiler infers the type from the sources and the reconciler's [`ReconcileRequest`](crate::ReconcileRequest). If
+    /// several types fit, name one: `Controller::<Tenant>::named("tenants")`.
     pub fn named(name: impl Into<String>) -> Builder<K> {
         Builder::named(name)
     }

@@ -1,10 +1,10 @@
-//! The number of concurrent reconciliations, which can change while the controller runs.
+//! The limit on concurrent reconciliations.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A limit of concurrent reconciliations that can be changed at any time. Clones are handles to the same limit.
+/// A limit on concurrent reconciliations that can be changed while the controller runs. Clones share the limit.
 ///
 /// # Examples
 ///
@@ -20,17 +20,17 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Concurrency(Arc<watch::Sender<usize>>);
 
-/// The highest limit. Each concurrent reconciliation has its own task, which exists even while there is no key for it.
+/// The highest limit. Each concurrent reconciliation needs a task, which exists even while it has no key.
 const MAX_CONCURRENCY: usize = 10_000;
 
 impl Concurrency {
-    /// Creates a limit. A limit of 0 is treated as 1, and a limit of more than 10,000 as 10,000.
+    /// Creates a limit. Values are clamped to the range from 1 to 10,000.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(watch::Sender::new(limit.clamp(1, MAX_CONCURRENCY))))
     }
 
-    /// Changes the limit, which is bounded as in [`new`](Self::new). The change does not interrupt running reconciliations. So if
-    /// the new limit is lower, more than `limit` reconciliations may still run for a while.
+    /// Changes the limit, which is clamped as in [`new`](Self::new). A lower limit does not interrupt running
+    /// reconciliations, so more than `limit` reconciliations may still run for a while.
     pub fn set(&self, limit: usize) {
         let limit = limit.clamp(1, MAX_CONCURRENCY);
         self.0.send_if_modified(|current| std::mem::replace(current, limit) != limit);

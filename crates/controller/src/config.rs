@@ -1,4 +1,4 @@
-//! The configuration of a controller.
+//! The controller configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use pintle_workqueue::{DelayPolicy, MetricsStyle, Priority, QueueConfig};
 use crate::key::RequestKey;
 use crate::order::{GuardedOrder, OrderPanic};
 
-/// The configuration of a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the type of
-/// the keys: see [`RequestKey`]. Only [`queue`](Self::queue) depends on this type.
+/// Configures a [`Controller`](crate::Controller). The defaults are controller-runtime's. `K` is the key type, on which
+/// only [`queue`](Self::queue) depends: see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -38,48 +38,44 @@ use crate::order::{GuardedOrder, OrderPanic};
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig<K = ObjectKey> {
-    /// The maximum number of keys that are reconciled concurrently. The default is 1. The number 0 is treated as 1,
-    /// and a number above 10,000 as 10,000. To change the number while the controller runs, see
-    /// [`Builder::concurrency`](crate::Builder::concurrency).
+    /// The maximum number of concurrent reconciliations, clamped to the range from 1 to 10,000. The default is 1. To
+    /// change the limit while the controller runs, see [`Builder::concurrency`](crate::Builder::concurrency).
     pub max_concurrent_reconciles: usize,
-    /// The time limit of one reconciliation. When the time limit expires, the reconciliation is dropped and counts as
-    /// failed. `None`, the default, sets no limit.
+    /// The reconciliation timeout. A reconciliation that exceeds the timeout is dropped and counts as failed. `None`,
+    /// the default, disables the timeout.
     pub reconcile_timeout: Option<Duration>,
-    /// How long a run of the controller waits until all caches have synced. After that time, the run fails with an
-    /// error that names the cache that has not synced. With `None`, the default, the run waits without a limit, for
-    /// example until a CustomResourceDefinition is installed or the server can be reached. While a run waits, the
-    /// readiness check names the caches that have not synced. The controller logs a warning after 10 s, and then once a
-    /// minute.
+    /// How long a run waits for all caches to sync before it fails with an error that names the unsynced cache. With
+    /// `None`, the default, the run waits indefinitely, for example until a CustomResourceDefinition is installed or
+    /// the server becomes reachable. While a run waits, the readiness check names the unsynced caches. The controller
+    /// logs a warning after 10 s, and then once a minute.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a reconciliation may block its thread. After that time, the controller logs and counts the
-    /// reconciliation, and the replica is not ready. The default is 5 s. The time is measured by the real clock, even
-    /// if tokio's clock is paused.
+    /// How long a reconciliation may block its thread before the controller logs and counts it, and the replica becomes
+    /// unready. The default is 5 s. This timeout uses the real clock, even if tokio's clock is paused.
     pub blocked_after: Duration,
     /// How long a stopping controller waits for running reconciliations before it drops them. The default is 25 s. In a
-    /// [`Manager`](crate::Manager), the timeout of the manager applies instead.
+    /// [`Manager`](crate::Manager), the manager's timeout applies instead.
     pub graceful_shutdown_timeout: Duration,
-    /// A function that sets up the queue of each run. With `None`, the default, the queue follows these rules:
+    /// A function that configures each run's queue. With `None`, the default, the queue follows these rules:
     ///
-    /// - The keys of changed objects come before the keys of the initial list. The keys of the initial list have
-    ///   [`LOW_PRIORITY`]. A waiting key gains one priority level every 3 s. So a key of the initial list comes before
-    ///   the keys of changes that arrive 5 minutes later, and no key starves. Keys with the same priority are processed
-    ///   first in, first out.
-    /// - The first error of a key delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. If the reconciled object or one of
-    ///   its dependents changes during a call or up to 5 s after it, the controller assumes that the call has caused
-    ///   the change. Such a change only shortens the delay to 30 s, and does not shorten a delay that the server or the
-    ///   reconciler requested. A change of another [watched](crate::Builder::watches) object ends the delay. Between
-    ///   two successful reconciliations of a key, these changes shorten or end its delay at most ten times. So a
-    ///   reconciler that writes and fails still backs off.
-    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. Keys from a
-    ///   [`Trigger`](crate::Trigger) or from your own sources also end the delay immediately.
+    /// - Changed objects come before objects from the initial list, whose keys have [`LOW_PRIORITY`]. A waiting key
+    ///   gains one priority level every 3 s, so a key from the initial list comes before changes that arrive 5 minutes
+    ///   later, and no key starves. Keys with the same priority are processed first in, first out.
+    /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
+    /// - A change ends the delay, unless the failed call may have caused the change. Changes to the reconciled object
+    ///   or a dependent count as possibly caused by the call if they arrive during the call or up to 5 s after it. Such
+    ///   a change only shortens the delay to 30 s, and never shortens a delay that the server or the reconciler has
+    ///   requested. A change to another [watched](crate::Builder::watches) object ends the delay. Until the key
+    ///   succeeds, these changes shorten or end its delay at most ten times, so a reconciler that writes and fails
+    ///   still backs off.
+    /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. So does a key
+    ///   from a [`Trigger`](crate::Trigger) or your own source.
     pub queue: Option<QueueSetup<K>>,
     /// The metrics provider. `None`, the default, disables metrics. The controller's metric series exist until its last
-    /// handle is dropped and its last reconciliation has ended. The queue's metric series exist until the queue of the
-    /// run is dropped.
+    /// handle is dropped and its last reconciliation has ended. The queue's metric series exist until the run's queue
+    /// is dropped.
     ///
-    /// All metric series have the label `controller`. [`MetricsStyle`] lists the metric series of the queue. These
-    /// series have the same labels as in controller-runtime.
+    /// All metric series have the label `controller`. [`MetricsStyle`] lists the queue's metric series, which have the
+    /// same labels as in controller-runtime.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -95,33 +91,30 @@ pub struct ControllerConfig<K = ObjectKey> {
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-/// A function that configures the queue of a run. The function sets the order, the rate limiter, and how retries and
-/// changes interact.
+/// A function that configures a run's queue: its order, its rate limiter, and how retries and changes interact.
 ///
-/// Each run has its own queue, so the controller calls the function once for each run. The queue always has the
-/// controller's name. The queue reports its metrics to the controller's provider, with controller-runtime's labels,
-/// unless the function sets another provider.
+/// The controller calls the function once per run, because each run has its own queue. The queue always has the
+/// controller's name. By default, the queue reports metrics to the controller's provider, with controller-runtime's
+/// labels.
 ///
-/// Keys from the initial list and from resyncs are added with [`LOW_PRIORITY`]. The priority only affects an order that
-/// uses priorities.
+/// Keys from the initial list and from resyncs have [`LOW_PRIORITY`], which only affects orders that use priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys that the initial list or a resync adds. It is possible that the objects of these keys have not
-/// changed. The value is the same as in controller-runtime.
+/// The priority of keys from the initial list and from resyncs, whose objects may not have changed. The value is the
+/// same as in controller-runtime.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// How long a key must wait to gain one priority level.
+/// How long a key waits to gain one priority level.
 const LEVEL: Duration = Duration::from_secs(3);
 
 impl<K: RequestKey> ControllerConfig<K> {
-    /// Returns the queue configuration for a run, and a receiver for the panic message if the code that orders the
-    /// queue panics.
+    /// Returns a run's queue configuration, and a receiver for the panic message if the queue's order panics.
     pub(crate) fn queue_config(&self) -> (QueueConfig<K, TokioClock>, OrderPanic) {
         let mut config = QueueConfig {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // If a change triggers a call while a retry is pending, this call replaces the retry.
+            // A call that a change triggers replaces the key's pending retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

@@ -31,25 +31,24 @@ use crate::requests::{Queue, Requests};
 use crate::source::{Named, Synced};
 use crate::stop::Stop;
 
-/// How long the caches may take to sync before a warning is logged. The warning names the cache that has not synced. If
-/// the program has no tracing subscriber, the first warning is printed.
+/// How long the caches may take to sync before a warning names the unsynced cache. Without a tracing subscriber, the
+/// first warning is printed to stderr.
 const WARN_AFTER: Duration = Duration::from_secs(10);
-/// The time between two further warnings.
+/// The delay between further warnings.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
-/// How long a run waits for the calls of an earlier run, if the configuration sets no limit for the caches.
+/// How long a run waits for an earlier run's calls if the configuration has no cache sync timeout.
 const EARLIER_RUNS: Duration = Duration::from_secs(120);
 
-/// A controller that reconciles objects whenever they or related objects change.
+/// Reconciles objects whenever they or related objects change.
 ///
-/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler. Calls for one key never
-/// overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls run at the
-/// same time. The first call starts after all caches have synced. The controller also reconciles the keys of deleted
-/// objects.
+/// Sources feed keys into a queue. Workers take keys from the queue and call the reconciler. Calls for the same key
+/// never overlap, and at most [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) calls run at
+/// the same time. The first call starts after all caches have synced. The keys of deleted objects are also reconciled.
 ///
-/// `K` is the type of the keys. Controllers from [`Controller::of`] use the [`ObjectKey`] of each object. For other
-/// types of keys, see [`RequestKey`].
+/// `K` is the key type. Controllers from [`Controller::of`] use each object's [`ObjectKey`]. For other key types, see
+/// [`RequestKey`].
 ///
-/// Clones are handles to the same controller.
+/// Clones refer to the same controller.
 ///
 /// # Examples
 ///
@@ -98,7 +97,7 @@ struct Inner<K> {
     requests: Requests<K>,
     polls: Arc<Polls<K>>,
     no_subscriber: Arc<NoSubscriberWarning>,
-    /// The tasks of all runs.
+    /// The tasks of all runs. A new run waits until the earlier runs' tasks have ended.
     tasks: TaskTracker,
 }
 
@@ -122,7 +121,7 @@ impl<K: RequestKey> Controller<K> {
             }))
         });
         let tasks = TaskTracker::new();
-        // `TaskTracker::wait` returns only if the tracker is closed. Tasks can still be added to a closed tracker.
+        // `TaskTracker::wait` returns only if the tracker is closed. A closed tracker still accepts tasks.
         tasks.close();
         let name = requests.controller().to_owned();
         let metrics = Metrics::new(config.metrics.as_deref(), &name);
@@ -144,33 +143,32 @@ impl<K: RequestKey> Controller<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs the controller until `stop` is cancelled. After the cancellation, the controller starts no further
-    /// reconciliations. The controller waits for running reconciliations, for at most
-    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout). When this time has passed, the
-    /// controller drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The
-    /// run then ends although the reconciliation continues, and the error names the key of this reconciliation.
+    /// Runs the controller until `stop` is cancelled. The controller then starts no further reconciliations, and waits
+    /// for the running ones. After [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), it drops
+    /// the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The run then ends
+    /// while the reconciliation continues, with an error that names the key.
     ///
     /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///
-    /// After a run has ended, the controller can run again. Each run has a new queue. A run reconciles:
+    /// After a run has ended, the controller can run again, with a new queue. Each run reconciles:
     ///
     /// - every object,
-    /// - each key that the previous run did not finish reconciling,
-    /// - the key of each object that was deleted between the two runs. The controller remembers the newest 100,000
-    ///   deleted objects. The controller records deletions from the first run or [`warm_up`](Self::warm_up) until the
-    ///   last handle to the controller is dropped.
+    /// - each key that the previous run did not finish,
+    /// - the key of each object that was deleted between the two runs. The controller records deletions from the first
+    ///   run or [`warm_up`](Self::warm_up) until its last handle is dropped, and remembers the newest 100,000 deleted
+    ///   objects.
     ///
     /// # Errors
     ///
     /// Returns an error if
     ///
     /// - a source cannot sync, has ended or has panicked,
-    /// - the function that sets up the queue or the function that orders the queue has panicked,
+    /// - the [queue setup](ControllerConfig::queue) or the queue's order has panicked,
     /// - a worker has panicked outside of a reconciliation,
-    /// - the controller did not stop in time,
+    /// - the controller did not stop within the timeout,
     /// - the controller is already running, or
-    /// - a call of an earlier run still blocks its thread after the [sync
-    ///   timeout](ControllerConfig::cache_sync_timeout), or after 2 minutes if there is no sync timeout.
+    /// - an earlier run's call still blocks its thread after the [sync timeout](ControllerConfig::cache_sync_timeout),
+    ///   or after 2 minutes without a sync timeout.
     ///
     /// # Panics
     ///
@@ -178,25 +176,25 @@ impl<K: RequestKey> Controller<K> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the controller. Each reconciliation is a task, and the runtime drops these tasks soon
-    /// after the future. If another thread is polling such a task at the time of the drop, the task continues until its
-    /// next await. The next run waits for these tasks.
+    /// Dropping the future stops the controller. Reconciliations are tasks, which the runtime drops soon after the
+    /// future. A task that another thread is polling at that time continues until its next await. The next run waits
+    /// for these tasks.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         let _watchdog = Watchdog::start(vec![self.inner.polls.clone()], None);
         self.run_within(&Stop::new(stop.child_token(), self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// Works like [`Controller::run`], but with a stop signal that other controllers share. If this controller fails,
-    /// all controllers that share the stop signal stop. Each reconciliation runs as work of `leadership`, so it is
-    /// dropped when the leadership term ends.
+    /// Runs the controller like [`Controller::run`], but with a stop signal that other controllers share. If this
+    /// controller fails, it requests the stop, so the other controllers stop too. When the term of `leadership` ends,
+    /// running reconciliations are dropped.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
         ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("dropping its queue", panic))))
     }
 
-    /// Starts to fill the caches, so that a later run can start without waiting for them. Does nothing if the caches
-    /// are already filled.
+    /// Starts to fill the caches, so that a later run does not need to wait for them. Does nothing if the caches are
+    /// already filled.
     ///
     /// # Panics
     ///
@@ -210,34 +208,33 @@ impl<K: RequestKey> Controller<K> {
         &self.inner.name
     }
 
-    /// Returns the sources that have not synced, and the sources whose lists and watches have failed for 2 minutes.
-    /// Each source is paired with the reason for its state. The controller reconciles nothing before all sources have
-    /// synced once.
+    /// Returns the sources that have not synced, and the sources whose lists and watches have failed for 2 minutes,
+    /// each with the reason. The controller reconciles nothing before all sources have synced once.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         self.sources().into_iter().filter_map(|(name, problem)| Some((name, problem?))).collect()
     }
 
-    /// Returns the names of all sources, in the order in which they were added. If a source is [not
-    /// synced](Self::unsynced), the reason follows its name.
+    /// Returns the names of all sources, in the order in which they were added. For an [unsynced](Self::unsynced)
+    /// source, the second value is the reason.
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         let problem =
             |source: &Named<K>| source.problem().unwrap_or_else(|panic| Some(format!("the source panicked: {panic}")));
         self.inner.sources.iter().map(|source| (source.name().to_owned(), problem(source))).collect()
     }
 
-    /// Returns the number of keys in each state. Returns `None` if the controller is not running, for example because
-    /// this replica does not lead.
+    /// Returns the number of keys in each state, or `None` if the controller is not running, for example because this
+    /// replica does not lead.
     pub fn queue_counts(&self) -> Option<Counts> {
         self.with_queue(Queue::counts)
     }
 
-    /// Returns the maximum number of keys that are reconciled concurrently.
+    /// Returns the current limit on concurrent reconciliations.
     pub fn max_concurrent_reconciles(&self) -> usize {
         self.inner.concurrency.get()
     }
 
-    /// Returns the keys whose calls [block their thread](ControllerConfig::blocked_after), each with the time for which
-    /// the call has blocked.
+    /// Returns the keys whose calls [block their thread](ControllerConfig::blocked_after), and for how long each call
+    /// has blocked.
     pub fn blocked_calls(&self) -> Vec<(K, Duration)> {
         let blocked = self.inner.polls.blocked().into_iter();
         blocked.map(|blocked| (K::clone(&blocked.key), blocked.since.elapsed())).collect()
@@ -247,7 +244,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.panicked(part, panic)
     }
 
-    /// Describes the calls that block their threads, if there are any.
+    /// Describes the calls that block their threads. `None` if there are none.
     pub(crate) fn blocked(&self) -> Option<String> {
         self.inner.polls.describe()
     }
@@ -256,18 +253,18 @@ impl<K: RequestKey> Controller<K> {
         self.inner.polls.clone()
     }
 
-    /// Returns a token that counts as a task of a run until it is dropped.
+    /// Returns a token that counts as a run's task until it is dropped.
     #[cfg(test)]
     pub(crate) fn blocked_task(&self) -> tokio_util::task::task_tracker::TaskTrackerToken {
         self.inner.tasks.token()
     }
 
-    /// Waits until the tasks of all runs have ended.
+    /// Waits until all runs' tasks have ended.
     pub(crate) async fn ended(&self) {
         self.inner.tasks.wait().await;
     }
 
-    /// Returns the error that reports calls of an earlier run that could not be ended.
+    /// Returns the error for an earlier run's calls that block their threads.
     pub(crate) fn still_blocked(&self, after: Duration) -> ControllerError {
         self.inner.still_blocked(after)
     }
@@ -276,7 +273,7 @@ impl<K: RequestKey> Controller<K> {
         self.inner.requests.histories()
     }
 
-    /// Calls a function with the queue of the current run. Returns `None` if the controller is not running.
+    /// Calls `read` with the current run's queue. Returns `None` if the controller is not running.
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         self.inner.requests.with_queue(read)
     }
@@ -307,7 +304,7 @@ impl<K: RequestKey> fmt::Debug for Controller<K> {
 }
 
 impl<K: RequestKey> Inner<K> {
-    /// Waits until the tasks of earlier runs have ended.
+    /// Waits until the earlier runs' tasks have ended.
     async fn wait_for_previous_runs(&self) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout.unwrap_or(EARLIER_RUNS);
         timeout(limit, self.tasks.wait()).await.map_err(|_| self.still_blocked(limit))
@@ -335,7 +332,7 @@ impl<K: RequestKey> Inner<K> {
 
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
         let limit = self.config.cache_sync_timeout;
-        // If the addition overflows, there is no limit.
+        // No limit if the addition overflows.
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut warn_at = Instant::now() + WARN_AFTER;
         for (index, synced) in syncs.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The errors of controllers and managers.
+//! The error types of controllers and managers.
 
 use std::error::Error;
 use std::fmt;
@@ -9,83 +9,82 @@ use thiserror::Error;
 
 use crate::key::{RequestKey, text};
 
-/// The reason why a run of a controller failed.
+/// The error type of [`Controller::run`](crate::Controller::run).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// The controller is already running. A controller can have only one run at a time, because all its runs use the
-    /// same caches and queue.
+    /// The controller is already running. A controller can have only one run at a time.
     #[error("controller {controller:?} is already running")]
     AlreadyRunning {
-        /// The name of the controller.
+        /// The controller's name.
         controller: String,
     },
-    /// A source did not sync in time, or cannot sync.
+    /// A source cannot sync, or did not sync within the timeout.
     #[error("controller {controller:?}: its source {source_name:?} did not sync{}: {problem}", within(.after))]
     NotSynced {
-        /// The name of the controller.
+        /// The controller's name.
         controller: String,
-        /// The name of the source.
+        /// The source's name.
         source_name: String,
-        /// The reason why the source has not synced.
+        /// Why the source has not synced.
         problem: String,
-        /// How long the run waited for the source. `None` if the run did not wait, because the source cannot sync.
+        /// The timeout that has passed. `None` if the source cannot sync.
         after: Option<Duration>,
     },
-    /// A source has ended, so the controller would miss changes.
+    /// A source has ended, so the controller would miss further changes.
     #[error("controller {controller:?}: its source {source_name:?} has ended")]
     SourceEnded {
-        /// The name of the controller.
+        /// The controller's name.
         controller: String,
-        /// The name of the source.
+        /// The source's name.
         source_name: String,
     },
-    /// A part of the controller panicked outside of a reconciliation: a source, a worker, or the code that sets up or
-    /// orders the queue.
+    /// A part of the controller panicked outside of a reconciliation: a source, a worker, or the queue's setup or
+    /// order.
     #[error("controller {controller:?}: {part} panicked: {panic}")]
     Panicked {
-        /// The name of the controller.
+        /// The controller's name.
         controller: String,
-        /// The part of the controller that panicked.
+        /// The part that panicked.
         part: String,
         /// The panic message.
         panic: String,
     },
-    /// A call of an earlier run blocks its thread and could not be dropped. A new run must not overlap with this call.
+    /// An earlier run's call still blocks its thread, so it cannot be dropped, and a new run must not overlap with it.
     #[error(
         "controller {controller:?}: a call of an earlier run still blocks its thread {after:?} after the run ended: {blocked}"
     )]
     Blocked {
-        /// The name of the controller.
+        /// The controller's name.
         controller: String,
-        /// The blocked calls, with their keys.
+        /// The calls that block their threads, with their keys.
         blocked: String,
-        /// How long the run waited for these calls.
+        /// How long the new run, or the manager, waited for these calls.
         after: Duration,
     },
-    /// The controller did not stop in time, so it dropped the remaining reconciliations.
+    /// The controller did not stop within the timeout, and dropped the remaining reconciliations.
     #[error("controller {controller:?}: still running {after:?} after the stop: {unfinished}")]
     StopTimedOut {
-        /// The name of the controller.
+        /// The controller's name.
         controller: String,
         /// The keys that the run did not finish.
         unfinished: Box<UnfinishedKeys>,
-        /// How long the run waited for its reconciliations.
+        /// The shutdown timeout.
         after: Duration,
     },
 }
 
-/// The keys that a run did not finish, as text. The next run of the same controller reconciles these keys.
+/// The keys that a run did not finish, as text. The same controller's next run reconciles them.
 ///
-/// An `ObjectKey` has the text `namespace/name`. For other types of keys, see [`RequestKey`](crate::RequestKey).
+/// An `ObjectKey` is shown as `namespace/name`. For other key types, see [`RequestKey`](crate::RequestKey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedKeys {
-    /// The keys whose reconciliation was running.
+    /// Keys whose reconciliation was running.
     pub in_flight: Vec<String>,
-    /// The keys that were ready, but whose reconciliation had not started.
+    /// Keys that waited for a worker.
     pub queued: Vec<String>,
-    /// The keys that wait for a retry or for a delay that the reconciler set.
+    /// Keys that waited for a retry, or for a delay that the reconciler had requested.
     pub delayed: Vec<String>,
 }
 
@@ -101,7 +100,7 @@ impl UnfinishedKeys {
 }
 
 impl fmt::Display for UnfinishedKeys {
-    /// `Display` names the first five keys of each list.
+    /// Shows the first five keys in each list.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("in flight", &self.in_flight), ("queued", &self.queued), ("delayed", &self.delayed)];
         let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
@@ -110,7 +109,7 @@ impl fmt::Display for UnfinishedKeys {
     }
 }
 
-/// The reason why a run of a manager failed.
+/// The error type of [`Manager::run`](crate::Manager::run).
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
@@ -120,24 +119,24 @@ pub enum ManagerError {
     /// A service or the leader election failed.
     #[error("{name}: {cause}")]
     Runnable {
-        /// The name of the service, or of the leader election.
+        /// The name of the service, or a description of the election.
         name: String,
-        /// The error of the service or of the leader election.
+        /// The error of the service or the election.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Two controllers have the same name, so their logs, metrics and checks would be indistinguishable.
+    /// Two controllers have the same name, which would make their logs, metrics and checks indistinguishable.
     #[error("two controllers are named {name:?}; rename one of them with `Builder::name`")]
     DuplicateName {
-        /// The name that both controllers have.
+        /// The duplicate name.
         name: String,
     },
-    /// Some parts of the manager did not stop in time and were dropped.
+    /// Some parts of the manager did not stop within the timeout, and were dropped.
     #[error("the stop timed out after {after:?}; these parts were dropped: {}", .left.join(", "))]
     StopTimedOut {
-        /// The parts that were dropped. These can be controllers with their unfinished keys, services, informers, and
-        /// the leader election if the lease could not be released.
+        /// The dropped parts: controllers with their unfinished keys, services, informers, or the leader election if
+        /// the lease was not released.
         left: Vec<String>,
-        /// The time limit for stopping the whole manager.
+        /// The shutdown timeout of the whole manager.
         after: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! Finalizers: cleanup before an object is deleted.
+//! Finalizers, which allow cleanup before an object is deleted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use pintle_meta::{ApiError, Object, ObjectApi, Patch, WriteOptions};
 
 use crate::reconciler::{Action, ReconcileError};
 
-/// Adds a finalizer to an object that was read before. This function works like controller-runtime's
-/// `controllerutil.AddFinalizer`, and also sends the change to the server as a patch.
+/// Adds a finalizer to an object, like controller-runtime's `controllerutil.AddFinalizer`, and sends the change to the
+/// server as a patch.
 ///
-/// The patch contains only the finalizers and the object's resourceVersion, so it never overwrites changes of other
-/// writers. The object may come from a cache, even if the Rust type of the object does not contain all fields.
+/// The patch contains only the finalizers and the object's resourceVersion, so it never overwrites other writers'
+/// changes. The object may come from a cache, and its Rust type may lack some fields.
 ///
-/// Returns the stored object. Returns `None` without a request if the finalizer already exists, or if the object is
-/// being deleted. A server accepts no new finalizers on an object that is being deleted.
+/// Returns the stored object. Returns `None` without sending a request if the object already has the finalizer or is
+/// being deleted. Servers reject new finalizers on an object that is being deleted.
 ///
 /// # Errors
 ///
@@ -64,11 +64,10 @@ pub async fn add_finalizer<T: Object>(
     set_finalizers(api, object, &finalizers, options).await.map(Some)
 }
 
-/// Removes a finalizer from an object that was read before. The request is the same kind of patch as for
-/// [`add_finalizer`]. If the object is being deleted and this was the last finalizer of the object, the server removes
-/// the object.
+/// Removes a finalizer from an object, with the same kind of patch as [`add_finalizer`]. If the object is being deleted
+/// and has no other finalizer, the server removes the object.
 ///
-/// Returns the stored object. Returns `None` if the finalizer or the object no longer exists.
+/// Returns the stored object, or `None` if the finalizer or the object no longer exists.
 ///
 /// # Errors
 ///
@@ -114,21 +113,20 @@ async fn set_finalizers<T: Object>(
     api.patch(&object.key(), &patch, options).await
 }
 
-/// The result of a cleanup.
+/// The result of a cleanup, which determines whether the finalizer is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
-    /// The cleanup is complete, so the object may be deleted.
+    /// The cleanup is complete. The object may be deleted.
     Done,
-    /// The cleanup is not complete. The controller calls the cleanup again after this delay, or earlier if the object
-    /// changes.
+    /// The cleanup is incomplete. The controller calls it again after this delay, or earlier if the object changes.
     NotYet(Duration),
 }
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) adds the finalizer before the controller's first effect. After the finalizer is
-/// stored, this method calls the `apply` function if the object is not being deleted, and otherwise the `cleanup`
-/// function. When the cleanup is complete, the controller removes the finalizer.
+/// [`reconcile`](Self::reconcile) first stores the finalizer on the object, and then calls `apply`. Once the object is
+/// being deleted, [`reconcile`](Self::reconcile) calls `cleanup` instead. When the cleanup is complete, it removes the
+/// finalizer.
 ///
 /// # Examples
 ///
@@ -171,32 +169,32 @@ pub struct Finalizer<A> {
 }
 
 impl<A> Finalizer<A> {
-    /// Creates a finalizer with this name, such as `example.com/dns`. Servers reject names without a slash.
+    /// Creates a finalizer with name `name`, such as `example.com/dns`. Servers reject names without a slash.
     pub fn new(api: A, name: impl Into<String>) -> Self {
         Self { api, name: name.into(), options: WriteOptions::default() }
     }
 
-    /// Sets the options for the writes of the finalizer, such as the field manager.
+    /// Sets the options for adding and removing the finalizer, such as the field manager.
     #[must_use]
     pub fn options(self, options: WriteOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// Adds the finalizer and calls `apply` if the object is not being deleted. Calls `cleanup` if the object is being
-    /// deleted and has the finalizer. Does nothing if the object is being deleted and does not have the finalizer.
+    /// If the object is not being deleted, adds the finalizer and calls `apply`. If the object is being deleted, calls
+    /// `cleanup`, or does nothing if the object lacks the finalizer.
     ///
-    /// `apply` receives the stored object, including the finalizer. `cleanup` may be called again after it has
-    /// completed, if the request to remove the finalizer failed.
+    /// `apply` receives the stored object with the finalizer. `cleanup` may be called again after it has completed, if
+    /// removing the finalizer failed.
     ///
     /// # Errors
     ///
-    /// Returns the errors of `apply`, of `cleanup` and of the writes. A conflict means that the object passed to this
-    /// method was outdated. The controller then retries the key, and the metrics count no error.
+    /// Returns the errors of `apply`, `cleanup` and the writes. A conflict means that `object` was outdated. The
+    /// controller then retries the key without counting an error in the metrics.
     ///
     /// # Cancel safety
     ///
-    /// The finalizer is on the object before `apply` is called, and stays until `cleanup` has completed. Other effects
-    /// of dropping the future depend on `apply` and `cleanup`.
+    /// The finalizer is stored before `apply` is called, and stays until `cleanup` has completed. Other effects of
+    /// dropping the future depend on `apply` and `cleanup`.
     pub async fn reconcile<T, Apply, Clean>(
         &self,
         object: Arc<T>,

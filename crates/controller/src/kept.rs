@@ -1,32 +1,31 @@
-//! Keys that are kept for the next run of a controller.
+//! Keys that are kept for a controller's next run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::take;
 
 use crate::key::RequestKey;
 
-/// The maximum number of keys of each limited [`Origin`] that are kept while the controller is not running. Without a
-/// limit, a standby would remember every object that was ever deleted, and every key that the program ever added.
+/// The maximum number of kept keys for each limited [`Origin`]. Without a limit, a standby would remember every deleted
+/// object, and every key that the program has ever added.
 pub(crate) const MAX_KEPT: usize = 100_000;
 
-/// Where a kept key comes from.
+/// The origin of a kept key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// An event of a source, usually a deletion.
+    /// A source's event, usually a deletion.
     Event,
     /// The program, for example through a [`Trigger`](crate::Trigger).
     Program,
-    /// An earlier run that did not finish the key. These keys were in the queue of that run, so their number is at most the length of that
-    /// queue.
+    /// An earlier run that did not finish the key. The length of that run's queue limits the number of these keys.
     Unfinished,
 }
 
-/// The keys that the next run cannot find through existing objects. These are the keys of deleted objects, the keys
-/// that the program added, and unfinished keys. Each key is kept once, with its highest priority.
+/// The keys that the next run cannot find through existing objects: keys of deleted objects, keys that the program
+/// added, and unfinished keys. Each key is kept once, with its highest priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept<K> {
     keys: HashMap<K, Entry>,
-    /// The keys of each limited origin, ordered by sequence number.
+    /// For each limited origin, its keys by sequence number, oldest first.
     limited: [BTreeMap<u64, K>; 2],
     next: u64,
 }
@@ -45,8 +44,9 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: RequestKey> Kept<K> {
-    /// Keeps a key until the next run takes it, or until `most` newer keys of the same limited origin are kept. If the key is already kept
-    /// and its existing origin is greater, only the priority may change. Returns whether an older key was dropped.
+    /// Keeps a key until the next run takes it, or until `most` newer keys from the same limited origin are kept. If
+    /// the key is already kept with a greater origin, only its priority can change. Returns `true` if an older key was
+    /// dropped.
     pub(crate) fn insert(&mut self, key: K, priority: i32, origin: Origin, most: usize) -> bool {
         let number = self.next;
         self.next += 1;
@@ -74,7 +74,7 @@ impl<K: RequestKey> Kept<K> {
         true
     }
 
-    /// Removes all keys, and returns them in order, each with its priority.
+    /// Removes all keys, and returns them with their priorities, sorted by key.
     pub(crate) fn take(&mut self) -> Vec<(K, i32)> {
         self.limited = Default::default();
         let keys = take(&mut self.keys).into_iter();
@@ -106,7 +106,7 @@ mod tests {
         assert!(!insert("by-hand", Origin::Program));
         assert!(!insert("a", Origin::Event));
         assert!(!insert("b", Origin::Event));
-        // An event of a kept key makes this key the newest one.
+        // Another event for a kept key makes it the newest key.
         assert!(!insert("a", Origin::Event));
         assert!(!insert("by-hand", Origin::Event));
         assert!(insert("c", Origin::Event));

@@ -1,4 +1,4 @@
-//! The type of a controller's keys.
+//! The key types of controllers.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -8,21 +8,20 @@ use pintle_meta::ObjectKey;
 
 use crate::panic::catch;
 
-/// A key that a controller can reconcile, like the `request` type of controller-runtime's `TypedReconciler`. The trait
-/// is implemented for every type that implements the supertraits.
+/// A key that a controller can reconcile, like the `request` type of controller-runtime's `TypedReconciler`. Every type
+/// that implements the supertraits implements this trait.
 ///
-/// The default key type is [`ObjectKey`], the key of one object. Use another key type if several objects map to one
-/// unit of work, or if the name of an object does not identify the work. Examples are the name of a tenant, a pair of a
-/// cluster and an object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a
-/// controller with another key type. The handlers of the controller return these keys, usually through
-/// [`EnqueueMapped`](crate::EnqueueMapped).
+/// The default key type is [`ObjectKey`], which identifies one object. Use another key type if several objects map to
+/// one unit of work, or if an object's name does not identify the work. Examples are a tenant's name, a pair of cluster
+/// and object, and an enum of work items. [`Controller::named`](crate::Controller::named) creates a controller with
+/// another key type, whose handlers return such keys, usually through [`EnqueueMapped`](crate::EnqueueMapped).
 ///
-/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, and a `String` unchanged. Logs, errors and
-/// debug pages show keys of all other types with `Debug`. So the `Debug` outputs of two different keys should differ,
-/// and a key should contain no secret.
+/// Logs, errors and debug pages show an [`ObjectKey`] as `namespace/name`, a `String` unchanged, and all other key
+/// types with `Debug`. Different keys should therefore have different `Debug` outputs, and keys should contain no
+/// secrets.
 ///
-/// The controller compares, hashes and clones keys under its locks, so these operations should be quick and must not
-/// panic.
+/// The controller compares, hashes and clones keys while it holds locks, so these operations should be fast and must
+/// not panic.
 ///
 /// # Examples
 ///
@@ -85,7 +84,7 @@ pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
     (key as &dyn Any).downcast_ref()
 }
 
-/// Returns a human-readable text of a key. If the `Debug` implementation of the key panics, the text reports the panic.
+/// Returns a human-readable form of the key. If the key's `Debug` implementation panics, the text reports the panic.
 pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     if let Some(key) = object_key(key) {
         return key.to_string();
@@ -96,7 +95,7 @@ pub(crate) fn text<K: RequestKey>(key: &K) -> String {
     catch(|| format!("{key:?}")).unwrap_or_else(|panic| format!("(a key whose Debug panicked: {panic})"))
 }
 
-/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other types, and for invalid object keys.
+/// Parses an [`ObjectKey`] or a `String`. Returns `None` for other key types, and for invalid object keys.
 pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     let key: Box<dyn Any> = if TypeId::of::<K>() == TypeId::of::<ObjectKey>() {
         Box::new(text.parse::<ObjectKey>().ok()?)
@@ -106,7 +105,7 @@ pub(crate) fn parse<K: RequestKey>(text: &str) -> Option<K> {
     key.downcast().ok().map(|key| *key)
 }
 
-/// Displays the text of a key. Formatting does not panic, so a log subscriber may format the key under a lock.
+/// Displays a key. Formatting never panics, so a log subscriber may format the key while it holds a lock.
 pub(crate) struct Text<'a, K>(pub(crate) &'a K);
 
 impl<K: RequestKey> fmt::Display for Text<'_, K> {

@@ -55,42 +55,41 @@
 //!
 //! This crate uses the names of controller-runtime.
 //!
-//! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an [`Action`] or a
-//!   [`ReconcileError`]. [`ControllerConfig`] sets the concurrency, the timeouts and the back-off.
-//! - A key is usually the [`ObjectKey`](pintle_meta::ObjectKey) of an object. If several objects map to one unit of
-//!   work, use keys of another type: see [`RequestKey`]. If there is only one unit of work, use
-//!   [`Controller::singleton`].
-//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for the objects of an informer, a [`Trigger`] adds keys
-//!   from the program, and an [`Every`] adds keys after each period. A [`Predicate`](predicate::Predicate) selects
-//!   events, and a [`Handler`] maps them to keys.
+//! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an
+//!   [`Action`] or a [`ReconcileError`]. [`ControllerConfig`] sets concurrency, timeouts and backoff.
+//! - A key is usually an object's [`ObjectKey`](pintle_meta::ObjectKey). If several objects map to one unit of work,
+//!   use another key type: see [`RequestKey`]. If there is only one unit of work, use [`Controller::singleton`].
+//! - A [`Source`] adds keys to the queue. A [`Kind`] adds keys for an informer's objects, a [`Trigger`] adds keys from
+//!   the program, and an [`Every`] adds keys periodically. A [`Predicate`](predicate::Predicate) selects events, and a
+//!   [`Handler`] maps events to keys.
 //! - A [`Finalizer`] blocks the deletion of objects until the controller has cleaned up after them.
 //! - A [`Manager`] runs controllers under leader election, together with their informers and services.
-//!   [`ManagerStatus`] answers health probes.
+//!   [`ManagerStatus`] provides the results of health probes.
 //! - [`Controller::explain`] explains why a key is queued, delayed or in flight.
-//! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the names of controller-runtime and client-go.
+//! - [`ControllerConfig::metrics`] sets the metrics provider. The metrics have the same names as in controller-runtime
+//!   and client-go.
 //!
 //! # Guarantees
 //!
 //! - Reconciliations of one key never overlap. If a key changes during its reconciliation, the key is reconciled again
 //!   afterwards.
 //! - No key is reconciled before the caches of all sources have synced.
-//! - Keys of changed objects are processed before the keys of objects from a first list. Otherwise, keys are processed
-//!   first in, first out, and no key starves.
-//! - The key of a deleted object is reconciled, even if the deletion happened while the watch was disconnected. If no
-//!   replica led at the time of the deletion, a standby or an earlier run of the same controller must have received the
-//!   object.
-//! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own back-off. The back-off
-//!   grows with each failure, and a success resets it.
-//! - A change of the reconciled object or of a dependent does not end the back-off if a failed call may have caused
-//!   the change. So a reconciler that writes an object and then fails still backs off. After each of the first ten such changes, the retry
-//!   follows within 30 s, because another writer may have fixed the cause of the failure.
-//! - Logs, metrics and the readiness check report a reconciliation that blocks its thread. If such a reconciliation
+//! - Changed objects are processed before objects from an initial list. Otherwise, the order is first in, first out,
+//!   and no key starves.
+//! - A deleted object's key is reconciled, even if the object was deleted while the watch was disconnected. If no
+//!   replica led at that time, a standby or an earlier run of the same controller must have received the object.
+//! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own backoff, which grows with
+//!   each failure and is reset by a success.
+//! - A change to the reconciled object or a dependent does not end the backoff if a failed call may have caused the
+//!   change. A reconciler that writes an object and then fails therefore still backs off. After each of the first ten
+//!   such changes, the retry follows within 30 s, because another writer may have fixed the problem.
+//! - Logs, metrics and the readiness check report reconciliations that block their thread. If such a reconciliation
 //!   does not end when the manager stops, the manager exits the process.
-//! - A run that cannot continue ends with an error that gives the reason, even after a panic. A run never hangs without
+//! - A run that cannot continue, for example after a panic, returns an error with the reason. A run never hangs without
 //!   a log message or an error.
 //! - A key that a run did not finish is reconciled in the next run of the same controller, even if its object no longer exists.
-//! - Dropping the future returned by [`Controller::run`] stops its reconciliations and sources. Requesting a stop does
-//!   the same, but running reconciliations may finish first. A manager has one timeout for all its parts.
+//! - Dropping the future of [`Controller::run`] stops its reconciliations and sources. A stop request does the same,
+//!   but lets running reconciliations finish first. A manager has one timeout for all its parts.
 
 mod attempts;
 mod blocking;

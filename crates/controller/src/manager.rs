@@ -1,4 +1,4 @@
-//! The manager that starts and stops the informers, controllers, services and leader election of a replica in order.
+//! The manager, which starts and stops a replica's informers, services, controllers and leader election in order.
 
 mod any;
 mod election;
@@ -38,29 +38,29 @@ use crate::error::ManagerError;
 use crate::key::RequestKey;
 use crate::stop::Stop;
 
-/// Runs controllers together with their caches, services and leader election.
+/// Runs controllers together with their caches, services, and leader election.
 ///
-/// The manager starts the informers and services first, then the caches of the controllers, and then the election. So
-/// the caches of a standby are filled before the standby becomes the leader. When this replica becomes the leader, the
-/// controllers start. The manager stops its parts in the reverse order. The controllers finish their work first, while
-/// the lease is still renewed. After the controllers have ended, the manager releases the lease, and then it ends
-/// services and informers. All these steps together take at most [one
-/// timeout](ManagerConfig::graceful_shutdown_timeout).
+/// The manager starts the informers and services first, then the controllers' caches, and then the election. A
+/// standby's caches are therefore filled before it becomes the leader. The controllers start when this replica becomes
+/// the leader. The manager stops its parts in the reverse order. The controllers finish their work while the lease is
+/// still renewed. The manager then releases the lease, and stops the services and informers last. [One
+/// timeout](ManagerConfig::graceful_shutdown_timeout) covers all these steps.
 ///
 /// - **Lost leadership.** A replica that loses its leadership term drops the running reconciliations and contends
-///   again. A call that blocks its thread cannot be dropped. Until such a call has ended, the replica is not ready and
-///   does not contend for the lease. If the call takes longer than [the stop
+///   again. A call that blocks its thread cannot be dropped. Until such a call has ended, the replica is not ready, and
+///   does not contend for the lease. If the call takes longer than the [shutdown
 ///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
-/// - **Blocking calls at a stop.** The manager renews the lease until a call that blocks its thread has ended. If the
-///   call does not end in time, the manager does not release the lease. Other replicas wait until the lease expires.
-/// - **Failure.** If a controller or a service fails or panics, the manager stops in the order that is described above.
-/// - **Standby.** A standby reads the events of its caches. The standby remembers the keys of deleted objects, up to
-///   the newest 100,000 for each controller. When the standby becomes the leader, it reconciles these keys and all
-///   existing objects. So no deletion is missed, even if no replica leads at that time.
+/// - **Blocking calls at a stop.** The manager renews the lease until calls that block their threads have ended. If
+///   they do not end within the timeout, the manager does not release the lease, and other replicas wait until the
+///   lease expires.
+/// - **Failure.** If a controller or a service fails or panics, the manager stops in the order described above.
+/// - **Standby.** A standby reads its caches' events, and remembers the keys of the newest 100,000 deleted objects for
+///   each controller. When the standby becomes the leader, it reconciles these keys and all existing objects. Deletions
+///   are therefore not missed, even while no replica leads.
 /// - **Blocked threads.** On a multi-threaded runtime, each election has its own thread, so reconcilers that block the
-///   runtime do not prevent renewals. If all threads of the runtime are blocked, no task runs, so a task cannot request
-///   a stop. Cancel the token of [`run`](Self::run) on another thread, for example on a thread that reads signals. The
-///   [exit of the process](ManagerConfig::exit_if_blocked) does not depend on the runtime.
+///   runtime do not prevent renewals. If all runtime threads are blocked, no task can request a stop. Cancel the token
+///   of [`run`](Self::run) on another thread, for example on a thread that reads signals. The [exit of the
+///   process](ManagerConfig::exit_if_blocked) does not depend on the runtime.
 ///
 /// # Examples
 ///
@@ -105,7 +105,7 @@ pub struct Manager {
     shard_groups: Vec<ShardGroup>,
 }
 
-/// The configuration of a [`Manager`].
+/// Configures a [`Manager`].
 ///
 /// # Examples
 ///
@@ -126,19 +126,19 @@ pub struct Manager {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ManagerConfig {
-    /// The time limit for stopping all parts of the manager. The default is 25 s, which is less than the 30 s that
-    /// Kubernetes gives a pod to stop.
+    /// The timeout for stopping all parts of the manager. The default is 25 s, which is less than Kubernetes' default
+    /// grace period of 30 s.
     ///
     /// Controllers may use 80 % of this time to finish running reconciliations. A controller's own
     /// [timeout](crate::ControllerConfig::graceful_shutdown_timeout) does not apply in a manager. The lease must be
-    /// released before 90 % of the time has passed. Services and informers must end in the last 10 %. If a controller,
-    /// a service or the election does not end in time, it is dropped and named in the error. With a timeout of zero,
-    /// all parts are dropped immediately.
+    /// released before 90 % of the time has passed. Services and informers must end in the remaining 10 %. A part that
+    /// does not end in time is dropped, and the error names it. With a timeout of zero, all parts are dropped
+    /// immediately.
     pub graceful_shutdown_timeout: Duration,
-    /// Whether to exit the process if reconciliations still block their threads after the stop timeout. The manager
-    /// waits for another tenth of the timeout (at most 2 s) before it exits. The manager then prints a line to stderr
-    /// and exits with code 1. The default is true. Nothing else can end reconciliations that block their threads. Even
-    /// returning from `main` does not end them, because dropping a runtime waits for its threads.
+    /// Whether to exit the process with code 1 if reconciliations still block their threads after the shutdown timeout.
+    /// The default is `true`. The manager waits for another tenth of the timeout (at most 2 s), and then prints a line
+    /// to stderr before it exits. Only an exit can end such reconciliations. Returning from `main` does not end them,
+    /// because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -148,13 +148,13 @@ impl Default for ManagerConfig {
     }
 }
 
-/// Two percentages of the stop timeout. The controllers must have ended after the first one, and the lease must be
-/// released after the second one.
+/// Percentages of the shutdown timeout. The controllers must have ended after `DRAINED`, and the lease must be released
+/// after `RELEASED`.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
 impl Manager {
-    /// Creates an empty manager.
+    /// Creates a manager without any parts.
     pub fn new() -> Self {
         Self::default()
     }
@@ -165,24 +165,23 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. The controller runs on the leader, or on every replica if there is no election. The
-    /// controllers of a manager can have different types of keys.
+    /// Adds a controller, which runs on the leader, or without leader election, on every replica. The controllers can
+    /// have different key types.
     pub fn controller<K: RequestKey>(self, controller: Controller<K>) -> Self {
         self.status.add_controller(Arc::new(controller));
         self
     }
 
-    /// Starts the informers of `factory` first, and shuts them down last. Informers that are not from `factory` start
-    /// with the controllers that need them, and end when their last handle is dropped.
+    /// Starts the informers in `factory` first, and shuts them down last. Other informers start with the controllers
+    /// that need them, and end when their last handle is dropped.
     pub fn informers(mut self, factory: InformerFactory) -> Self {
         self.informers.push(factory);
         self
     }
 
-    /// Runs a service on every replica while the manager runs, such as a web server that answers probes from the
-    /// manager's [status](Self::status). The service should end when the token that it receives is cancelled. If the
-    /// service returns an error or panics, the manager stops. If the service returns early without an error, the
-    /// manager continues.
+    /// Runs a service on every replica while the manager runs, such as a web server for probes that uses the manager's
+    /// [status](Self::status). The service should end when its token is cancelled. If the service returns an error or
+    /// panics, the manager stops. If the service returns `Ok` early, the manager continues.
     pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
     where
         F: FnOnce(CancellationToken) -> Fut + Send + 'static,
@@ -200,17 +199,17 @@ impl Manager {
         self
     }
 
-    /// Runs a controller whose keys are divided among all replicas. `controller` returns the controller of one shard. The
-    /// replica runs the controllers of those shards that it leads. If a replica stops or dies, the other replicas take
-    /// its shards over. Each of the controllers has its own name, and processes only the keys of its shard: see
+    /// Runs a controller whose keys are divided among all replicas. `controller` returns the controller for one shard.
+    /// Each replica runs the controllers of the shards that it leads. If a replica stops or dies, the other replicas
+    /// take over its shards. Each controller must have a unique name, and must process only its shard's keys: see
     /// [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
     ///
-    /// These controllers do not depend on the [leader election](Self::leader_election) of the manager. All of them are
-    /// warmed up on every replica, so they should share their informers.
+    /// These controllers do not depend on the manager's [leader election](Self::leader_election). Every replica fills
+    /// the caches of all of them, so they should share their informers.
     ///
-    /// The rules for a lost leadership term and for blocked threads in the description of [`Manager`] also apply to each
-    /// shard. While a call of a lost shard still blocks its thread, the replica leaves the shard to other replicas, and
-    /// continues to work on its other shards.
+    /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. While a lost shard's
+    /// call still blocks its thread, the replica leaves this shard to other replicas, and continues with its other
+    /// shards.
     ///
     /// # Examples
     ///
@@ -244,8 +243,8 @@ impl Manager {
         self
     }
 
-    /// Returns the status of the manager's parts, for example for health checks or to check whether this replica leads.
-    /// The status also shows controllers and caches that are added later, so a service can receive the status.
+    /// Returns the status of the manager's parts, for example for health checks, or to check whether this replica
+    /// leads. The status includes parts that are added later, so you can pass it to a service.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
@@ -255,9 +254,8 @@ impl Manager {
     /// # Errors
     ///
     /// - Two controllers have the same name. The manager then starts nothing.
-    /// - A controller, a service or another part has failed. The error is the first failure, and further failures are
-    ///   logged.
-    /// - Some parts did not end within the stop timeout. The error names these parts.
+    /// - A controller, a service or another part failed. The error is the first failure. Further failures are logged.
+    /// - Some parts did not end within the shutdown timeout. The error names these parts.
     ///
     /// # Panics
     ///
@@ -265,16 +263,16 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends all parts of the manager, in no particular order, and does not release the lease. The
-    /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services run
-    /// as tasks. The runtime drops these tasks soon after the future. If another thread is polling such a task at the
-    /// time of the drop, the task continues until its next await.
+    /// Dropping the future stops all parts of the manager in no particular order, without releasing the lease. The
+    /// controllers have ended when the drop returns, and the election ends soon after. Reconciliations and services are
+    /// tasks, which the runtime drops soon after the future. A task that another thread is polling at that time
+    /// continues until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         self.run_and_cancel(&stop.child_token()).await
     }
 
-    /// Runs the manager like [`run`](Self::run), and cancels `stop` when the manager begins to stop because a part has
-    /// failed. Pass `stop` to parts outside of the manager that must stop together with it.
+    /// Runs the manager like [`run`](Self::run), but cancels `stop` when a part fails and the manager begins to stop.
+    /// Use `stop` for other parts of the program that must stop together with the manager.
     ///
     /// # Errors
     ///
@@ -342,14 +340,14 @@ impl Manager {
                         break;
                     }
                     () = &mut over => {
-                        // Keep the lease, because calls of this leadership term may still be running.
+                        // Keep the lease, because this term's calls may still be running.
                         ending.add_leftovers(team.running());
                         ending.add_leftovers(shard_team.running());
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // If a service failed, stop all other parts of the manager in order. If a service returned without
-                    // an error, only this service has ended.
+                    // After a failure, stop all other parts in order. A service that returned `Ok` has no effect on
+                    // them.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
                         stop.request();

@@ -1,4 +1,4 @@
-//! The metrics of a controller. The names of the metrics are controller-runtime's.
+//! A controller's metrics, with controller-runtime's names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind: MetricKind::Counter, labels: LABELS }
 }
 
-/// The outcome of a reconciliation.
+/// A reconciliation's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
@@ -62,8 +62,7 @@ pub(crate) enum Outcome {
     Timeout,
 }
 
-/// The metric instruments of one controller, if it has a provider. The instruments exist as long as the controller, and
-/// all its runs share them.
+/// A controller's metric instruments, if it has a provider. All of the controller's runs share the instruments.
 #[derive(Clone)]
 pub(crate) struct Metrics(Option<Arc<Instruments>>);
 
@@ -126,7 +125,7 @@ impl Metrics {
         }
     }
 
-    /// Updates the metric for the limit of concurrent reconciliations.
+    /// Changes the concurrency limit in the metrics from `from` to `to`.
     pub(crate) fn limit(&self, from: usize, to: usize) {
         if let Some(of) = &self.0 {
             let number = |workers| i64::try_from(workers).unwrap_or(i64::MAX);
@@ -134,7 +133,7 @@ impl Metrics {
         }
     }
 
-    /// Updates the metric for the number of workers that block their threads.
+    /// Adds `workers` to the number of workers that block their threads.
     pub(crate) fn blocked(&self, workers: i64) {
         if let Some(of) = &self.0 {
             of.blocked_workers.add(workers);

@@ -1,10 +1,9 @@
-//! Warns users of programs without a tracing subscriber.
+//! Warnings for programs without a tracing subscriber, and subscribers for other threads.
 
 pub(crate) use pintle_informer::__private::NoSubscriberWarning;
 use tracing::dispatcher::{get_default, has_been_set, with_default};
 
-/// Makes another thread use the current thread's subscriber. If the current thread has no subscriber, the other thread
-/// has none either.
+/// Wraps `run` so that it uses the current thread's subscriber, if there is one, on any thread.
 pub(crate) fn with_current_subscriber<R>(run: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let logs = has_been_set().then(|| get_default(Clone::clone));
     move || match logs {

@@ -1,4 +1,4 @@
-//! A guard against panics in the user's queue order.
+//! Catches panics in the user's queue order.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use crate::key::RequestKey;
 use crate::panic::catch;
 
-/// A wrapper for the user's queue order that catches panics. A panic in the middle of a queue operation would lose
-/// keys. So after the first panic, the user's order is not called again. After that, this wrapper returns no more keys,
-/// as if the order were empty. The wrapper notifies the run of the controller, which then ends.
+/// Wraps the user's queue order and catches its panics, because a panic during a queue operation would lose keys. After
+/// the first panic, the wrapper never calls the user's order again, and behaves like an empty order. It also notifies
+/// the controller's run, which then ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,
@@ -24,7 +24,7 @@ struct Guard {
     panic: watch::Sender<Option<String>>,
 }
 
-/// Receives the message of a panic in the user's `Order`.
+/// Receives the panic message of the user's `Order`.
 pub(crate) struct OrderPanic(watch::Receiver<Option<String>>);
 
 impl<K> GuardedOrder<K> {
@@ -35,12 +35,12 @@ impl<K> GuardedOrder<K> {
 }
 
 impl OrderPanic {
-    /// Waits for the panic, and returns its message.
+    /// Waits for a panic, and returns its message.
     pub(crate) async fn message(&mut self) -> String {
         let message = self.0.wait_for(Option::is_some).await.ok().and_then(|message| message.clone());
         match message {
             Some(message) => message,
-            // There will be no panic, because the queue and its order were dropped.
+            // The queue and its order were dropped, so they cannot panic anymore.
             None => pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! Catches panics of user code.
+//! Catches panics in user code.
 
 use std::any::Any;
 use std::mem::forget;
@@ -6,22 +6,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 
-/// Calls `part` and returns its result. If the function panics, returns the panic message.
+/// Calls `part` and returns its result, or the panic message if it panics.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Awaits `part` and returns its output. If the future panics, returns the panic message. Dropping `part` itself must
-/// not panic.
+/// Awaits `part` and returns its output, or the panic message if polling it panics. Dropping `part` must not panic.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     AssertUnwindSafe(part).catch_unwind().await.map_err(message)
 }
 
-/// Returns the panic message.
+/// Returns a panic payload's message.
 pub(crate) fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // Dropping the payload may panic, and dropping the payload of that panic may panic again.
+    // Dropping the payload may panic, and dropping that panic's payload may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

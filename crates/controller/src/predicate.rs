@@ -1,13 +1,13 @@
-//! Predicates that decide which events lead to a reconciliation.
+//! Predicates, which decide which events lead to a reconciliation.
 //!
-//! A predicate receives the old and the new state of an object. A predicate that compares the two states returns `true`
-//! for all additions and deletions. So no deletion is missed, even if the object's spec did not change. The predicates
-//! of this module read only metadata, so they decode no object.
+//! A predicate receives an event with an object's old and new state. Predicates that compare the two states pass all
+//! additions and deletions, so they never miss a deletion. The predicates in this module read only metadata, so they
+//! decode no objects.
 
 use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
 
-/// Decides which events lead to a reconciliation. Every function from an event to `bool` is a predicate.
+/// Decides which events lead to a reconciliation. Every function from `&ResourceEvent<T>` to `bool` is a predicate.
 ///
 /// # Examples
 ///
@@ -29,12 +29,12 @@ use pintle_meta::{Metadata, Object};
 /// assert!(!and(GenerationChanged, in_team_b).allows(&event));
 /// ```
 pub trait Predicate<T>: Send + Sync + 'static {
-    /// Returns whether `event` passes.
+    /// Returns `true` if `event` passes.
     fn allows(&self, event: &ResourceEvent<T>) -> bool;
 
-    /// Returns whether the [negation](not) of this predicate passes `event`. The default implementation returns the
-    /// opposite of [`allows`](Self::allows). A predicate that compares two states returns `true` from both methods for
-    /// additions and deletions, because these events have only one state.
+    /// Returns `true` if the [negation](not) of this predicate passes `event`. The default implementation returns the
+    /// opposite of [`allows`](Self::allows). For additions and deletions, which have only one state, a predicate that
+    /// compares two states returns `true` from both methods.
     fn allows_not(&self, event: &ResourceEvent<T>) -> bool {
         !self.allows(event)
     }
@@ -46,13 +46,14 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
     }
 }
 
-/// Passes updates that change `metadata.generation`, and updates that begin a deletion. The generation counts the
-/// changes of the desired state.
+/// Passes updates that change `metadata.generation`, and updates that begin a deletion. The generation increases with
+/// each change to the desired state.
 ///
-/// The server keeps no generation for some kinds (ConfigMap, Secret, Service...). For these kinds, this predicate
-/// passes all updates except resyncs. The predicate of the same name in controller-runtime drops all updates of these
-/// kinds. Changes that affect only labels, annotations or finalizers do not pass. So a reconciler that adds a finalizer
-/// and then returns is not called again. Use [`DesiredStateChanged`] for such a reconciler.
+/// For kinds without a generation (ConfigMap, Secret, Service...), this predicate passes all updates except resyncs.
+/// controller-runtime's predicate with the same name drops all updates for these kinds.
+///
+/// For other kinds, changes to only labels, annotations or finalizers do not pass. If a reconciler adds a finalizer and
+/// then returns, it is therefore not called again. Use [`DesiredStateChanged`] for such a reconciler.
 ///
 /// # Examples
 ///
@@ -72,7 +73,7 @@ pub struct GenerationChanged;
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
 /// Updates that change only the status do not pass. Use this predicate for the main kind of a controller.
 ///
-/// For kinds without a generation, all updates except resyncs pass, as with [`GenerationChanged`].
+/// For kinds without a generation, this predicate passes all updates except resyncs, like [`GenerationChanged`].
 ///
 /// # Examples
 ///
@@ -105,7 +106,7 @@ pub struct LabelsChanged;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationsChanged;
 
-/// Implements predicates that compare the old metadata with the new metadata.
+/// Implements predicates that compare old and new metadata.
 macro_rules! comparisons {
     ($($predicate:ty: $differs:expr;)*) => {$(
         impl<T: Object> Predicate<T> for $predicate {
@@ -145,7 +146,7 @@ fn version_differs(old: &dyn Metadata, new: &dyn Metadata) -> bool {
     old.resource_version() != new.resource_version()
 }
 
-/// Returns the two states of an update.
+/// Returns an update's old and new metadata, or `None` for other events.
 fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn Metadata)> {
     match event {
         ResourceEvent::Updated { old, new } => Some((old.metadata(), new.metadata())),
@@ -153,7 +154,7 @@ fn compare<T: Object>(event: &ResourceEvent<T>) -> Option<(&dyn Metadata, &dyn M
     }
 }
 
-/// Returns a predicate that passes events that both `a` and `b` pass.
+/// Returns a predicate that passes the events that both `a` and `b` pass.
 ///
 /// # Examples
 ///
@@ -170,7 +171,7 @@ pub fn and<A, B>(a: A, b: B) -> And<A, B> {
     And(a, b)
 }
 
-/// Returns a predicate that passes events that `a`, `b` or both pass.
+/// Returns a predicate that passes the events that `a` or `b` passes.
 ///
 /// # Examples
 ///
@@ -187,9 +188,9 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
-/// Returns a predicate that passes the events that `a` does not pass. A predicate of this module that compares two
-/// states passes additions and deletions, even if the predicate is negated. This rule also applies within [`and`] and
-/// [`or`]. The negation of a function passes every event for which the function returns `false`.
+/// Returns a predicate that passes the events that `a` does not pass. This module's comparisons pass additions and
+/// deletions even when they are negated, also inside [`and`] and [`or`]. A negated function passes exactly the events
+/// for which the function returns `false`.
 ///
 /// # Examples
 ///

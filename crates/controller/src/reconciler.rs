@@ -1,4 +1,4 @@
-//! The reconciler, its request and its result.
+//! The reconciler trait, and its request, result and error types.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -12,26 +12,25 @@ use pintle_meta::{ApiError, ObjectKey, Status};
 
 use crate::key::RequestKey;
 
-/// Brings the actual state closer to the desired state of an object, like controller-runtime's `Reconciler`. If `K` is
-/// not [`ObjectKey`], a key identifies another unit of work, as in `TypedReconciler`: see [`RequestKey`].
+/// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. With another
+/// key type `K` than [`ObjectKey`], a key identifies another unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
-/// A call receives a key, but not the event that caused the call. The reconciler reads the current state from listers.
-/// If the object was deleted, the listers do not return it. A reconciler must be idempotent, because it may be called
-/// at any time, even without a change. Calls for the same key never overlap.
+/// A call receives only a key, and not the event that caused it. The reconciler reads the current state from listers,
+/// which do not return deleted objects. Reconcilers must be idempotent, because calls may also happen when nothing has
+/// changed. Calls for the same key never overlap.
 ///
-/// A panic of the reconciler counts as a failure of the key. A closure that takes a [`ReconcileRequest`] and returns a
-/// future implements this trait.
+/// A panic in the reconciler counts as a failure of the key. Closures that take a [`ReconcileRequest`] and return a
+/// future implement this trait.
 ///
 /// # Blocking
 ///
 /// A call must not block its thread, for example with a blocking client, a lock that is held for long, or a long
-/// computation. A blocked thread runs no other tasks of the runtime. In addition, a timeout, a loss of leadership or a
-/// stop cannot end a call that blocks its thread. Move blocking work to `tokio::task::spawn_blocking`, and await the
-/// returned handle.
+/// computation. A blocked thread cannot run other tasks, and neither a timeout, a loss of leadership or a stop can end
+/// the call. Move blocking work to `tokio::task::spawn_blocking`, and await the returned handle.
 ///
 /// If a call blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
-/// controller logs and counts the call, and the replica is not ready. If the call still blocks its thread after the
-/// stop timeout, the [`Manager`](crate::Manager) exits the process.
+/// controller logs and counts the call, and the replica becomes unready. If the call still blocks its thread after the
+/// shutdown timeout, the [`Manager`](crate::Manager) exits the process.
 ///
 /// # Examples
 ///
@@ -64,17 +63,17 @@ use crate::key::RequestKey;
 /// }
 /// ```
 pub trait Reconciler<K = ObjectKey>: Send + Sync + 'static {
-    /// Reconciles one key.
+    /// Reconciles the key in `request`.
     ///
     /// # Errors
     ///
-    /// After an error, the controller retries the key with a growing delay, unless the error is
+    /// After an error, the controller retries the key with backoff, unless the error is
     /// [terminal](ReconcileError::terminal).
     ///
     /// # Cancel safety
     ///
-    /// The controller drops the future if it exceeds the controller's timeout, if leadership is lost, or if stopping
-    /// takes too long. A later call must then detect the unfinished work and continue it.
+    /// The controller drops the future if it exceeds the reconciliation timeout, if leadership is lost, or if stopping
+    /// takes too long. A later call must then be able to continue the unfinished work.
     fn reconcile(&self, request: ReconcileRequest<K>) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
@@ -88,7 +87,7 @@ where
     }
 }
 
-/// A request to reconcile one key, usually the key of an object.
+/// A request to reconcile a key, which usually identifies an object.
 ///
 /// # Examples
 ///
@@ -115,26 +114,25 @@ where
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReconcileRequest<K = ObjectKey> {
-    /// The key to reconcile. The objects of the key may no longer exist.
+    /// The key to reconcile. The key's object may no longer exist.
     pub key: K,
-    /// The number of consecutive failures of this key, including requeues with a
-    /// [delay of zero](Action::requeue_after).
+    /// The number of consecutive failures, including requeues with a [delay of zero](Action::requeue_after).
     pub failures: u32,
-    /// The leadership term of this call, if the controller runs under leader election. The controller drops the call
-    /// when the term ends. If an effect lasts longer than the call, for example in another process, the effect needs
-    /// its own [permit](Leadership::permit).
+    /// The leadership term of this call, or `None` without leader election. The controller drops the call when the term
+    /// ends. Effects that outlive the call, for example in another process, need their own
+    /// [permit](Leadership::permit).
     pub leadership: Option<Leadership>,
 }
 
 impl<K> ReconcileRequest<K> {
-    /// Creates a request for a first attempt without leader election. Use this function to test a reconciler.
+    /// Creates a request for a first attempt without leader election, for tests of a reconciler.
     pub fn new(key: K) -> Self {
         Self { key, failures: 0, leadership: None }
     }
 }
 
-/// The result of a reconciliation, like controller-runtime's `Result`. The action determines when the key is reconciled
-/// again if no change arrives.
+/// The result of a successful reconciliation, like controller-runtime's `Result`. The action determines when the key is
+/// reconciled again if nothing changes.
 ///
 /// # Examples
 ///
@@ -153,32 +151,31 @@ pub struct Action {
 }
 
 impl Action {
-    /// Returns an action that reconciles the key again only after the next change.
+    /// Reconciles the key again only after the next change.
     pub const fn await_change() -> Self {
         Self { requeue_after: None }
     }
 
-    /// Returns an action that reconciles the key again after the delay `after`, or earlier if a change arrives.
+    /// Reconciles the key again after the delay `after`, or earlier if a change arrives.
     ///
-    /// A delay of zero means the delay of the controller's rate limiter, like `Requeue: true` in controller-runtime. By
-    /// default, the first delay is 5 ms, and each further requeue with a delay of zero doubles it, up to 1000 s. So a
-    /// reconciler that always returns a delay of zero does not keep a worker busy. The rate limiter counts such a requeue
-    /// like a failure, so it also increases [`ReconcileRequest::failures`]. Any other action resets the count.
+    /// If `after` is zero, the key waits for the rate limiter's delay, like `Requeue: true` in controller-runtime. By
+    /// default, the first delay is 5 ms, and each further requeue with zero doubles it, up to 1000 s. A reconciler that
+    /// always returns zero therefore does not keep a worker busy. The rate limiter counts such a requeue like a
+    /// failure, so it also increases [`ReconcileRequest::failures`]. Any other action resets the count.
     pub const fn requeue_after(after: Duration) -> Self {
         Self { requeue_after: Some(after) }
     }
 
-    /// Returns the delay before the next reconciliation, if a delay is set.
+    /// Returns the delay before the next reconciliation, or `None` for [`await_change`](Self::await_change).
     pub fn delay(&self) -> Option<Duration> {
         self.requeue_after
     }
 }
 
-/// The error of a reconciliation. The `?` operator converts every error into this type. By default, the controller
-/// retries the key after such an error.
+/// The error type of reconciliations. The `?` operator converts every error into this type. By default, the controller
+/// retries the key after an error.
 ///
-/// This type does not implement [`Error`] itself, because an implementation would conflict with the conversion from all
-/// other errors.
+/// This type does not implement [`Error`], because that would conflict with the conversion from all other errors.
 ///
 /// # Examples
 ///
@@ -205,40 +202,38 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// Creates an error after which the key is retried.
+    /// Creates an error after which the controller retries the key.
     pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: false, retry_after: None }
     }
 
-    /// Creates an error that a retry cannot fix. The key is reconciled again only after a change.
+    /// Creates an error that retries cannot fix. The key is reconciled again only after a change.
     pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay between the failure and the retry. If no delay is set, but one of the causes is a server
-    /// response with `Retry-After`, the delay of that response applies. The response is also found in errors that are
-    /// wrapped by `anyhow` or by thiserror's `#[error(transparent)]`. The resulting delay is at least the delay of
-    /// the controller's rate limiter. A requested delay of more than 1000 s counts as 1000 s.
+    /// Sets the minimum delay before the retry. By default, the minimum delay comes from a server response with
+    /// `Retry-After` among the error's causes, also in errors that `anyhow` or thiserror's `#[error(transparent)]`
+    /// wraps. The delay is at least the rate limiter's delay. Requested delays over 1000 s count as 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns whether the cause, or an error in its chain of sources, is a conflict. A conflict means that the object
-    /// has changed between the read and the write. The controller retries the key as after other errors, but the
-    /// metrics do not count the conflict as an error.
+    /// Returns `true` if the first API error among the causes is a conflict, which means that the object has changed
+    /// between the read and the write. The controller retries the key as after other errors, but the metrics do not
+    /// count a conflict as an error. Terminal errors are never conflicts.
     pub fn is_conflict(&self) -> bool {
         !self.terminal && self.answer().is_some_and(|answer| answer.is_conflict())
     }
 
-    /// Returns the minimum delay before the retry, if the reconciler or the server has set one.
+    /// Returns the minimum delay before the retry, if the reconciler or the server has requested one.
     pub fn delay(&self) -> Option<Duration> {
         self.retry_after.or_else(|| self.answer()?.retry_after)
     }
 
-    /// Returns the first API error in the chain of causes, if there is one. The chain consists of an error and its
-    /// sources. With a wrapper such as `anyhow::Error`, the chain can lack the API error itself, but it still contains
-    /// the status.
+    /// Returns the first API error among the cause and its sources. With a wrapper such as `anyhow::Error`, the sources
+    /// may contain only the API error's status instead of the API error.
     fn answer(&self) -> Option<Cow<'_, ApiError>> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&*self.cause);
         while let Some(error) = cause {
@@ -255,18 +250,18 @@ impl ReconcileError {
         None
     }
 
-    /// Returns whether the error is terminal, so that the key is not retried.
+    /// Returns `true` if the error is terminal, so that the key is not retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Returns the underlying error.
+    /// Returns the error from which this error was created.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
 }
 
-/// Converts from each type that can be converted to a boxed error. These types include all error types, strings and `anyhow::Error`.
+/// Converts every type that converts to a boxed error, such as error types, strings and `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)
@@ -274,7 +269,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
 }
 
 impl fmt::Display for ReconcileError {
-    /// Writes the error and all its sources. Leaves out each source whose message is contained in the previous message.
+    /// Writes the error and its sources, except sources whose message is part of the previous message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut previous = self.cause.to_string();
         f.write_str(&previous)?;
@@ -314,7 +309,7 @@ impl<K: RequestKey, R: Reconciler<K>> AnyReconciler<K> for R {
         &'a self,
         request: ReconcileRequest<K>,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
-        // Call the function only when the future is polled, so that the caller of `poll` sees a panic of the function.
+        // Call the reconciler inside the future, so that it can only panic during a poll.
         Box::pin(async move { Reconciler::reconcile(self, request).await })
     }
 }

@@ -1,4 +1,4 @@
-//! The handle through which sources add keys to the queue of a controller.
+//! The handle with which sources add keys to a controller's queue.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,11 +19,10 @@ use crate::panic::catch;
 
 pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
-/// A handle to add keys to a controller's queue. Clones add keys to the queue of the same controller. `K` is the type
-/// of the keys: see [`RequestKey`].
+/// Adds keys to a controller's queue. Clones refer to the same controller. `K` is the key type: see [`RequestKey`].
 ///
-/// Keys that are added while the controller is not running are kept for its next run, without duplicates. At most 100,000
-/// of these keys are kept. If more are added, the controller drops the oldest and logs a warning.
+/// While the controller is not running, it keeps added keys for its next run, without duplicates. It keeps at most
+/// 100,000 of these keys. If more are added, the controller drops the oldest and logs a warning.
 ///
 /// # Examples
 ///
@@ -71,32 +70,31 @@ pub struct Requests<K = ObjectKey> {
     shared: Arc<Shared<K>>,
 }
 
-/// Returns whether the controller processes a key.
+/// Returns `true` if the controller processes a key.
 pub(crate) type KeyFilter<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 
 struct Shared<K> {
     controller: String,
-    /// The keys that the controller processes. `None` if it processes all keys.
+    /// Selects the keys that the controller processes. `None` selects all keys.
     filter: Option<KeyFilter<K>>,
     state: Mutex<State<K>>,
-    /// The keys that are in flight, or whose last call failed. This field has its own lock. A thread that needs both
-    /// locks must take this lock before the queue's lock.
+    /// The keys that are in flight, or whose last call failed. A thread that needs this lock and the queue's lock must
+    /// take this one first.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
-    /// Whether the sources of the current run have synced.
+    /// Whether the current run's sources have synced.
     synced: watch::Sender<bool>,
 }
 
 struct State<K> {
-    /// The queue of the current run of the controller.
+    /// The current run's queue. `None` between runs.
     queue: Option<Queue<K>>,
-    /// A number that distinguishes the queues of two runs.
+    /// The current run's number, which distinguishes the queues of different runs.
     run: u64,
-    /// Whether the current run accepts no further keys.
+    /// Whether the current run no longer accepts keys.
     is_closing: bool,
     kept: Kept<K>,
-    /// Whether a key was dropped since a run last took the kept keys. There is one flag for the keys of events, and one for the keys that
-    /// the program added.
+    /// Whether a key from an event, or a key that the program added, was dropped since a run last took the kept keys.
     has_dropped_events: bool,
     has_dropped_added: bool,
 }
@@ -116,7 +114,7 @@ impl<K> Default for State<K> {
 
 impl<K> Shared<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // If the `Eq`, `Hash` or `Clone` implementation of a key panics, the state is still consistent.
+        // The state is consistent even if a key's `Eq`, `Hash` or `Clone` implementation has panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,7 +132,7 @@ impl<K> Clone for Requests<K> {
 }
 
 impl<K: RequestKey> Requests<K> {
-    /// Creates a handle for a controller with this name. The handle ignores the keys that `filter` rejects.
+    /// Creates a handle for the controller with name `controller`, which ignores keys that `filter` rejects.
     pub(crate) fn new(controller: &str, filter: Option<KeyFilter<K>>) -> Self {
         let (state, attempts, histories) = (Mutex::default(), Mutex::default(), Histories::default());
         let (controller, synced) = (controller.into(), watch::Sender::new(false));
@@ -149,19 +147,19 @@ impl<K: RequestKey> Requests<K> {
         self.shared.filter.as_ref().is_none_or(|filter| filter(key))
     }
 
-    /// Adds `key`, so that it is reconciled as soon as a worker is free. Until then, further adds of the same key have
-    /// no effect. If the key is added during its reconciliation, it is reconciled once more.
+    /// Adds `key` for reconciliation as soon as a worker is free. Until then, adding the same key again has no effect.
+    /// If the key is added during its reconciliation, it is reconciled once more.
     pub fn add(&self, key: K) {
         self.add_with(key, AddOptions::default());
     }
 
-    /// Adds `key`, so that it is reconciled after a delay, or earlier if it is added in another way. If the controller
-    /// is not running, the key is reconciled when its next run starts.
+    /// Adds `key` for reconciliation after the delay `after`, or earlier if the key is added in another way. If the
+    /// controller is not running, the key is reconciled when its next run starts.
     pub fn add_after(&self, key: K, after: Duration) {
         self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() });
     }
 
-    /// Adds `key` with options such as a priority. A priority has an effect only if the queue's order uses priorities.
+    /// Adds `key` with options such as a priority, which has an effect only if the queue's order uses priorities.
     pub fn add_with(&self, key: K, options: AddOptions) {
         if !self.accepts(&key) {
             return;
@@ -171,13 +169,13 @@ impl<K: RequestKey> Requests<K> {
         _ = self.enqueue(key, options);
     }
 
-    /// Adds `key` because a period has ended.
+    /// Adds `key` for a timer.
     pub(crate) fn tick(&self, key: K) {
         self.change(key, CauseReason::Timer, LOW_PRIORITY, OwnWrite::Possible);
     }
 
-    /// Adds `key` because of a change. If a failed call of this controller may have caused the change, the key's
-    /// back-off does not end, but may become shorter.
+    /// Adds `key` because of a change. If a failed call may have caused the change, the key's backoff is at most
+    /// shortened.
     pub(crate) fn change(&self, key: K, reason: CauseReason, priority: i32, own_write: OwnWrite) {
         if !self.accepts(&key) {
             return;
@@ -193,8 +191,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Adds the key to the queue of the current run, or keeps it for the next run. Returns the result of adding the
-    /// key, or `None` if the key was kept for the next run.
+    /// Adds the key to the current run's queue, and returns the queue's result. Without a run, keeps the key for the
+    /// next run and returns `None`.
     fn enqueue(&self, key: K, options: AddOptions) -> Option<Added> {
         loop {
             let (queue, run) = {
@@ -220,7 +218,7 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Shortens the delay of the key's pending retry, because changes arrived during the failed call.
+    /// Shortens the delay of the key's pending retry, because a change arrived during the failed call.
     pub(crate) fn retry_early(&self, key: K, priority: i32) {
         if self.attempts().may_retry_early(&key) {
             self.shorten_backoff(key, priority);
@@ -229,14 +227,14 @@ impl<K: RequestKey> Requests<K> {
 
     fn shorten_backoff(&self, key: K, priority: i32) {
         let early = AddOptions { priority, rate_limited: false, after: Some(EARLY_RETRY) };
-        // If the delay is already shorter than that, `enqueue` does not change it, and no early retry is counted.
+        // If the delay is already shorter, `enqueue` does not change it, and the early retry does not count.
         if self.enqueue(key.clone(), early) == Some(Added::Scheduled) {
             self.attempts().retried_early(&key);
         }
     }
 
-    /// Keeps the key of an event for the next run. If a run has started after the source read the event, this run may
-    /// already have taken the kept keys. In this case, the method adds the key to the queue of that run.
+    /// Keeps an event's key for the next run. If a run has started since the source read the event, adds the key to
+    /// this run's queue, because the run may already have taken the kept keys.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;
@@ -260,7 +258,7 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Keeps a key that was added while the controller does not run.
+    /// Keeps a key that was added while the controller is not running.
     fn keep_added(&self, mut state: MutexGuard<'_, State<K>>, key: K, priority: i32) {
         let has_dropped = state.kept.insert(key, priority, Origin::Program, MAX_KEPT);
         let is_first = has_dropped && !std::mem::replace(&mut state.has_dropped_added, true);
@@ -288,14 +286,14 @@ impl<K: RequestKey> Requests<K> {
         &self.shared.histories
     }
 
-    /// Removes and returns the kept keys, each with its priority.
+    /// Removes and returns the kept keys with their priorities.
     pub(crate) fn take_kept(&self) -> Vec<(K, i32)> {
         let mut state = self.lock();
         (state.has_dropped_events, state.has_dropped_added) = (false, false);
         state.kept.take()
     }
 
-    /// Returns whether the controller is running and accepts keys.
+    /// Returns `true` if the controller is running and accepts keys.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().is_open()
     }
@@ -305,18 +303,18 @@ impl<K: RequestKey> Requests<K> {
         self.lock().is_closing = true;
     }
 
-    /// Records that the sources of the current run have synced.
+    /// Records that the current run's sources have synced.
     pub(crate) fn mark_synced(&self) {
         self.shared.synced.send_replace(true);
     }
 
-    /// Waits until the sources of the current run have synced.
+    /// Waits until the current run's sources have synced.
     pub(crate) async fn synced(&self) {
         // The sender is not dropped while this handle exists.
         _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Starts a run.
+    /// Starts a run with the queue `queue`.
     pub(crate) fn open(&self, queue: Queue<K>) {
         self.attempts().clear();
         self.shared.synced.send_replace(false);
@@ -328,14 +326,14 @@ impl<K: RequestKey> Requests<K> {
         drop(before);
     }
 
-    /// Ends the run, and returns its queue.
+    /// Ends the current run, and returns its queue.
     pub(crate) fn close(&self) -> Option<Queue<K>> {
         let queue = self.lock().queue.take();
         self.attempts().clear();
         queue
     }
 
-    /// Calls `read` with the queue of the current run, if there is one.
+    /// Calls `read` with the current run's queue. Returns `None` between runs.
     pub(crate) fn with_queue<R>(&self, read: impl FnOnce(&Queue<K>) -> R) -> Option<R> {
         let queue = self.lock().queue.clone()?;
         let result = read(&queue);
@@ -351,19 +349,19 @@ impl<K: RequestKey> Requests<K> {
         self.attempts().end(key);
     }
 
-    /// Records that a call failed. Removes the key from the queue, unless an urgent change has arrived since the call
-    /// began. Returns whether the key was removed.
+    /// Records that a call failed. Removes the key from the queue unless an urgent change has arrived since the call
+    /// began. Returns `true` if the key was removed.
     pub(crate) fn fail(&self, queue: &Queue<K>, key: &K, retry: Retry) -> bool {
         let mut attempts = self.attempts();
-        // Both steps run under one lock, so that no urgent add happens between them.
+        // Hold the lock for both steps, so that no urgent change arrives between them.
         attempts.fail(key, retry, Instant::now()) && queue.remove(key)
     }
 
-    /// Delays a failed key by at least the duration `after`. The caller must have added the key again while the key is
-    /// in flight. If an urgent change has arrived, the key is not delayed.
+    /// Delays a failed key by at least `after`, unless an urgent change has arrived. The caller must have added the key
+    /// again while it was in flight.
     pub(crate) fn postpone(&self, queue: &Queue<K>, key: &K, after: Duration) -> Added {
         let attempts = self.attempts();
-        // All steps run under one lock, so that no urgent add happens between them.
+        // Hold the lock for all steps, so that no urgent change arrives between them.
         if attempts.is_urgent(key) || queue.postpone(key, after) || !queue.remove(key) {
             return Added::Scheduled;
         }
@@ -371,7 +369,8 @@ impl<K: RequestKey> Requests<K> {
         queue.replace_after(key.clone(), after, DelayKind::Retry)
     }
 
-    /// When the last handle to a queue is dropped, the user's order and limiter are dropped too, and they may panic.
+    /// Drops a queue handle and catches panics. Dropping the last handle also drops the user's order and limiter, which
+    /// may panic.
     fn drop_queue(&self, queue: Queue<K>) {
         if let Err(panic) = catch(|| drop(queue)) {
             tracing::error!(controller = self.shared.controller, panic, "the queue panicked when it was dropped");
@@ -391,12 +390,12 @@ impl<K: RequestKey> Requests<K> {
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts<K>> {
-        // Ignore poison: if the queue's metrics or a key panic, the recorded failures are still correct.
+        // Ignore poisoning: the recorded failures are correct even after a panic in the queue's metrics or a key.
         self.shared.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A weak handle that does not keep the controller alive.
+/// A weak handle, which does not keep the controller's state alive.
 pub(crate) struct WeakRequests<K>(Weak<Shared<K>>);
 
 impl<K> WeakRequests<K> {
@@ -432,7 +431,7 @@ mod tests {
         Queue::new(QueueConfig::new(TokioClock))
     }
 
-    /// In this test, the source reads the event before the run starts, but its handler returns the key after the start.
+    /// The source reads the event before the run starts, but its handler returns the key afterwards.
     #[tokio::test(start_paused = true)]
     async fn event_key_goes_to_a_run_that_opened_meanwhile() {
         let (requests, queue) = (Requests::new("c", None), queue());
@@ -442,8 +441,8 @@ mod tests {
         assert_eq!((queue.len(), requests.take_kept().len()), (1, 0));
     }
 
-    /// In this test, a worker records a failure after its run has ended. The next run has no retry of that key, so
-    /// changes of the key must not wait for a retry.
+    /// A worker records a failure after its run has ended. The next run has no retry for this key, so changes to the
+    /// key must not wait for one.
     #[tokio::test(start_paused = true)]
     async fn run_does_not_wait_for_retries_of_another_run() {
         let (requests, first, second) = (Requests::new("c", None), queue(), queue());

@@ -1,4 +1,4 @@
-//! Controllers with a single key.
+//! Controllers that have a single key.
 
 use std::future::{pending, ready};
 use std::time::Duration;
@@ -13,10 +13,9 @@ use crate::source::Every;
 use crate::source::Feed;
 use crate::source::Source;
 
-/// The only key of a controller whose work does not belong to a single object. [`Controller::singleton`] creates such a
-/// controller.
+/// The single key of a controller whose work does not belong to an individual object: see [`Controller::singleton`].
 ///
-/// As a handler, a `Singleton` maps each event of a watched kind to the only key.
+/// As a handler, a `Singleton` maps each event to itself.
 ///
 /// # Examples
 ///
@@ -59,16 +58,15 @@ use crate::source::Source;
 pub struct Singleton;
 
 impl Controller<Singleton> {
-    /// Starts to build a controller with a single key, [`Singleton`]. The controller reconciles this key once at the
-    /// start of each run. Later, the controller reconciles the key after the changes and at the times that you add to
-    /// the builder.
+    /// Returns a builder for a controller with the single key [`Singleton`]. The key is reconciled at the start of each
+    /// run, and whenever one of the builder's sources adds it.
     pub fn singleton(name: impl Into<String>) -> Builder<Singleton> {
         Self::named(name).source(Start)
     }
 }
 
 impl Builder<Singleton> {
-    /// Also reconciles the only key after each period, as [`Every`] describes.
+    /// Also reconciles the key after each `period`: see [`Every`].
     pub fn every(self, period: Duration) -> Self {
         self.source(Every::new(period, Singleton))
     }

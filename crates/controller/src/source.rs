@@ -1,4 +1,4 @@
-//! Sources of keys.
+//! Sources, which add keys to a controller's queue.
 
 mod every;
 mod kind;
@@ -20,10 +20,9 @@ use crate::key::RequestKey;
 use crate::panic::catch;
 use crate::requests::Requests;
 
-/// A source of keys for a controller, like controller-runtime's `Source`. `K` is the type of the keys: see
-/// [`RequestKey`].
+/// Adds keys to a controller's queue, like controller-runtime's `Source`. `K` is the key type: see [`RequestKey`].
 ///
-/// A source may be started again after a run has ended. A restarted source starts from the beginning.
+/// Each run of the controller starts its sources again, from the beginning.
 ///
 /// # Examples
 ///
@@ -67,33 +66,30 @@ use crate::requests::Requests;
 /// }
 /// ```
 pub trait Source<K = ObjectKey>: Send + Sync + 'static {
-    /// Returns the name of the source for logs and errors.
+    /// Returns the source's name for logs and errors.
     fn name(&self) -> &str;
 
-    /// Receives the handle that adds keys to the controller's queue. This method is called once, when the controller is
-    /// built. A source that also listens between runs stores a clone of the handle. The controller keeps keys that the
-    /// source adds between runs for its next run.
+    /// Receives a handle for adding keys, once, when the controller is built. A source that also adds keys between runs
+    /// stores a clone of the handle. The controller keeps such keys for its next run.
     fn attach(&self, _requests: &Requests<K>) {}
 
-    /// Starts to fill the caches of the source before the source is first started. A manager calls this method on
-    /// standby replicas.
+    /// Starts to fill the source's caches before the first run. A manager calls this method on standby replicas.
     fn warm_up(&self) {}
 
-    /// Returns the reason why the source is not synced or not up to date. Returns `None` if the source is synced and up
-    /// to date.
+    /// Returns why the source is not synced or not up to date. Returns `None` if the source is synced and up to date.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Starts to add keys to `requests`. The source need not do anything until one of the returned futures is polled.
+    /// Starts to add keys to `requests`. The source may wait until one of the returned futures is polled.
     fn start(&self, requests: Requests<K>) -> Feed;
 }
 
-/// A wrapper that catches panics of a source's `name` and `problem`.
+/// A source and its name. Catches panics in the source's `name`, `attach` and `problem`.
 pub(crate) struct Named<K> {
-    /// The name of the source, or the message of a panic.
+    /// The source's name, or the panic message.
     pub(crate) name: Result<String, String>,
-    /// The result of `attach`, or the message of a panic.
+    /// The panic message if `attach` has panicked.
     pub(crate) attached: Result<(), String>,
     pub(crate) source: Box<dyn Source<K>>,
 }
@@ -111,8 +107,7 @@ impl<K: RequestKey> Named<K> {
         self.name.as_deref().unwrap_or("(its name panicked)")
     }
 
-    /// Returns the reason why the source is not synced or not up to date. Returns `None` if the source is synced and up
-    /// to date. If the source panics, returns an error with the panic message.
+    /// Calls [`Source::problem`]. If the source panics, returns the panic message as an error.
     pub(crate) fn problem(&self) -> Result<Option<String>, String> {
         catch(|| self.source.problem())
     }
@@ -121,12 +116,12 @@ impl<K: RequestKey> Named<K> {
 /// A future that completes when a source has synced or can no longer sync.
 pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// The futures of a running source.
+/// A running source's futures.
 pub struct Feed {
-    /// A future that completes with `true` when all keys that existed at the start are in the queue. The future
-    /// completes with `false` if these keys can no longer be added.
+    /// Completes with `true` once all keys that existed at the start are in the queue, or with `false` if they can no
+    /// longer be added.
     pub synced: Synced,
-    /// A future that adds keys until it is dropped. If the future completes, the source has ended.
+    /// Adds keys until it is dropped. If this future completes, the source has ended, and the run fails.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

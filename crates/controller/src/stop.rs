@@ -1,4 +1,4 @@
-//! The stop signal with its timeout.
+//! A stop signal with a timeout.
 
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A signal that requests a stop, shared by all clones. The timeout starts when the stop is requested.
+/// A signal that requests a stop. Clones share the signal. The timeout starts when the stop is requested.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
     token: CancellationToken,
@@ -17,12 +17,12 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Creates a stop signal. A request to stop also cancels `token`.
+    /// Creates a stop signal. Cancelling `token` requests the stop, and a requested stop cancels `token`.
     pub(crate) fn new(token: CancellationToken, timeout: Duration) -> Self {
         Self { token, timeout, requested_at: Arc::default() }
     }
 
-    /// Returns a copy of this stop signal whose timeout is this percentage of the original timeout.
+    /// Returns a clone of this signal whose timeout is `share` percent of this signal's timeout.
     pub(crate) fn percent(&self, share: u32) -> Self {
         Self { timeout: self.timeout / 100 * share, ..self.clone() }
     }
@@ -35,7 +35,6 @@ impl Stop {
         self.timeout
     }
 
-    /// Requests a stop.
     pub(crate) fn request(&self) {
         self.token.cancel();
         self.since();
@@ -47,7 +46,7 @@ impl Stop {
         self.since();
     }
 
-    /// Waits until a stop is requested, or until the leadership term ends.
+    /// Waits until a stop is requested or the leadership term ends.
     pub(crate) async fn requested_or_term_ended(&self, leadership: Option<&Leadership>) {
         match leadership {
             None => self.requested().await,
@@ -58,8 +57,7 @@ impl Stop {
         }
     }
 
-    /// Returns the remaining time until the stop timeout has passed. Before a stop is requested, the result is the
-    /// whole timeout.
+    /// Returns the rest of the timeout. Before a stop is requested, returns the whole timeout.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.since().elapsed()),
@@ -67,7 +65,7 @@ impl Stop {
         }
     }
 
-    /// Returns the time at which a clone first noticed the request to stop. All clones share this time.
+    /// Returns when this signal, or a clone, first noticed the stop request.
     fn since(&self) -> Instant {
         *self.requested_at.get_or_init(Instant::now)
     }
@@ -75,7 +73,7 @@ impl Stop {
     /// Waits until a stop has been requested and its timeout has passed.
     pub(crate) async fn timed_out(&self) {
         self.requested().await;
-        // If the end of the timeout is too late to be represented, there is no limit.
+        // No limit if the addition overflows.
         match Instant::now().checked_add(self.left()) {
             Some(end) => tokio::time::sleep_until(end).await,
             None => pending().await,

@@ -1,4 +1,4 @@
-//! The workers that take keys from the queue and call the reconciler.
+//! The workers, which take keys from the queue and call the reconciler.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,7 +21,7 @@ use crate::panic::{catch, caught};
 use crate::reconciler::{Action, AnyReconciler, ReconcileError, ReconcileRequest};
 use crate::requests::{Queue, Requests};
 
-/// Takes keys from the queue and reconciles them one after the other, until the queue is shut down.
+/// Takes keys from the queue and reconciles them one at a time, until the queue is shut down.
 pub(crate) struct Worker<K> {
     pub(crate) controller: String,
     pub(crate) queue: Queue<K>,
@@ -32,34 +32,34 @@ pub(crate) struct Worker<K> {
     pub(crate) no_subscriber: Arc<NoSubscriberWarning>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
-    /// The worker ends as soon as the concurrency limit is not greater than this index.
+    /// The worker ends once the concurrency limit is not greater than its index.
     pub(crate) index: usize,
     pub(crate) limit: watch::Receiver<usize>,
 }
 
-/// The reason why a worker ended.
+/// Why a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerEnd {
     /// The queue was shut down, or the leadership term ended.
     Stopped,
-    /// The limit of concurrent reconciliations was lowered.
+    /// The concurrency limit was lowered.
     Excess { index: usize },
 }
 
-/// The result of a call.
+/// How a call ended.
 enum Ended {
     Returned(Result<Action, ReconcileError>),
     Panicked(String),
     TimedOut(Duration),
 }
 
-/// The number of consecutive conflicts of a key after which a warning is logged.
+/// The number of consecutive failures after which a conflict is logged as a warning.
 const CONFLICTS: u32 = 10;
 
-/// The longest delay that a server can request. This limit equals the longest delay of the default limiter.
+/// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
 const LONGEST: Duration = Duration::from_secs(1_000);
 
-/// The retry delay if the rate limiter has panicked.
+/// The retry delay after a panic in the rate limiter.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
 
 impl<K: RequestKey> Worker<K> {
@@ -86,13 +86,13 @@ impl<K: RequestKey> Worker<K> {
         WorkerEnd::Stopped
     }
 
-    /// Returns whether calls are allowed. If the caches have not synced, keys stay in the queue.
+    /// Returns `true` if this replica still leads, or if there is no leader election.
     fn may_work(&self) -> bool {
         self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
     }
 
-    /// Reconciles the key of an item that the queue returned. This method and the methods that it calls return whether
-    /// the key is done or back in the queue.
+    /// Reconciles an item's key. This method and the methods that it calls return `true` if the key is done or back in
+    /// the queue.
     async fn process(&self, item: WorkItem<K, TokioClock>) -> bool {
         let span =
             tracing::info_span!("reconcile", controller = self.controller, key = %Text(item.key()), cause = Empty);
@@ -141,11 +141,11 @@ impl<K: RequestKey> Worker<K> {
         ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    /// Records the call in the history of the key. If the controller adds the key to the queue again, this method also records the reason.
+    /// Records the call in the key's history. If the key will be added again, also records the reason.
     fn remember(&self, item: &WorkItem<K, TokioClock>, ended: &Ended, took: Duration) {
         let error = match ended {
             Ended::Returned(Ok(_)) => None,
-            // Format the error before the lock is taken, because a panic in its `Display` must not poison the lock.
+            // Format the error without the lock, so that a panic in its `Display` does not poison the lock.
             Ended::Returned(Err(error)) => Some(error.to_string()),
             Ended::Panicked(panic) => Some(format!("panic: {panic}")),
             Ended::TimedOut(timeout) => Some(format!("timed out after {timeout:?}")),
@@ -184,7 +184,7 @@ impl<K: RequestKey> Worker<K> {
         let requeue = AddOptions { priority: item.priority(), ..AddOptions::default() };
         let (outcome, added) = match action.delay() {
             None => (self.forget(item, Outcome::Success), None),
-            // Keep the count of the rate limiter, so that the delay grows if the reconciler requeues again and again.
+            // Keep the rate limiter's count, so that the delay grows if the reconciler requeues repeatedly.
             Some(Duration::ZERO) => {
                 let requeue = AddOptions { rate_limited: true, ..requeue };
                 (Outcome::RequeueAfter, Some(self.queue.add_with(item.key().clone(), requeue)))
@@ -200,7 +200,7 @@ impl<K: RequestKey> Worker<K> {
     }
 
     fn fail(&self, item: WorkItem<K, TokioClock>, error: &ReconcileError) -> bool {
-        // Format the error here, because a log subscriber might otherwise format it while it holds a lock.
+        // Format the error here, because a log subscriber might format it while holding a lock.
         let text = error.to_string();
         let failures = item.num_requeues() + 1;
         if error.is_conflict() {
@@ -220,16 +220,16 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // If the key has changed since the call began, the change may be a write of the call itself. Therefore, the key
-        // waits for the rate limiter's delay, as for a retry.
+        // If the key was added during the call, the cause may be the call's own write, so the key waits for the rate
+        // limiter's delay, like a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the delay of the rate limiter. If the server or the reconciler has requested a longer delay,
-    /// this method uses the longer delay.
+    /// Retries a key after the rate limiter's delay, or after the delay `after` from the server or the reconciler, if
+    /// it is longer.
     fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };
@@ -245,7 +245,8 @@ impl<K: RequestKey> Worker<K> {
             Some(after) => {
                 let retry = AddOptions { priority, rate_limited: true, after: None };
                 let added = self.queue.add_with(key.clone(), retry);
-                // The key stays in flight until the item is dropped, so no worker can start it before it is postponed.
+                // No worker can start the key before it is postponed, because it stays in flight until the item is
+                // dropped.
                 match added {
                     Added::ShutDown => Added::ShutDown,
                     _ => self.requests.postpone(&self.queue, &key, after.min(LONGEST)),
@@ -256,8 +257,7 @@ impl<K: RequestKey> Worker<K> {
         added != Added::ShutDown
     }
 
-    /// Resets the failure count of a key. A panic of the rate limiter changes the outcome to a panic, but the key is
-    /// not retried.
+    /// Resets a key's failure count. If the rate limiter panics, the outcome is a panic, but the key is not retried.
     fn forget(&self, item: &WorkItem<K, TokioClock>, outcome: Outcome) -> Outcome {
         match catch(|| self.queue.forget(item.key())) {
             Ok(()) => outcome,
@@ -268,8 +268,8 @@ impl<K: RequestKey> Worker<K> {
         }
     }
 
-    /// Retries a key after a panic outside of the reconciler. The panic can happen in the limiter, in the `Display` of
-    /// the error, or when the future is dropped.
+    /// Retries a key after a panic outside of the reconciler: in the limiter, in the error's `Display`, or while the
+    /// future is dropped.
     fn put_back(&self, key: K, priority: i32, panic: &str) -> bool {
         let retry = AddOptions { priority, rate_limited: true, after: None };
         let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
@@ -282,8 +282,8 @@ impl<K: RequestKey> Worker<K> {
     }
 }
 
-/// A key that a worker is processing. If this value is dropped before [`finish`](Self::finish) is called, the
-/// controller keeps the key for the next run.
+/// A key that a worker is processing. Dropping this value without calling [`finish`](Self::finish) keeps the key for
+/// the next run.
 struct KeyInProgress<'a, K: RequestKey> {
     requests: &'a Requests<K>,
     key: Option<K>,

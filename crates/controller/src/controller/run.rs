@@ -1,4 +1,4 @@
-//! One run of a controller.
+//! A controller run.
 
 use std::pin::{Pin, pin};
 use std::sync::OnceLock;
@@ -22,26 +22,26 @@ use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::{Worker, WorkerEnd};
 
-/// How long the run waits for aborted tasks to end.
+/// How long a run waits for aborted tasks to end.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// One run of a controller, from its start until it is dropped.
+/// A controller run. The run ends when this value is dropped.
 pub(super) struct Run<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Queue<K>,
     order_panic: OrderPanic,
-    /// Each task returns the index of its source and, if the source panicked, the panic message.
+    /// The sources' tasks. Each task returns its source's index and, if the source panicked, the panic message.
     feeds: JoinSet<(usize, Result<(), String>)>,
     workers: JoinSet<WorkerEnd>,
     _running: Running<'a, K>,
 }
 
-/// Owns the last handle of the queue. While this value exists, no other run can start. Dropping the handle runs code of
-/// the user: the limiter, the order and the metrics of the queue.
+/// Owns the queue's last handle, and prevents other runs from starting. Dropping the handle runs user code: the queue's
+/// limiter, order and metrics.
 struct Running<'a, K: RequestKey> {
     inner: &'a Inner<K>,
     queue: Option<Queue<K>>,
-    /// The panic message, if dropping the queue has panicked.
+    /// The panic message, if dropping the queue panics.
     panic: &'a OnceLock<String>,
 }
 
@@ -61,19 +61,20 @@ impl<'a, K: RequestKey> Run<'a, K> {
         Ok(Self { inner, queue, order_panic, feeds, workers, _running: running })
     }
 
-    /// Runs until a stop is requested. Returns after all tasks of the run have ended.
+    /// Runs until a stop is requested or the leadership term ends. Returns once all tasks have ended, or after a
+    /// timeout.
     pub(super) async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let ended = self.reconcile(pin!(stop.requested_or_term_ended(leadership)), leadership).await;
         if ended.is_err() {
             stop.request();
         }
-        // Close the queue first, so that no worker starts another key.
+        // Shut down the queue first, so that no worker starts another key.
         self.inner.requests.stop_taking_keys();
         let drain = self.queue.shut_down(ShutdownMode::FinishInFlight);
         self.feeds.abort_all();
         let report = drain.with_timeout(stop.left()).await;
         self.workers.abort_all();
-        // A call that blocks its thread cannot be dropped. The manager and the next run wait for this call.
+        // A call that blocks its thread cannot be dropped, so the manager and the next run wait for it.
         let all_ended = timeout(DROPPED, self.inner.tasks.wait()).await.is_ok();
         let unfinished = UnfinishedKeys::of(&report);
         if report.complete && all_ended {
@@ -159,7 +160,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
             let feed = async move {
-                // The inner block owns the future, so that a panic in the drop of the future is caught, too.
+                // The inner block owns the future, so that a panic while the future is dropped is also caught.
                 let run = async move {
                     run.await;
                 };
@@ -170,7 +171,7 @@ impl<'a, K: RequestKey> Run<'a, K> {
         Ok(syncs)
     }
 
-    /// Waits until a worker ends, a source ends, or the code that orders the queue panics.
+    /// Waits until a worker ends, a source ends, or the queue's order panics.
     async fn fault(&mut self) -> Result<WorkerEnd, ControllerError> {
         let inner = self.inner;
         tokio::select! {
@@ -184,14 +185,13 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // If a worker has ended without a panic, the worker has seen the end of the leadership term before this
-            // task.
+            // A worker that ends without a panic has noticed the end of the leadership term before this task.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
 
-/// The existing workers, by index, and the concurrency limit. The metrics show this limit until the `Workers` value is dropped.
+/// The existing workers and the concurrency limit, which the metrics show until this value is dropped.
 struct Workers<'a> {
     exist: Vec<bool>,
     limit: usize,
@@ -203,7 +203,7 @@ impl<'a> Workers<'a> {
         Self { exist: Vec::new(), limit: 0, metrics }
     }
 
-    /// Sets the concurrency limit. Returns the indexes of the workers to start.
+    /// Sets the concurrency limit, and returns the indexes of the workers to start.
     fn missing(&mut self, limit: usize) -> Vec<usize> {
         self.metrics.limit(std::mem::replace(&mut self.limit, limit), limit);
         self.exist.resize(self.exist.len().max(limit), false);
@@ -223,7 +223,7 @@ impl Drop for Workers<'_> {
 
 impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
-        // Shut down the queue for other code that still has a handle to the queue.
+        // Shut down the queue, because other code may still have handles to it.
         let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Returns immediately in this mode.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();
@@ -235,14 +235,14 @@ impl<K: RequestKey> Drop for Running<'_, K> {
     fn drop(&mut self) {
         if let Err(panic) = catch(|| drop(self.queue.take())) {
             tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
-            // Ignore the result, because the cell is set only once.
+            // Ignore the result: the cell is empty, because a run drops only one queue.
             _ = self.panic.set(panic);
         }
         self.inner.is_running.store(false, Ordering::Release);
     }
 }
 
-/// Returns the panic message of a failed task.
+/// Returns why the task failed: the panic message, or the cancellation.
 fn why(error: JoinError) -> String {
     error.try_into_panic().map_or_else(|error| error.to_string(), message)
 }

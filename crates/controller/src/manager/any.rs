@@ -1,4 +1,4 @@
-//! Controllers with any type of keys.
+//! Controllers with any key type.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::stop::Stop;
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A [`Controller`] whose keys are texts. Each method works like the method of the controller with the same name.
+/// A [`Controller`] with keys as strings. Each method works like the controller's method with the same name.
 pub(super) trait AnyController: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
     fn warm_up(&self);
@@ -132,11 +132,10 @@ fn with_states<K: RequestKey>(controller: &Controller<K>, keys: Vec<(K, KeyHisto
     explained.collect()
 }
 
-/// The status of one controller of a manager, for probes and debug pages. The status is a handle, so each method
-/// returns the current state.
+/// The status of one of a manager's controllers, for probes and debug pages. Each method returns the current state.
 ///
-/// The keys are strings, because the controllers of a manager can have different types of keys. An `ObjectKey` has
-/// the text `namespace/name`. For other types of keys, see [`RequestKey`].
+/// The keys are strings, because a manager's controllers can have different key types. An `ObjectKey` is shown as
+/// `namespace/name`. For other key types, see [`RequestKey`].
 ///
 /// # Examples
 ///
@@ -166,8 +165,7 @@ impl ControllerStatus {
         self.0.name()
     }
 
-    /// Returns the names of all sources. If a source is not synced, the reason follows its name. See
-    /// [`Controller::sources`].
+    /// Returns the names of all sources, each with the reason if the source is not synced. See [`Controller::sources`].
     pub fn sources(&self) -> Vec<(String, Option<String>)> {
         self.0.sources()
     }
@@ -182,38 +180,38 @@ impl ControllerStatus {
         self.0.queue_counts()
     }
 
-    /// Returns the maximum number of keys that are reconciled concurrently.
+    /// Returns the current limit on concurrent reconciliations.
     pub fn max_concurrent_reconciles(&self) -> usize {
         self.0.max_concurrent_reconciles()
     }
 
-    /// Returns the keys whose calls [block their thread](crate::ControllerConfig::blocked_after), and for how long
-    /// each call has blocked its thread.
+    /// Returns the keys whose calls [block their thread](crate::ControllerConfig::blocked_after), and for how long each
+    /// call has blocked.
     pub fn blocked_calls(&self) -> Vec<(String, Duration)> {
         self.0.blocked_calls()
     }
 
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
-    /// Returns `None` if `key` is not the text of a known key. The text of any valid `ObjectKey` is accepted, even if
-    /// no object has this key. Keys of other types are found only if they are in the queue or have a history. The
-    /// longer the queue, the longer this search takes.
+    /// Returns `None` if `key` does not name a known key. If the key type is `ObjectKey`, all valid keys are known,
+    /// even without an object. Keys of other types are known only if they are in the queue or have a history. Their
+    /// search takes time proportional to the queue's length.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }
 
-    /// Returns up to `limit` keys whose last call failed. Keys with more failures come first.
+    /// Returns up to `limit` keys whose last call failed. Keys with the most consecutive failures come first.
     pub fn most_failing(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_failing(limit)
     }
 
-    /// Returns up to `limit` keys whose last call took the longest.
+    /// Returns the keys with the slowest last calls, at most `limit`.
     pub fn slowest(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.slowest(limit)
     }
 
-    /// Returns up to `limit` keys. The keys that were added most often come first. A key that is added again and again
-    /// may be part of a loop.
+    /// Returns the keys that were added most often, at most `limit`. A key that is added again and again may be part of
+    /// a loop.
     pub fn most_active(&self, limit: usize) -> Vec<Explanation<String>> {
         self.0.most_active(limit)
     }

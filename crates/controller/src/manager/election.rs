@@ -1,4 +1,4 @@
-//! Runs the controllers on the leader, or on every replica if there is no election.
+//! Runs the controllers on the leader, or without leader election, on every replica.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -17,11 +17,11 @@ use crate::error::ManagerError;
 use crate::no_subscriber::with_current_subscriber;
 use crate::panic::caught;
 
-/// The name of the election in the errors of the manager.
+/// The election's name in the manager's errors.
 pub(super) const NAME: &str = "the leader election";
 
-/// Returns a function for [`LeaderElectionConfig::events`]. The function records an Event about the lock when a replica
-/// becomes leader or stops leading.
+/// Returns a function for [`LeaderElectionConfig::events`] that records an Event about the lock when a replica becomes
+/// the leader or stops leading.
 ///
 /// # Examples
 ///
@@ -72,14 +72,14 @@ impl<L: Lock> Election for LeaderElector<L> {
     }
 }
 
-/// A leadership term that has begun. The controllers run until the receiver of `ended` is dropped. If the controllers
-/// end earlier, they send a message through `ended`.
+/// A leadership term that has begun. The controllers run until the receiver of `ended` is dropped, or send a message if
+/// they end earlier.
 struct Term {
     leadership: Leadership,
     ended: oneshot::Sender<()>,
 }
 
-/// Runs the controllers while this replica leads, or all the time if there is no election.
+/// Runs the controllers while this replica leads, or without leader election, until a stop is requested.
 pub(super) async fn run_election(
     team: &Arc<Team>,
     election: Option<Box<dyn Election>>,
@@ -103,7 +103,7 @@ pub(super) async fn run_election(
                 () = ended.closed() => return,
                 () = team.work(Some(&leadership)) => {}
             }
-            // Ignore an error, because the leadership term may have ended in the meantime.
+            // Ignore the error, because the term may have ended in the meantime.
             _ = ended.send(());
         };
         tokio::select! {
@@ -114,7 +114,7 @@ pub(super) async fn run_election(
     }
 }
 
-/// Contends for the lease until a stop is requested, and sends each leadership term that it wins through `terms`.
+/// Contends for the lease until a stop is requested, and sends each leadership term to `terms`.
 async fn contend(
     mut election: Box<dyn Election>,
     team: Arc<Team>,
@@ -122,7 +122,7 @@ async fn contend(
     stop: CancellationToken,
 ) -> Result<(), ManagerError> {
     while !stop.is_cancelled() {
-        // If calls of the last term are still running, the replica waits until they end before it contends again.
+        // Do not contend again while the last term's calls are still running.
         tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
@@ -131,7 +131,7 @@ async fn contend(
         let terms = terms.clone();
         let work = move |leadership: Leadership| {
             let (ended, done) = oneshot::channel();
-            // Ignore an error. An error means that the manager and this future were dropped.
+            // Ignore the error, which means that the manager was dropped together with this future.
             _ = terms.send(Term { leadership, ended });
             Box::pin(async move { _ = done.await }) as Work
         };
@@ -145,14 +145,14 @@ async fn contend(
     Ok(())
 }
 
-/// The result of an election, or the reason why it failed.
+/// A future that runs an election until it ends or fails.
 pub(super) type Contest = Pin<Box<dyn Future<Output = Result<(), ManagerError>> + Send>>;
 
-/// Returns a future that runs an election separately from the controllers.
+/// Runs an election separately from the controllers.
 ///
-/// On a multi-threaded runtime, the election has its own thread and runtime. So even if reconciliations block their
-/// threads, leases are renewed and lost leadership terms end in time. On a single-threaded runtime, the election runs
-/// on that runtime.
+/// On a multi-threaded runtime, the election gets its own thread and runtime. Leases are then renewed, and lost terms
+/// end in time, even if reconciliations block their threads. On a single-threaded runtime, the election runs on that
+/// runtime.
 pub(super) fn apart(
     name: &'static str,
     contest: impl Future<Output = Result<(), ManagerError>> + Send + 'static,
@@ -179,10 +179,10 @@ async fn on_its_own_thread(
             }
         };
         if let Some(ended) = runtime.block_on(dropped.run_until_cancelled_owned(contest)) {
-            // Ignore an error. An error means that no caller waits for the result.
+            // Ignore the error, which means that the result is no longer needed.
             _ = sender.send(ended);
         }
-        // Do not wait for the blocking tasks of the election, because they may take long.
+        // Do not wait for the election's blocking tasks, which may take long.
         runtime.shutdown_background();
     });
     thread::Builder::new().name("pintle-election".into()).spawn(run).map_err(|error| failed(name, error))?;
@@ -207,8 +207,8 @@ mod tests {
     use crate::stop::Stop;
     use crate::{Action, Controller, ReconcileRequest};
 
-    /// After the controller has timed out, a call that blocks its thread is still a task of the controller. In this
-    /// test, a token replaces the task, so that the test can use a paused clock.
+    /// A call that blocks its thread remains one of the controller's tasks after the timeout. Here, a token replaces
+    /// this task, so that the test can use a paused clock.
     #[tokio::test(start_paused = true)]
     async fn lease_is_renewed_until_a_blocked_call_ends() {
         for (call_takes, fails) in [(100, false), (300, true)] {

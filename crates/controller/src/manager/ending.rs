@@ -1,4 +1,4 @@
-//! Collects the errors of a manager run.
+//! Collects a manager run's errors.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Ending {
-    /// Records a failure. The result of the run is the first failure. All failures are logged.
+    /// Logs and records a failure. The run's result is the first failure.
     pub(super) fn fail(&self, error: ManagerError) {
         let text =
             catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error whose Display panicked: {panic}"));
@@ -33,12 +33,12 @@ impl Ending {
         }
     }
 
-    /// Records the parts that did not end in time.
+    /// Records parts that did not end within the timeout.
     pub(super) fn add_leftovers(&self, left: impl IntoIterator<Item = String>) {
         self.lock().left.extend(left);
     }
 
-    /// Returns the result of the run. `after` is the time limit for stopping the manager.
+    /// Returns the run's result. `after` is the shutdown timeout.
     pub(super) fn result(&self, after: Duration) -> Result<(), ManagerError> {
         let State { failure, left } = std::mem::take(&mut *self.lock());
         if !left.is_empty() {
@@ -52,7 +52,7 @@ impl Ending {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // The state is consistent even after a panic, because no code panics halfway through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

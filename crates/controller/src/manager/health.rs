@@ -1,4 +1,4 @@
-//! The status of a manager, for probes and services.
+//! The manager's status, for probes and services.
 
 use std::fmt;
 use std::iter::once;
@@ -9,12 +9,12 @@ use pintle_leaderelect::{ElectionStatus, ShardsStatus};
 
 use super::any::{AnyController, ControllerStatus};
 
-/// How long a leader may continue without renewing its expired lease. After this time, the replica counts as hung. The
-/// core components of Kubernetes use the same value.
+/// How long a leader may continue with an expired lease before it counts as hung. Kubernetes' core components use the
+/// same value.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// The status of the controllers, the caches and the election of a manager. Clones share the status. The status can be
-/// read before the manager starts and after it ends.
+/// The status of a manager's controllers, caches and election. Clones share the status, which can be read before the
+/// manager starts and after it ends.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub struct ManagerStatus {
 #[derive(Default)]
 struct Parts {
     controllers: Vec<Arc<dyn AnyController>>,
-    /// The controllers of shards. Their leadership terms are the terms of the shards and not the term of the manager.
+    /// The shards' controllers, which run during the shards' leadership terms instead of the manager's.
     sharded: Vec<Arc<dyn AnyController>>,
     election: Option<ElectionStatus>,
     shards: Vec<ShardsStatus>,
@@ -65,14 +65,13 @@ impl ManagerStatus {
         drop(before);
     }
 
-    /// Returns the status of each controller, in the order in which the controllers were added. Controllers of shards
-    /// come last.
+    /// Returns each controller's status, in the order in which the controllers were added. Shards' controllers come
+    /// last.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.all().into_iter().map(ControllerStatus).collect()
     }
 
-    /// Returns the status of the controller with this name. Use this method to explain a key, or to read how many keys
-    /// are queued.
+    /// Returns the status of the controller with name `name`, for example to explain a key or to count the queued keys.
     ///
     /// # Examples
     ///
@@ -90,12 +89,12 @@ impl ManagerStatus {
         self.all().into_iter().find(|controller| controller.name() == name).map(ControllerStatus)
     }
 
-    /// Returns the controllers that run in the leadership term of the manager.
+    /// Returns the controllers that run during the manager's leadership term.
     pub(super) fn team(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().controllers.clone()
     }
 
-    /// Returns the controllers of shards.
+    /// Returns the shards' controllers.
     pub(super) fn sharded(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().sharded.clone()
     }
@@ -105,18 +104,17 @@ impl ManagerStatus {
         parts.controllers.iter().chain(&parts.sharded).cloned().collect()
     }
 
-    /// Returns whether the process is alive, for a liveness probe. The check fails only if this replica leads, or leads
+    /// Checks whether the process is alive, for a liveness probe. The check fails only if this replica leads, or leads
     /// a shard, and has not renewed the lease for too long.
     pub fn health(&self) -> Health {
         Health { checks: self.elections(|election| Some(election.check(TOLERANCE).err()?.to_string())) }
     }
 
-    /// Returns whether the replica could do its work if it were the leader, for a readiness probe. The replica is not
-    /// ready while
+    /// Checks whether the replica can work as the leader, for a readiness probe. The replica is not ready while
     ///
     /// - a cache has not synced, or its informer has stopped,
-    /// - the lists and watches of a cache have failed for 2 minutes, so that the cache is not up to date,
-    /// - the replica could not read or write the lock of an election for longer than the lease duration, or
+    /// - a cache's lists and watches have failed for 2 minutes, so that the cache may be outdated,
+    /// - the replica has been unable to read or write an election's lock for longer than the lease duration, or
     /// - a reconciliation blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after).
     pub fn ready(&self) -> Health {
         let controllers = self.all();
@@ -132,7 +130,7 @@ impl ManagerStatus {
         Health { checks: checks.chain(elections).collect() }
     }
 
-    /// Checks the election of the manager, and the elections of each group of shards.
+    /// Checks the manager's election, and each shard group's elections.
     fn elections(&self, problem: impl Fn(&ElectionStatus) -> Option<String>) -> Vec<HealthCheck> {
         let (election, shards) = {
             let parts = self.lock();
@@ -152,12 +150,12 @@ impl ManagerStatus {
         election.chain(shards).collect()
     }
 
-    /// Returns the status of the election, if there is one.
+    /// Returns the election's status, or `None` without leader election.
     pub fn election(&self) -> Option<ElectionStatus> {
         self.lock().election.clone()
     }
 
-    /// Returns whether this replica's controllers may run now.
+    /// Returns `true` if this replica leads, or if there is no leader election.
     pub fn is_leader(&self) -> bool {
         self.election().is_none_or(|election| election.is_leader())
     }
@@ -170,8 +168,8 @@ impl ManagerStatus {
 
 impl fmt::Debug for ManagerStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Copy the values, and format the copies without the lock. Formatting a controller can run user code, such as
-        // the `Debug` implementation of a metrics provider.
+        // Format copies without holding the lock, because formatting a controller can run user code, such as a metrics
+        // provider's `Debug` implementation.
         f.debug_struct("ManagerStatus")
             .field("controllers", &self.controllers())
             .field("election", &self.election())
@@ -179,25 +177,25 @@ impl fmt::Debug for ManagerStatus {
     }
 }
 
-/// The results of several health checks. The `Display` implementation uses the format of `/healthz?verbose` of
-/// Kubernetes components.
+/// The results of several health checks. `Display` uses the same format as Kubernetes components for
+/// `/healthz?verbose`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// The results of the checks.
+    /// The individual results.
     pub checks: Vec<HealthCheck>,
 }
 
-/// The result of one check.
+/// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
     /// The name of the checked part.
     pub name: String,
-    /// The problem that the check found, or `None` if the check passed.
+    /// The problem, or `None` if the check passed.
     pub problem: Option<String>,
 }
 
 impl Health {
-    /// Returns whether all checks passed.
+    /// Returns `true` if all checks passed.
     pub fn is_ok(&self) -> bool {
         self.checks.iter().all(|check| check.problem.is_none())
     }

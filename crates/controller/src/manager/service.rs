@@ -1,4 +1,4 @@
-//! Services that run next to the controllers.
+//! Services that run concurrently with the controllers.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -19,10 +19,10 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Running + Send>;
 type Running = Pin<Box<dyn Future<Output = Result<(), Cause>> + Send>>;
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// The services that are running. Dropping this value ends the services.
+/// The running services. Dropping this value ends them.
 pub(super) struct Services {
     tasks: JoinSet<(usize, Result<(), Cause>)>,
-    /// The names of the services that are running.
+    /// The running services' names, by index. `None` for services that have ended.
     names: Vec<Option<String>>,
 }
 
@@ -54,7 +54,7 @@ impl Services {
         Self { tasks, names }
     }
 
-    /// Waits for the next service to end, and returns its result. Returns `None` if all services have ended.
+    /// Waits for the next service to end, and returns its result, or `None` if all services have ended.
     ///
     /// # Cancel safety
     ///
@@ -62,13 +62,13 @@ impl Services {
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // Services are never aborted. So an error means that the service's future panicked when it was dropped.
+            // Services are never aborted, so the service's future has panicked while it was dropped.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))
     }
 
-    /// Returns the names of the services that are still running.
+    /// Returns descriptions of the services that are still running.
     pub(super) fn left(self) -> impl Iterator<Item = String> {
         self.names.into_iter().flatten().map(|name| format!("service {name:?}"))
     }

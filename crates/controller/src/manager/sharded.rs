@@ -1,4 +1,4 @@
-//! Controllers whose keys are divided among the replicas.
+//! Sharded controllers, whose keys are divided among the replicas.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::team::{SETTLED, Team};
 use crate::error::ManagerError;
 use crate::panic::caught;
 
-/// The name of the elections in the errors of the manager.
+/// The name of the shards' elections in the manager's errors.
 const NAME: &str = "the election of the shards";
 
-/// The electors of the shards of one controller.
+/// The electors for one controller's shards.
 pub(super) trait Sharding: Send {
-    /// Contends for the shards until a stop is requested, and sends each term that this replica wins through `terms`.
+    /// Contends for the shards until a stop is requested, and sends each leadership term to `terms`.
     fn contend(self: Box<Self>, stop: CancellationToken, terms: mpsc::UnboundedSender<Term>) -> Contest;
 }
 
@@ -31,7 +31,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
         Box::pin(async move {
             let work = |shard: Shard, leadership: Leadership| {
                 let (ended, done) = oneshot::channel();
-                // Ignore an error. An error means that the manager and this future were dropped.
+                // Ignore the error, which means that the manager was dropped together with this future.
                 _ = terms.send(Term { shard, leadership, ended });
                 async move { _ = done.await }
             };
@@ -41,31 +41,30 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Sharding for Shard
     }
 }
 
-/// A term of a shard that has begun. The controller of the shard runs until the receiver of `ended` is dropped. If the
-/// controller ends earlier, it sends a message through `ended`.
+/// A shard's leadership term that has begun. The shard's controller runs until the receiver of `ended` is dropped, or
+/// sends a message if it ends earlier.
 pub(super) struct Term {
     shard: Shard,
     leadership: Leadership,
     ended: oneshot::Sender<()>,
 }
 
-/// The shards of one controller.
+/// One controller's shards.
 pub(super) struct ShardGroup {
     pub(super) sharding: Box<dyn Sharding>,
-    /// The controller of each shard.
+    /// Each shard's controller, by shard index.
     pub(super) controllers: Vec<Arc<dyn AnyController>>,
 }
 
-/// The controller of a shard. A leadership term holds the lock while it runs the controller.
+/// A shard's controller. A leadership term holds the lock while it runs the controller.
 struct Seat {
     controller: Arc<dyn AnyController>,
     turn: Mutex<()>,
 }
 
 impl ShardGroup {
-    /// Runs the controller of each shard that this replica leads, until a stop is requested. If a controller or the
-    /// election of the shards fails, a stop is requested. The elections run on [another thread](apart) than the
-    /// controllers if the runtime has several threads.
+    /// Runs the controllers of all shards that this replica leads, until a stop is requested. If a controller or an
+    /// election fails, requests a stop. On a multi-threaded runtime, the elections run on [a separate thread](apart).
     pub(super) async fn run(self, team: &Team) -> Result<(), ManagerError> {
         let (terms, mut begun) = mpsc::unbounded_channel();
         let mut contest = apart(NAME, self.sharding.contend(team.stop().token().clone(), terms)).fuse();
@@ -77,7 +76,7 @@ impl ShardGroup {
                 biased;
                 over = &mut contest => {
                     let is_stopping = team.stop().token().is_cancelled();
-                    // The other parts of the manager end only when a stop is requested.
+                    // The manager's other parts end only when a stop is requested.
                     team.stop().request();
                     return match over {
                         Ok(()) if !is_stopping => Err(failed(NAME, "ended although no stop was requested")),
@@ -94,8 +93,8 @@ impl ShardGroup {
 }
 
 impl Seat {
-    /// Runs the controller until the term ends. If the term is lost, also waits until its calls have ended. If they block
-    /// their threads for longer than the stop timeout, the manager fails.
+    /// Runs the controller until the term ends. If the term is lost, also waits until its calls have ended. The manager
+    /// fails if they block their threads for longer than the shutdown timeout.
     async fn work(&self, team: &Team, term: Term) {
         let Term { shard, leadership, mut ended } = term;
         let work = async {
@@ -113,7 +112,7 @@ impl Seat {
             biased;
             () = ended.closed() => {}
             () = work => {
-                // Ignore an error, because the leadership term may have ended in the meantime.
+                // Ignore the error, because the term may have ended in the meantime.
                 _ = ended.send(());
                 return;
             }
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
     use crate::stop::Stop;
 
-    /// An election that ends at once, or when a stop is requested.
+    /// An election that ends immediately, or with `None`, when a stop is requested.
     struct Ends(Option<Result<(), ManagerError>>);
 
     impl Sharding for Ends {

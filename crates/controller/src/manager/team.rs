@@ -1,4 +1,4 @@
-//! The controllers of a manager. Only the leader runs the controllers.
+//! A manager's controllers, which only the leader runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::error::{ControllerError, ManagerError, UnfinishedKeys};
 use crate::panic::{catch, caught};
 use crate::stop::Stop;
 
-/// How long a new leadership term waits for the calls of the previous term.
+/// How long a new leadership term waits for the previous term's calls.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
-/// All controllers of a manager. All controllers run within one future, so they stop at the latest when this future is dropped.
+/// A manager's controllers. All of them run in one future, so dropping this future stops them.
 pub(super) struct Team {
     controllers: Vec<Arc<dyn AnyController>>,
     stop: Stop,
@@ -41,11 +41,11 @@ impl Team {
         }
     }
 
-    /// Runs all controllers until a stop is requested or the leadership term ends. If a controller fails, it requests
-    /// the stop.
+    /// Runs all controllers until a stop is requested or the leadership term ends. A controller that fails requests the
+    /// stop.
     pub(super) async fn work(&self, leadership: Option<&Leadership>) {
         if self.controllers.is_empty() {
-            // A manager without controllers only waits here until a stop is requested.
+            // Without controllers, just wait for the stop or the end of the term.
             return self.stop.requested_or_term_ended(leadership).await;
         }
         if leadership.is_some() && timeout(SETTLED, self.all_ended()).await.is_err() {
@@ -55,7 +55,7 @@ impl Team {
         join_all(self.controllers.iter().map(|controller| self.run(&**controller, leadership))).await;
     }
 
-    /// Waits until all calls of earlier leadership terms have ended, for at most the stop timeout.
+    /// Waits until all calls from earlier leadership terms have ended. Returns an error after the shutdown timeout.
     pub(super) async fn ended(&self) -> Result<(), ManagerError> {
         let limit = self.stop.timeout();
         for controller in &self.controllers {
@@ -76,15 +76,14 @@ impl Team {
         problems.join("; ")
     }
 
-    /// Runs one controller until a stop is requested or the leadership term ends. If the controller fails, it requests
-    /// the stop. In a leadership term, this method also waits for calls that block their threads. The elector releases
-    /// the lease soon after this method has returned, so no such call may be running then.
+    /// Runs one controller until a stop is requested or the leadership term ends. A controller that fails requests the
+    /// stop. In a leadership term, this method also waits for calls that block their threads, because the elector
+    /// releases the lease soon after this method has returned.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // If a leadership term is lost without a stop request, the next term waits for the calls that are still
-            // running.
+            // The term was lost without a stop request. The next term waits for the calls that are still running.
             Err(error @ ControllerError::StopTimedOut { .. }) if !self.stop.token().is_cancelled() => {
                 tracing::error!(%error, "a term has ended, but some of its calls are still running");
             }
@@ -98,16 +97,16 @@ impl Team {
         }
     }
 
-    /// Waits until all calls of the controller have ended. If they block their threads for longer than the stop timeout,
-    /// the manager fails. The manager drops this future when the term is lost, and when it no longer waits for the election at a stop. In
-    /// both cases, the lease is not released.
+    /// Waits until all of the controller's calls have ended. The manager fails if they block their threads for longer
+    /// than the shutdown timeout. The manager drops this future, without releasing the lease, when the term is lost, or
+    /// when the stop no longer waits for the election.
     async fn keep_term(&self, controller: &dyn AnyController) {
         self.settle(controller).await;
         controller.ended().await;
     }
 
-    /// Waits until all calls of a lost term have ended. If they block their threads for longer than the stop timeout,
-    /// the manager fails.
+    /// Waits until all of a lost term's calls have ended. The manager fails if they block their threads for longer than
+    /// the shutdown timeout.
     pub(super) async fn settle(&self, controller: &dyn AnyController) {
         let limit = self.stop.timeout();
         if timeout(limit.max(SETTLED), controller.ended()).await.is_err() {
@@ -115,13 +114,13 @@ impl Team {
         }
     }
 
-    /// Returns the names of the running controllers.
+    /// Returns the names of the running controllers, with their unfinished keys.
     pub(super) fn running(&self) -> Vec<String> {
         let controllers = self.controllers.iter();
         controllers.filter_map(|controller| Some(named(controller.name(), &controller.unfinished()?))).collect()
     }
 
-    /// Returns the `Polls` of each controller, for the watchdog.
+    /// Returns each controller's `Polls`, which the watchdog checks.
     pub(super) fn polls(&self) -> Vec<Arc<dyn Watched>> {
         self.controllers.iter().map(|controller| controller.polls()).collect()
     }

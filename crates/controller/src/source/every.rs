@@ -1,4 +1,4 @@
-//! A timer as a source.
+//! A timer that adds keys.
 
 use std::fmt;
 use std::future::ready;
@@ -13,15 +13,15 @@ use super::{Feed, Source};
 use crate::key::RequestKey;
 use crate::requests::Requests;
 
-/// The shortest period of a timer.
+/// The shortest period.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A source that adds keys when the caches of the controller have synced, and then again after each period. `K` is the
-/// type of the keys: see [`RequestKey`].
+/// A source that adds keys once the controller's caches have synced, and then again after each period. `K` is the key
+/// type: see [`RequestKey`].
 ///
-/// If a key is still queued or delayed when the next period ends, the key is not added twice. A failed key is retried
-/// with its back-off, and also when a period ends, as after a change of an object. The keys have a low priority, so
-/// changed objects come first. A period of less than 1 ms counts as 1 ms.
+/// A key that is still queued or delayed when a period ends is not added twice. For a failed key, the timer has the
+/// same effect as a change to an object, which may shorten or end the backoff. The keys have
+/// [`LOW_PRIORITY`](crate::LOW_PRIORITY), so changed objects come first. Periods of less than 1 ms count as 1 ms.
 ///
 /// # Examples
 ///
@@ -59,11 +59,11 @@ impl<K: RequestKey> Every<K> {
         Self::keys(period, move || [key.clone()])
     }
 
-    /// Creates a timer that adds the keys that `keys` returns at that time, for example the keys of all objects of a
-    /// lister. The first call comes after the caches of the controller have synced. If `keys` or its iterator panics, the
+    /// Creates a timer that calls `keys` and adds all returned keys, for example the keys of all objects in a lister.
+    /// The first call happens after the controller's caches have synced. If `keys` or its iterator panics, the
     /// controller fails.
     ///
-    /// A lazy iterator avoids a list of all keys. While the timer adds many keys, other tasks run in between.
+    /// Return a lazy iterator to avoid a list of all keys. While the timer adds many keys, it yields to other tasks.
     pub fn keys<I>(period: Duration, keys: impl Fn() -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item = K>,
@@ -82,7 +82,7 @@ impl<K: RequestKey> Source<K> for Every<K> {
     fn start(&self, requests: Requests<K>) -> Feed {
         let (period, keys) = (self.period, self.keys.clone());
         let run = async move {
-            // Before that, the caches from which `keys` reads are empty.
+            // Before the caches have synced, `keys` would read from empty caches.
             requests.synced().await;
             loop {
                 for key in keys() {

@@ -1,4 +1,4 @@
-//! A source to which the program adds keys.
+//! A source for keys that the program adds.
 
 use std::future::pending;
 use std::mem::take;
@@ -11,22 +11,22 @@ use crate::kept::{Kept, MAX_KEPT, Origin};
 use crate::key::RequestKey;
 use crate::requests::{Requests, WeakRequests};
 
-/// A source to which the program adds keys from any thread, like controller-runtime's `Channel`. `K` is the type of the
-/// keys: see [`RequestKey`].
+/// A source for keys that the program adds, from any thread, like controller-runtime's `Channel`. `K` is the key type:
+/// see [`RequestKey`].
 ///
-/// Clones are handles to the same trigger. A trigger may belong to several controllers, and each controller receives
-/// each key. If keys arrive while a controller is not running, the controller keeps them for its next run, without
-/// duplicates. Keys that arrive before the first run of any of these controllers are kept as well. A controller that is
-/// built later, but before that run, also receives these keys.
+/// Clones refer to the same trigger. A trigger may belong to several controllers, and each of them receives each key. A
+/// controller that is not running keeps the keys for its next run, without duplicates. A controller that is built after
+/// the call to [`trigger`](Self::trigger) also receives the key, as long as none of the trigger's controllers has run
+/// yet.
 ///
-/// If the controller is [sharded](crate::Manager::sharded), the key goes to the controller of its shard in this process.
-/// If another replica leads the shard, this process keeps the key, and reconciles it when this replica takes the shard
-/// over. The other replica does not receive the key. So call [`trigger`](Self::trigger) on every replica, or write to the
-/// object if only one replica receives the signal.
+/// With [sharded](crate::Manager::sharded) controllers, only the controller of the key's shard in this process receives
+/// the key. If another replica leads the shard, this process keeps the key, and reconciles it only after taking over
+/// the shard. Call [`trigger`](Self::trigger) on every replica. If only one replica receives the signal, write to the
+/// object instead.
 ///
-/// A standby keeps at most the newest 100,000 keys, so a trigger that is used on every replica needs bounded memory. If a
-/// controller drops a key, it logs a warning once. A dropped key is not lost if it is the key of an existing object of
-/// the controller's main kind, because each run reconciles all these objects.
+/// A standby keeps only the newest 100,000 keys, so that memory is bounded, and logs a warning when it first drops a
+/// key. A dropped key of an existing object of the controller's main kind is not lost, because each run reconciles all
+/// these objects.
 ///
 /// # Examples
 ///
@@ -56,10 +56,10 @@ pub struct Trigger<K = ObjectKey>(Arc<Mutex<State<K>>>);
 #[derive(Debug)]
 struct State<K> {
     controllers: Vec<WeakRequests<K>>,
-    /// Whether at least one of the controllers has run.
+    /// Whether any of the controllers has run.
     has_run: bool,
-    /// Keys that controllers receive when they are built later. These keys arrived before the first run of any
-    /// controller, or when the trigger had no controller.
+    /// Keys for controllers that are built later. These keys arrived before the first run, or while the trigger had no
+    /// controller.
     waiting: Kept<K>,
 }
 
@@ -82,7 +82,7 @@ impl<K: RequestKey> Trigger<K> {
         Self::default()
     }
 
-    /// Adds `key` to the queue of each controller that uses this trigger.
+    /// Adds `key` to the queues of all controllers that use this trigger.
     pub fn trigger(&self, key: K) {
         let mut state = self.lock();
         let controllers = state.live();
@@ -94,7 +94,7 @@ impl<K: RequestKey> Trigger<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
-        // If the `Ord` or `Clone` implementation of a key panics, the state is still consistent.
+        // The state is consistent even if a key's `Ord` or `Clone` implementation has panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,7 +114,7 @@ impl<K: RequestKey> Source<K> for Trigger<K> {
     fn attach(&self, requests: &Requests<K>) {
         let mut state = self.lock();
         let is_first = state.live().is_empty();
-        // Ignore the trigger if it was already added to this controller.
+        // A controller can have the same trigger several times, but receives each key once.
         if !state.controllers.iter().any(|controller| requests.same_as(controller)) {
             state.controllers.push(requests.downgrade());
         }

@@ -1,4 +1,4 @@
-//! Tests which changes end a back-off, and which changes wait for the retry.
+//! Tests of which changes end a backoff, and which wait for the retry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,13 +15,13 @@ use pintle_testing::Collection;
 use crate::recorder::{Recorder, TestMetrics, pass, run};
 use crate::support::{Child, Site, informer, key, sites_named, touch};
 
-/// Returns a reconciler that writes an annotation of its site and then fails.
+/// Plans calls for the site `x` that write an annotation and then fail.
 fn writes_and_fails(sites: &Collection<Site>, calls: &Recorder, error: fn(&'static str) -> ReconcileError) {
     let (written, tries) = (sites.clone(), AtomicUsize::new(0));
     calls.plan("x", move |_| {
         let number = tries.fetch_add(1, Ordering::Relaxed);
-        // Stop writing after 1,000 calls. Otherwise, a reconciler without back-off would be called forever, and the paused clock would
-        // never advance.
+        // Stop writing after 1,000 calls. Otherwise, without backoff, the calls would never stop and the paused clock
+        // would never advance.
         if number < 1_000 {
             written
                 .change(&key("x"), |site| drop(site.metadata.annotations.insert("tries".into(), number.to_string())));
@@ -66,7 +66,7 @@ async fn call_that_writes_a_child_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// In this test, a call is still running when it receives the event of its own write.
+/// The event of the call's own write arrives while the call is still running.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_waits_and_fails_backs_off() {
     let (sites, calls, tries) = (sites_named(&["x"]), Recorder::taking(0.1), AtomicUsize::new(0));
@@ -88,13 +88,13 @@ async fn call_that_writes_waits_and_fails_backs_off() {
     assert!((15..=25).contains(&count), "{count} calls");
 }
 
-/// Returns the number of seconds between a change and the next reconciliation of a site whose key has failed many times.
+/// Returns the number of seconds between `change` and the next reconciliation of a site that has failed many times.
 async fn after(change: impl FnOnce(&Collection<Site>, &Trigger), wait: f64) -> f64 {
     let (sites, calls, trigger) = (sites_named(&["x"]), Recorder::new(), Trigger::new());
     calls.plan("x", |_| Err(ReconcileError::new("no")));
     let controller = Controller::of(&informer(&sites)).source(trigger.clone()).reconciler(calls.clone());
     let _running = run(&controller).await;
-    // After 330 s, the delay of the retry is very long: 5 ms times 2^16.
+    // After 330 s, the retry delay is 327.68 s (5 ms times 2^16).
     pass(330.0).await;
     let last = calls.take_timed().last().unwrap().0;
     pass(last + 327.7 - 330.0 + wait).await;
@@ -124,7 +124,7 @@ async fn other_changes_end_a_backoff_unless_right_after_failure() {
     assert!((29.9..30.1).contains(&shortly_after), "{shortly_after} s");
 }
 
-/// The reconciler never writes the secret, so the event ends the wait immediately.
+/// The reconciler never writes secrets, so the event ends the backoff immediately.
 #[tokio::test(start_paused = true)]
 async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
     for error in [
@@ -157,7 +157,7 @@ async fn appearing_dependency_ends_the_wait_of_a_failed_key() {
     }
 }
 
-/// The reconciler writes objects that the handler maps to keys. So the controller cannot know that the events come from its own writes.
+/// The reconciler writes objects that a handler maps to keys, so the controller cannot detect its own writes.
 #[tokio::test(start_paused = true)]
 async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     for wait in [None, Some(Duration::from_secs(300))] {
@@ -182,7 +182,7 @@ async fn call_that_writes_mapped_objects_and_fails_backs_off() {
     }
 }
 
-/// The change may have fixed the cause of the failure, so the controller must not wait for the whole back-off.
+/// The change may have fixed the problem, so the controller must not wait for the whole backoff.
 #[tokio::test(start_paused = true)]
 async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
     // The change arrives during the call or after it.
@@ -198,7 +198,7 @@ async fn change_around_a_failure_is_reconciled_within_thirty_seconds() {
         });
         let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
         let _running = run(&controller).await;
-        // After one more failure, the next delay is longer than 300 s.
+        // After one more failure, the delay exceeds 300 s.
         pass(450.0).await;
         while calls.running() == 0 {
             pass(0.1).await;
@@ -331,7 +331,7 @@ async fn retry_after_applies_with_a_limiter_without_delay() {
         }
         pass(1_000.0).await;
         let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
-        // A change of the spec is reconciled immediately.
+        // A spec change is reconciled immediately.
         assert_eq!(times, [0.0, if has_changed { 10.0 } else { 40.0 }], "changed: {has_changed}");
     }
 }

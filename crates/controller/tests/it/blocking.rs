@@ -1,4 +1,4 @@
-//! Tests of reconciliations that block their thread.
+//! Tests with reconciliations that block their thread.
 
 use std::env;
 use std::process::Command;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::recorder::TestMetrics;
 use crate::support::{elector_of, holder, key, shards, take_lease_over};
 
-/// A gate that blocks threads until it opens.
+/// A door that blocks threads until it opens.
 #[derive(Clone, Default)]
 pub(crate) struct Door(Arc<(Mutex<bool>, Condvar)>);
 
@@ -35,7 +35,7 @@ impl Door {
     }
 }
 
-/// Opens the door at the end of a test, even if the test fails. Otherwise, the drop of the runtime would hang.
+/// Opens the door at the end of a test, even if the test fails. Otherwise, dropping the runtime would hang.
 pub(crate) struct OpensAtEnd(Door);
 
 impl Drop for OpensAtEnd {
@@ -44,8 +44,7 @@ impl Drop for OpensAtEnd {
     }
 }
 
-/// Returns a controller whose calls block their thread until the gate opens. The returned list contains the keys for
-/// which the reconciler was called.
+/// Returns a controller whose calls block their thread until the door opens, and a list of the called keys.
 fn blocking(door: &Door, config: ControllerConfig) -> (Trigger, Controller, Arc<Mutex<Vec<String>>>) {
     let (trigger, door, calls) = (Trigger::new(), door.clone(), Arc::<Mutex<Vec<String>>>::default());
     let called = calls.clone();
@@ -65,7 +64,7 @@ fn soon(metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { blocked_after: Duration::from_millis(20), ..metrics.config() }
 }
 
-/// Blocks the current thread until other threads have made the condition true.
+/// Blocks the current thread until `is_so` returns `true`.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -91,7 +90,7 @@ fn blocking_call_is_counted_and_makes_replica_unready() {
     let (trigger, controller, _) = blocking(&door, soon(&metrics));
     let manager = Manager::new().controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
-    // The runtime has only one thread. The call blocks this thread, so a task could not detect the blocked call.
+    // The call blocks the runtime's only worker thread, so no task could detect it.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let token = stop.clone();
     let run = runtime.spawn(async move { manager.run(&token).await });
@@ -122,7 +121,7 @@ fn lease_is_renewed_while_threads_are_blocked() {
     until("the reconciler is called", || !calls.lock().unwrap().is_empty());
     let renewed = || leases.object(&key("lock")).and_then(|lease| lease.spec.renew_time);
     let mut seen = std::collections::BTreeSet::new();
-    // The lease could not be renewed this often within one lease duration, so renewals continue while the thread is blocked.
+    // So many renewals take longer than a lease duration, so renewals continue while the thread is blocked.
     until("the lease is renewed", || {
         seen.extend(renewed());
         seen.len() > 15
@@ -151,7 +150,7 @@ async fn replica_with_blocked_call_contends_only_after_it_ended() {
     tokio::task::spawn_blocking(waits).await.unwrap();
     take_lease_over(&leases, "stranger");
     trigger.trigger(key("next"));
-    // The other holder does not renew, so the lease expires soon.
+    // The other holder never renews the lease, so it expires soon.
     let (seen, held) = (status.clone(), leases.clone());
     let waits = move || {
         until("leadership is lost", || !seen.is_leader());
@@ -187,7 +186,7 @@ async fn manager_fails_when_blocked_call_outlives_the_stop_timeout() {
     assert!(error.contains("\"hand\"") && error.contains("ns/blocks"), "{error}");
 }
 
-/// The manager also has shards, whose electors end only when a stop is requested.
+/// The manager also has shards, whose elections end only on a stop request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn failed_leader_election_ends_a_manager_with_shards() {
     let (door, metrics) = (Door::default(), TestMetrics::default());
@@ -236,7 +235,7 @@ async fn run_ends_despite_blocked_call_and_next_run_fails() {
 
 const CHILD: &str = "PINTLE_TEST_BLOCKED_CHILD";
 
-/// Runs a test of this program again, as a process whose reconciler blocks its thread forever. Returns its stderr.
+/// Runs a test of this binary again, as a process whose reconciler blocks its thread forever. Returns its stderr.
 fn run_blocked_process(name: &str) -> String {
     let mut child = Command::new(env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
@@ -296,7 +295,6 @@ fn stop_with_a_blocked_call(trigger: &Trigger, controller: Controller, calls: Ar
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // At the end of `main`, a runtime is dropped in the same way as here. Without the exit of the process, this drop
-    // would wait for the blocked thread forever.
+    // Drops the runtime like at the end of `main`. Unless the process exits, this waits for the blocked thread forever.
     drop(runtime);
 }

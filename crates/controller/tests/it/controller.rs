@@ -1,4 +1,4 @@
-//! Tests which changes lead to which calls of the reconciler.
+//! Tests of which changes cause which reconciler calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,7 +79,7 @@ async fn reconciles_start_after_all_caches_have_synced() {
     let unsynced = controller.unsynced();
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
-    // When permissions are granted later, the controller continues without a restart.
+    // Once permissions are granted, the controller continues without a restart.
     children.faults().heal();
     pass(120.0).await;
     assert_eq!(calls.take(), ["a"]);
@@ -132,7 +132,7 @@ async fn recreated_owner_is_reconciled_when_old_child_is_deleted() {
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
-    // The reconciler cannot create the new child until the garbage collector has removed the old child.
+    // The reconciler can create the new child only after the garbage collector has removed the old one.
     assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);
@@ -219,7 +219,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(calls.most_running(), 1);
     let busiest_after = async |next: usize| {
         limit.set(next);
-        // Wait until the calls that started under the previous limit have ended.
+        // Wait for the calls that started under the previous limit.
         pass(1.5).await;
         calls.forget_most_running();
         names.iter().for_each(|name| touch(&sites, name));
@@ -231,7 +231,7 @@ async fn concurrency_changes_while_the_controller_runs() {
     assert_eq!(busiest_after(2).await, (2, 2));
     assert_eq!(busiest_after(0).await, (1, 1));
     assert_eq!(busiest_after(3).await, (3, 3));
-    // No key is lost when workers end.
+    // Ending workers must not lose keys.
     calls.take();
     pass(60.0).await;
     names.iter().for_each(|name| touch(&sites, name));
@@ -308,7 +308,7 @@ async fn requeue_with_zero_delay_backs_off() {
     pass(3_600.0).await;
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| (time * 1_000.0) as u64).collect();
     for (found, expected) in times.iter().zip([0, 5, 15, 35, 75, 155, 1_155, 1_160, 1_170]) {
-        // tokio's timer has a resolution of a millisecond.
+        // tokio's timer has a resolution of 1 ms.
         assert!((expected..=expected + 10).contains(found), "{found} instead of {expected}");
     }
     assert!((20..=30).contains(&times.len()), "the delay grows: {times:?}");
@@ -361,7 +361,7 @@ async fn every_controller_of_a_trigger_gets_each_key() {
     assert_eq!((a.take().len(), b.take().len()), (1, 0));
     let ending = run(&other).await;
     assert_eq!(b.take(), ["z"]);
-    // After a controller has stopped, it receives no more keys of the trigger, so the other controllers receive them.
+    // Once all controllers are dropped, the trigger keeps keys for the next controller.
     ending.stop().await.unwrap();
     running.stop().await.unwrap();
     drop((one, other));
@@ -382,7 +382,7 @@ async fn default_order_prefers_changes_and_starves_no_key() {
     sites.put(Site::named("urgent"));
     pass(0.35).await;
     assert!(calls.take().contains(&"urgent".to_owned()));
-    // There are enough changes to keep the worker busy all the time.
+    // Enough changes to keep the worker busy all the time.
     for _ in 0..4_000 {
         sites.put(Site::named("busy"));
         sites.put(Site::named("busier"));
@@ -444,7 +444,7 @@ async fn first_tick_comes_after_the_caches_synced() {
         assert_eq!(names.len(), 2, "the cache is complete");
         names
     };
-    // The predicate excludes all events, so only the timer adds keys.
+    // The predicate drops all events, so only the timer adds keys.
     let objects = Kind::of(&informer).when(|_: &ResourceEvent<Site>| false);
     let controller = Controller::of(objects).source(Every::keys(Duration::from_secs(3_600), keys));
     let controller = controller.reconciler(calls.clone());

@@ -17,7 +17,7 @@ use crate::support::{Site, informer, key, sites_named};
 const DNS: &str = "example.com/dns";
 const OTHER: &str = "example.com/other";
 
-/// A reconciler that counts its calls.
+/// Counts the calls of `apply` and `cleanup`.
 #[derive(Default)]
 struct Asked {
     applies: AtomicUsize,
@@ -35,7 +35,7 @@ impl Asked {
         Ok(Action::await_change())
     }
 
-    /// The first two calls of the cleanup ask for another call, and the third call completes the cleanup.
+    /// Returns `NotYet` twice, and then `Done`.
     async fn cleanup(&self) -> Result<Cleanup, ReconcileError> {
         match self.cleanups.fetch_add(1, Ordering::Relaxed) {
             0..2 => Ok(Cleanup::NotYet(Duration::from_secs(10))),
@@ -67,7 +67,7 @@ async fn object_stays_until_cleanup_and_keeps_writes_of_others() {
     pass(1.0).await;
     let site = sites.object(&key("a")).unwrap();
     assert_eq!((site.metadata.finalizers, site.metadata.annotations.len()), (vec![OTHER.into(), DNS.into()], 1));
-    // The first call receives the object with the new finalizer. The request that added the finalizer causes the second
+    // The first call receives the object with the new finalizer, which was added by a write that causes the second
     // call.
     assert_eq!(counted.count(), (2, 0));
     sites.delete(&key("a"), &DeleteOptions::default()).await.unwrap();
@@ -130,7 +130,7 @@ async fn finalizer_write_conflicts_if_the_object_changed() {
     );
 }
 
-/// The response with the code 404 has no `Status`, so it does not come from the API server.
+/// A 404 without a `Status` does not come from the API server.
 #[tokio::test(start_paused = true)]
 async fn page_of_a_proxy_removes_no_finalizer() {
     let (sites, options) = (sites_named(&["a"]), WriteOptions::default());

@@ -1,4 +1,4 @@
-//! Tests of deletions while no replica leads, and between two runs.
+//! Tests of deletions while no replica leads, and between a controller's runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::recorder::{Recorder, pass, run};
 use crate::support::{Child, Site, delete_unseen, elector, informer, key, sites_named, take_lease_over, touch};
 
-/// Starts a replica that runs this controller while it has the lease.
+/// Starts a replica that runs `controller` while it holds the lease.
 fn replica(leases: &Collection<Lease>, identity: &str, controller: Controller) -> JoinHandle<()> {
     let manager = Manager::new().controller(controller).leader_election(elector(&leases.client(identity), identity));
     tokio::spawn(async move { drop(manager.run(&CancellationToken::new()).await) })
@@ -38,8 +38,8 @@ async fn standby_reconciles_deletions_from_before_its_term() {
     leader.abort();
     pass(0.1).await;
     assert!(sites.remove(&key("x")));
-    // The object `short-lived` is created and deleted while the standby watches. The object `z` is deleted while the
-    // watch is broken, so only a new list shows the deletion.
+    // `short-lived` is created and deleted while the standby watches. `z` is deleted while the watch is broken, so only
+    // a new list shows the deletion.
     sites.put(Site::named("short-lived"));
     pass(0.1).await;
     assert!(sites.remove(&key("short-lived")));
@@ -110,7 +110,7 @@ async fn deletions_between_runs_pass_through_sources_handlers_and_predicates() {
     run(&controller).await.stop().await.unwrap();
     assert_eq!(calls.take_sorted(), ["old", "site"]);
     assert!(children.remove(&key("child")));
-    // After an update, the handler returns another key for the object. The previous key must be reconciled too.
+    // After an update, the handler returns a different key for the object. The previous key must also be reconciled.
     others.change(&key("other"), |other| drop(other.metadata.labels.insert("for".into(), "new".into())));
     pass(1.0).await;
     let running = run(&controller).await;
@@ -155,7 +155,7 @@ async fn changes_on_a_standby_are_reconciled_once() {
     assert_eq!(calls.take_sorted(), ["x", "y"]);
 }
 
-/// There is no run when the source reads the event. The handler of the source is still running when the next run takes the kept keys.
+/// The source reads the event between two runs, and its handler is still running when the next run takes the kept keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn deletion_handled_while_a_run_begins_is_reconciled() {
     let owner = sites_named(&[]).put(Site::named("site"));
@@ -183,7 +183,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     controller.warm_up();
     informer.wait_for_sync().await.unwrap();
     let limit = Duration::from_secs(30);
-    // Wait until the informer has read the addition. Otherwise, the addition and the deletion could cancel each other.
+    // Wait until the informer has read the addition, which could otherwise cancel out with the deletion.
     timeout(limit, async {
         while !informer.subscriptions().iter().all(|subscription| subscription.has_synced) {
             tokio::task::yield_now().await;
@@ -201,7 +201,7 @@ async fn deletion_handled_while_a_run_begins_is_reconciled() {
     running.stop().await.unwrap();
 }
 
-/// A standby must not remember each key that the program ever added.
+/// A standby must not remember every key that the program has ever added.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_the_newest_added_keys() {
     const KEPT: u32 = 100_000;
@@ -225,7 +225,7 @@ async fn standby_keeps_the_newest_added_keys() {
     assert_eq!((calls[0], calls[1]), (0, 11), "key 0 is the newest, and keys 1 to 10 were dropped");
 }
 
-/// If the time were quadratic, handling the event would block the thread for many seconds.
+/// In quadratic time, handling the event would block the thread for many seconds.
 #[tokio::test(start_paused = true)]
 async fn standby_keeps_many_keys_in_linear_time() {
     const KEYS: usize = 20_000;

@@ -1,4 +1,4 @@
-//! Tests of keys that are not object keys.
+//! Tests of key types other than `ObjectKey`.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, mpsc};
@@ -43,15 +43,15 @@ fn child(name: &str, tenant: &str) -> Child {
     Child { metadata: of_tenant(name, tenant) }
 }
 
-/// Starts to build a controller whose keys are the tenants of sites and children.
+/// Returns a builder for a controller whose keys are the tenants of sites and children.
 fn tenants(sites: &Collection<Site>, children: &Collection<Child>) -> Builder<Tenant> {
     Controller::named("tenants")
         .watches(&informer(sites), EnqueueMapped::new(tenant_of::<Site>))
         .watches(&informer(children), EnqueueMapped::new(tenant_of::<Child>))
 }
 
-/// A reconciler that records the tenant and the number of failures of each request. Calls for the tenant `failing` fail, and calls for the
-/// tenant `slow` do not end.
+/// Records each request's tenant and failures. Calls for the tenant `failing` fail, and calls for the tenant `slow`
+/// never end.
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<(String, u32)>>>);
 

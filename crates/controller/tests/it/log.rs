@@ -1,5 +1,5 @@
-//! Records log events as lines, and formats every field as a program's subscriber does. Tests of other crates also use
-//! this module.
+//! Records log events as lines, with all fields formatted like in a real subscriber. Other crates' tests also use this
+//! module.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -14,11 +14,11 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// Records all events of this thread until the guard is dropped.
+    /// Records all events on this thread until the guard is dropped.
     pub(crate) fn here() -> (Self, DefaultGuard) {
-        // With a single subscriber in the process, tracing asks only the first thread that reaches an event whether the
-        // event is enabled. If this thread has no subscriber, tracing disables the event for all threads. So the test
-        // creates a second subscriber.
+        // With a single subscriber in the process, tracing caches whether an event is enabled for the first thread that
+        // reaches it. If this thread has no subscriber, the event is disabled on all threads. A second subscriber
+        // prevents this.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -1,4 +1,4 @@
-//! Tests of controllers and managers with in-memory objects on tokio's paused clock.
+//! Tests of controllers and managers with in-memory objects and tokio's paused clock.
 
 #![allow(clippy::unwrap_used)]
 

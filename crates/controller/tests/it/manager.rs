@@ -1,4 +1,4 @@
-//! Tests which replica reconciles, and the order of starts and stops.
+//! Tests of which replica reconciles, and of the order of starts and stops.
 
 mod stop;
 mod terms;
@@ -26,7 +26,7 @@ struct Replica {
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
-/// Returns a replica with a controller for `sites`. Each call of the reconciler takes `takes` seconds.
+/// Returns a replica with a controller for `sites`, whose calls take `takes` seconds.
 fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }
@@ -97,7 +97,7 @@ async fn duplicate_controller_names_fail_before_anything_starts() {
     assert!(sites.requests().is_empty() && calls.take().is_empty());
 }
 
-/// Returns the Events that were created, in order.
+/// Returns the created Events, in order.
 fn recorded(sink: &Collection<Event>) -> Vec<Event> {
     let created = sink.requests().into_iter().map(|request| match request.call {
         Call::Create { object, .. } => serde_json::from_value(object).unwrap(),

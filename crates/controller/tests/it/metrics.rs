@@ -25,7 +25,7 @@ async fn metrics_match_the_reconciliations() {
         (metrics.numbers(["active_workers"]), queue("depth"), metrics.results()),
         ([0.0], Some(0.0), [4.0, 0.0, 0.0])
     );
-    // The four keys waited in the queue for 0, 1, 2 and 3 seconds.
+    // The four keys were queued for 0, 1, 2 and 3 seconds.
     let waited = metrics.0.distribution("workqueue_queue_duration_seconds", &[]).unwrap();
     let (p50, p99) = (waited.quantile(0.5).unwrap(), waited.quantile(0.99).unwrap());
     assert!((1.0..1.1).contains(&p50) && (3.0..3.2).contains(&p99), "{p50} {p99}");
@@ -45,7 +45,7 @@ async fn depth_counts_keys_added_again_while_in_flight() {
     assert_eq!(metrics.0.value("workqueue_depth", &[]), Some(1.0));
 }
 
-/// Names, kinds and labels match controller-runtime.
+/// Checks that names, kinds and labels match controller-runtime.
 #[tokio::test(start_paused = true)]
 async fn series_match_controller_runtime_and_end_with_owners() {
     let metrics = TestMetrics::default();

@@ -1,4 +1,4 @@
-//! Tests of panics in user code. After a panic, a run continues or fails, but never hangs.
+//! Tests of panics in user code, after which a run continues or fails, but never hangs.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -27,7 +27,7 @@ fn config(queue: QueueSetup, metrics: &TestMetrics) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..metrics.config() }
 }
 
-/// Returns the error of a run that must end without a stop request.
+/// Returns the error of a run, which must end without a stop request.
 async fn end(running: Running) -> ControllerError {
     let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
     ended.expect("the run is stuck").unwrap().unwrap_err()
@@ -39,7 +39,7 @@ fn assert_tells(error: &ControllerError, parts: &[&str]) {
     assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} are not all in {text}");
 }
 
-/// Checks that the only worker still serves both keys after a panic for the key `bad`.
+/// Checks that the only worker still processes both keys after a panic for the key `bad`.
 async fn assert_goes_on(controller: &Controller, metrics: &TestMetrics, sites: &Collection<Site>, calls: &Recorder) {
     let running = run(controller).await;
     pass(0.5).await;
@@ -157,7 +157,7 @@ async fn panic_dropping_the_limiter_fails_the_run() {
         let error = run(&controller).await.stop().await.unwrap_err();
         assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter of the test panics"]);
     }
-    // The earlier run has panicked. Dropping a run again does not propagate its panic.
+    // Dropping a run's future must not propagate the panic of dropping its queue.
     let stop = CancellationToken::new();
     let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
     assert!(run.await.is_err());
@@ -244,13 +244,13 @@ async fn panic_dropping_a_panic_payload_retries_its_key() {
     assert_goes_on(&controller, &metrics, &sites, &calls).await;
 }
 
-/// A FIFO order whose methods panic if the test wants it.
+/// A FIFO order whose methods panic if the test requests it.
 #[derive(Debug, Default)]
 struct BadOrder {
     fifo: Fifo,
     push: bool,
     pop: bool,
-    /// A ticket that further calls of `pop` return again.
+    /// A ticket that later calls of `pop` return again.
     stale: Option<Ticket>,
     keep: bool,
     has_panicked: bool,
@@ -312,7 +312,7 @@ async fn panicking_order_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn panicking_worker_fails_the_run() {
-    // The order returns one ticket twice. The queue panics, because the key of the ticket is already gone.
+    // The order returns a ticket twice. The queue panics, because the ticket's key is already gone.
     let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
     assert_tells(&error, &["\"site\"", "worker"]);
 }
@@ -350,8 +350,8 @@ async fn double_panic_fails_the_run_without_abort() {
         .source(trigger.clone())
         .config(config(setup, &TestMetrics::default()))
         .reconciler(move |request: ReconcileRequest| {
-            // Add the key while it is in flight, so that the queue pushes the key into the order when the guard of the
-            // item is dropped. This happens while the panic of the limiter unwinds.
+            // Add the key while it is in flight. The queue then pushes the key into the order when the item is dropped,
+            // which happens while the limiter's panic unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
         });

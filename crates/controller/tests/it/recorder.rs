@@ -1,4 +1,4 @@
-//! A reconciler that records its calls and returns results that a test has planned.
+//! A reconciler that records its calls and returns planned results.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -27,11 +27,11 @@ struct State {
     dropped: Vec<String>,
     most_running: usize,
     plans: HashMap<String, Plan>,
-    /// The duration of each call.
+    /// How long each call takes.
     takes: Duration,
 }
 
-/// A function that returns the result of a reconciliation.
+/// Returns a reconciliation's result.
 pub(crate) type Plan = Arc<dyn Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync>;
 
 impl Recorder {
@@ -53,12 +53,12 @@ impl Recorder {
         self.state.lock().unwrap().plans.insert(format!("ns/{name}"), Arc::new(plan));
     }
 
-    /// Returns the names of the keys that were reconciled since the last call of this method, in order.
+    /// Returns the names of all keys that were reconciled since the last call of this method, in order.
     pub(crate) fn take(&self) -> Vec<String> {
         self.take_timed().into_iter().map(|(_, name)| name).collect()
     }
 
-    /// Works like `take`, and sorts the names.
+    /// Like `take`, but sorts the names.
     pub(crate) fn take_sorted(&self) -> Vec<String> {
         let mut names = self.take();
         names.sort();
@@ -78,7 +78,7 @@ impl Recorder {
         self.state.lock().unwrap().most_running
     }
 
-    /// Starts to count concurrent calls again. The calls that are running count.
+    /// Resets the maximum number of concurrent calls to the number of calls that are running now.
     pub(crate) fn forget_most_running(&self) {
         let mut state = self.state.lock().unwrap();
         state.most_running = state.running.len();
@@ -110,7 +110,7 @@ impl Reconciler for Recorder {
     }
 }
 
-/// A single call. Dropping the value records whether the call has completed.
+/// A single call. Dropping it records whether the call has completed.
 struct Call {
     recorder: Recorder,
     key: String,
@@ -127,7 +127,7 @@ impl Drop for Call {
     }
 }
 
-/// A controller that runs in a task.
+/// A controller that is running in a task.
 pub(crate) struct Running {
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), ControllerError>>,
@@ -164,12 +164,12 @@ impl TestMetrics {
         Some(Arc::new(self.0.clone()))
     }
 
-    /// Returns the default configuration with this provider.
+    /// Returns a default configuration that uses this provider.
     pub(crate) fn config(&self) -> ControllerConfig {
         ControllerConfig { metrics: self.provider(), ..Default::default() }
     }
 
-    /// Returns the value of each metric, summed over all labels. The names are given without the prefix `controller_runtime_`.
+    /// Returns each metric's value, summed over all labels. `names` lack the prefix `controller_runtime_`.
     pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
     }

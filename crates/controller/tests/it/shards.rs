@@ -1,4 +1,4 @@
-//! Tests of controllers whose keys are divided among replicas.
+//! Tests of sharded controllers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ fn start(manager: Manager) -> Replica {
     Replica { status, stop, task: tokio::spawn(async move { manager.run(&token).await }) }
 }
 
-/// Returns a manager for the keys of `trigger` that records its calls.
+/// Returns a manager that reconciles the keys from `trigger` and records its calls.
 fn recording(
     leases: &Collection<Lease>,
     election: LeaderElectionConfig,
@@ -63,8 +63,8 @@ fn recording(
     })
 }
 
-/// Returns a manager whose calls for the key "blocks" block their thread until the door opens. The list contains the
-/// names of all keys for which the reconciler was called.
+/// Returns a manager whose calls for the key "blocks" block their thread until the door opens, and a list of all called
+/// keys.
 fn blocking(
     leases: &Collection<Lease>,
     election: LeaderElectionConfig,
@@ -91,7 +91,7 @@ fn blocking(
     (manager, called)
 }
 
-/// Waits on a thread for blocking code, so that the runtime does not depend on the wait.
+/// Runs the blocking function `wait` on a separate thread, so that it does not block the runtime.
 async fn on_a_thread(wait: impl FnOnce() + Send + 'static) {
     tokio::task::spawn_blocking(wait).await.unwrap();
 }
@@ -161,8 +161,8 @@ async fn other_replica_takes_the_shard_of_a_blocked_call() {
     second.task.await.unwrap().unwrap();
 }
 
-/// The only replica wins its lost shard again while its call still blocks. It gives up this term, and continues with its
-/// other shards.
+/// The only replica wins its lost shard again while its call still blocks. The replica must give up the new term, and
+/// continue with its other shards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replica_gives_a_shard_up_and_continues() {
     let (leases, trigger, door) = (Collection::<Lease>::default(), Trigger::new(), Door::default());
@@ -263,7 +263,7 @@ async fn unusable_shard_leases_make_the_replica_unready() {
     a.task.await.unwrap().unwrap();
 }
 
-/// A clock that a test can move ahead before any task of the election wakes up.
+/// A clock that a test can advance before any of the election's tasks wakes up.
 #[derive(Debug, Default)]
 struct Jumps(SystemClocks, AtomicBool);
 

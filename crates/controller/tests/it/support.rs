@@ -1,4 +1,4 @@
-//! Sites, children and leases in in-memory collections.
+//! In-memory collections of sites, children and leases.
 
 use pintle_informer::{InformerConfig, SharedInformer};
 use pintle_leaderelect::{
@@ -43,7 +43,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
 }
 
-/// Returns a server with sites of these names.
+/// Returns a collection of sites with the names `names`.
 pub(crate) fn sites_named(names: &[&str]) -> Collection<Site> {
     names.iter().map(|name| Site::named(name)).collect()
 }
@@ -52,20 +52,20 @@ pub(crate) fn informer<T: Object + DeserializeOwned>(objects: &Collection<T>) ->
     SharedInformer::new(objects.clone(), InformerConfig { seed: Some(7), ..InformerConfig::default() })
 }
 
-/// Writes a site without changing it.
+/// Writes a site without changing any field.
 pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
     sites.change(&key(name), |_| {});
 }
 
 /// Deletes a site while all watches are broken. The watches cannot resume, because their revision has expired, so only
-/// a new list shows the deletion.
+/// a re-list shows the deletion.
 pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.break_watches(Break::expired());
     assert!(sites.remove(&key(name)));
     sites.compact();
 }
 
-/// Makes all requests fail with status 403.
+/// Makes all requests fail with 403.
 pub(crate) fn forbid(faults: &FaultScript) {
     faults.when(|_| Some(Outcome::Fails(Status::failure(403, Reason::Forbidden, "you may not list this").into())));
 }
@@ -86,7 +86,7 @@ pub(crate) fn holder(leases: &Collection<Lease>) -> String {
     leases.object(&key("lock")).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
 }
 
-/// Makes the replica `by` the holder of the lease.
+/// Makes the replica `by` the lease's holder.
 pub(crate) fn take_lease_over(leases: &Collection<Lease>, by: &str) {
     leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
 }

@@ -1,4 +1,4 @@
-//! Tests that a run of a manager ends in order and in time, even after failures.
+//! Tests that a manager stops in order and in time, even after failures.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -310,7 +310,7 @@ async fn panic_in_warm_up_stops_the_manager() {
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
-/// A future that completes after the given number of polls, even if the inner future has not completed.
+/// Polls the inner future, but completes at the latest after a fixed number of polls.
 struct Polls<F>(Pin<Box<F>>, usize);
 
 impl<F: Future> Future for Polls<F> {
