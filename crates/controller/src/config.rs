@@ -58,15 +58,14 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// A function that configures each run's queue. With `None`, the default, the queue follows these rules:
     ///
     /// - Changed objects come before objects from the initial list, whose keys have [`LOW_PRIORITY`]. A waiting key
-    ///   gains one priority level every 3 s, so a key from the initial list comes before changes that arrive 5 minutes
-    ///   later, and no key starves. Keys with the same priority are processed first in, first out.
+    ///   gains one priority level every 3 s. A key from the initial list therefore comes before changes that arrive 5
+    ///   minutes later, and no key starves. Keys with the same priority are processed first in, first out.
     /// - A key's first error delays its retry by 5 ms. Each further error doubles the delay, up to 1000 s.
-    /// - A change ends the delay, unless the failed call may have caused the change. Changes to the reconciled object
-    ///   or a dependent count as possibly caused by the call if they arrive during the call or up to 5 s after it. Such
-    ///   a change only shortens the delay to 30 s, and never shortens a delay that the server or the reconciler has
-    ///   requested. A change to another [watched](crate::Builder::watches) object ends the delay. Until the key
-    ///   succeeds, these changes shorten or end its delay at most ten times, so a reconciler that writes and fails
-    ///   still backs off.
+    /// - A change ends the delay, unless the failed call may have caused the change. During a call and up to 5 s after
+    ///   it, changes to the reconciled object or a dependent count as possibly caused by the call. These changes only
+    ///   shorten the delay to 30 s, and never shorten a delay that the server or the reconciler has requested. A change
+    ///   to another [watched](crate::Builder::watches) object ends the delay. Until the key succeeds, these changes
+    ///   shorten or end its delay at most ten times, so a reconciler that writes and fails still backs off.
     /// - A new generation, a creation or a deletion of the reconciled object ends the delay immediately. So does a key
     ///   from a [`Trigger`](crate::Trigger) or your own source.
     pub queue: Option<QueueSetup<K>>,
@@ -85,7 +84,7 @@ pub struct ControllerConfig<K = ObjectKey> {
     /// | `controller_runtime_reconcile_panics_total` | counter | panics |
     /// | `controller_runtime_reconcile_timeouts_total` | counter | reconciliations that timed out |
     /// | `controller_runtime_reconcile_time_seconds` | histogram | duration of reconciliations |
-    /// | `controller_runtime_max_concurrent_reconciles` | gauge | the limit of concurrent reconciliations, or 0 while the controller does not run |
+    /// | `controller_runtime_max_concurrent_reconciles` | gauge | the limit on concurrent reconciliations, or 0 while the controller does not run |
     /// | `controller_runtime_active_workers` | gauge | reconciliations in progress |
     /// | `controller_runtime_blocked_workers` | gauge | reconciliations that block their thread; not in controller-runtime |
     pub metrics: Option<Arc<dyn Provider>>,
@@ -100,8 +99,8 @@ pub struct ControllerConfig<K = ObjectKey> {
 /// Keys from the initial list and from resyncs have [`LOW_PRIORITY`], which only affects orders that use priorities.
 pub type QueueSetup<K = ObjectKey> = Arc<dyn Fn(&mut QueueConfig<K, TokioClock>) + Send + Sync>;
 
-/// The priority of keys from the initial list and from resyncs, whose objects may not have changed. The value is the
-/// same as in controller-runtime.
+/// The priority of keys from the initial list and from resyncs, whose objects may be unchanged. The value is the same
+/// as in controller-runtime.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// How long a key waits to gain one priority level.
@@ -114,7 +113,7 @@ impl<K: RequestKey> ControllerConfig<K> {
             metrics: self.metrics.clone(),
             metrics_style: MetricsStyle::ControllerRuntime,
             order: Box::new(Priority::with_ageing(LEVEL)),
-            // A call that a change triggers replaces the key's pending retry.
+            // A call for a change replaces the key's pending retry.
             pending_retry: DelayPolicy::Absorb,
             ..QueueConfig::new(TokioClock)
         };

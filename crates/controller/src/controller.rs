@@ -144,9 +144,9 @@ impl<K: RequestKey> Controller<K> {
     }
 
     /// Runs the controller until `stop` is cancelled. The controller then starts no further reconciliations, and waits
-    /// for the running ones. After [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), it drops
-    /// the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. The run then ends
-    /// while the reconciliation continues, with an error that names the key.
+    /// for the running ones. After [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout), the
+    /// controller drops the remaining reconciliations. A reconciliation that blocks its thread cannot be dropped. If
+    /// such a reconciliation continues, the run ends with an error that names the key.
     ///
     /// To use leader election, pass the controller to a [`Manager`](crate::Manager).
     ///

@@ -50,7 +50,7 @@ pub enum ControllerError {
         /// The panic message.
         panic: String,
     },
-    /// An earlier run's call still blocks its thread, so it cannot be dropped, and a new run must not overlap with it.
+    /// An earlier run's call still blocks its thread and cannot be dropped. A new run must not overlap with this call.
     #[error(
         "controller {controller:?}: a call of an earlier run still blocks its thread {after:?} after the run ended: {blocked}"
     )]
@@ -74,7 +74,7 @@ pub enum ControllerError {
     },
 }
 
-/// The keys that a run did not finish, as text. The same controller's next run reconciles them.
+/// The keys that a run did not finish, as text. The controller's next run reconciles these keys.
 ///
 /// An `ObjectKey` is shown as `namespace/name`. For other key types, see [`RequestKey`](crate::RequestKey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,12 +19,12 @@ use crate::reconciler::{Action, ReconcileError};
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. Any
-/// other error of the request is returned unchanged.
+/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. All
+/// other request errors are returned unchanged.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, it is unknown whether the server executed the request. Repeating the call is safe.
+/// If the future is dropped, the server may or may not have executed the request. Repeating the call is safe.
 ///
 /// # Examples
 ///
@@ -71,12 +71,12 @@ pub async fn add_finalizer<T: Object>(
 ///
 /// # Errors
 ///
-/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. Any
-/// other error of the request is returned unchanged.
+/// Returns a conflict if the object has changed since it was read. After a conflict, reconcile the object again. All
+/// other request errors are returned unchanged.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, it is unknown whether the server executed the request. Repeating the call is safe.
+/// If the future is dropped, the server may or may not have executed the request. Repeating the call is safe.
 pub async fn remove_finalizer<T: Object>(
     api: &impl ObjectApi<T>,
     object: &T,
@@ -118,15 +118,15 @@ async fn set_finalizers<T: Object>(
 pub enum Cleanup {
     /// The cleanup is complete. The object may be deleted.
     Done,
-    /// The cleanup is incomplete. The controller calls it again after this delay, or earlier if the object changes.
+    /// The cleanup is incomplete. The controller calls the cleanup again after this delay, or earlier if the object
+    /// changes.
     NotYet(Duration),
 }
 
 /// Blocks the deletion of objects until a controller has cleaned up after them.
 ///
-/// [`reconcile`](Self::reconcile) first stores the finalizer on the object, and then calls `apply`. Once the object is
-/// being deleted, [`reconcile`](Self::reconcile) calls `cleanup` instead. When the cleanup is complete, it removes the
-/// finalizer.
+/// [`reconcile`](Self::reconcile) first stores the finalizer on the object, and then calls `apply`. For an object that
+/// is being deleted, the method calls `cleanup`, and removes the finalizer when the cleanup is complete.
 ///
 /// # Examples
 ///

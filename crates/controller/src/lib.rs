@@ -53,7 +53,7 @@
 //!
 //! # Concepts
 //!
-//! This crate uses the names of controller-runtime.
+//! This crate uses controller-runtime's names.
 //!
 //! - A [`Controller`] calls a [`Reconciler`] for each key, with a [`ReconcileRequest`]. The reconciler returns an
 //!   [`Action`] or a [`ReconcileError`]. [`ControllerConfig`] sets concurrency, timeouts and backoff.
@@ -81,15 +81,15 @@
 //! - A panic, an error or a timeout fails only one attempt for one key. Each key has its own backoff, which grows with
 //!   each failure and is reset by a success.
 //! - A change to the reconciled object or a dependent does not end the backoff if a failed call may have caused the
-//!   change. A reconciler that writes an object and then fails therefore still backs off. After each of the first ten
-//!   such changes, the retry follows within 30 s, because another writer may have fixed the problem.
-//! - Logs, metrics and the readiness check report reconciliations that block their thread. If such a reconciliation
+//!   change. A reconciler that writes an object and then fails therefore still backs off. The first ten such changes
+//!   each shorten the remaining delay to 30 s, because another writer may have fixed the problem.
+//! - Logs, metrics and the readiness check report reconciliations that block their thread. If a blocked reconciliation
 //!   does not end when the manager stops, the manager exits the process.
 //! - A run that cannot continue, for example after a panic, returns an error with the reason. A run never hangs without
 //!   a log message or an error.
 //! - A key that a run did not finish is reconciled in the next run of the same controller, even if its object no longer exists.
-//! - Dropping the future of [`Controller::run`] stops its reconciliations and sources. A stop request does the same,
-//!   but lets running reconciliations finish first. A manager has one timeout for all its parts.
+//! - Dropping the future of [`Controller::run`] stops its reconciliations and sources. A requested stop first lets
+//!   running reconciliations finish. A manager has one timeout for all its parts.
 
 mod attempts;
 mod blocking;

@@ -51,8 +51,8 @@ use crate::stop::Stop;
 ///   does not contend for the lease. If the call takes longer than the [shutdown
 ///   timeout](ManagerConfig::graceful_shutdown_timeout), the manager fails.
 /// - **Blocking calls at a stop.** The manager renews the lease until calls that block their threads have ended. If
-///   they do not end within the timeout, the manager does not release the lease, and other replicas wait until the
-///   lease expires.
+///   such a call does not end within the timeout, the manager does not release the lease, and other replicas wait until
+///   the lease expires.
 /// - **Failure.** If a controller or a service fails or panics, the manager stops in the order described above.
 /// - **Standby.** A standby reads its caches' events, and remembers the keys of the newest 100,000 deleted objects for
 ///   each controller. When the standby becomes the leader, it reconciles these keys and all existing objects. Deletions
@@ -137,8 +137,8 @@ pub struct ManagerConfig {
     pub graceful_shutdown_timeout: Duration,
     /// Whether to exit the process with code 1 if reconciliations still block their threads after the shutdown timeout.
     /// The default is `true`. The manager waits for another tenth of the timeout (at most 2 s), and then prints a line
-    /// to stderr before it exits. Only an exit can end such reconciliations. Returning from `main` does not end them,
-    /// because dropping a runtime waits for its threads.
+    /// to stderr before it exits. Only exiting the process can end reconciliations that block their threads. Even
+    /// returning from `main` does not, because dropping a runtime waits for its threads.
     pub exit_if_blocked: bool,
 }
 
@@ -148,8 +148,8 @@ impl Default for ManagerConfig {
     }
 }
 
-/// Percentages of the shutdown timeout. The controllers must have ended after `DRAINED`, and the lease must be released
-/// after `RELEASED`.
+/// Percentages of the shutdown timeout. By `DRAINED`, the controllers must have ended. By `RELEASED`, the lease must be
+/// released.
 const DRAINED: u32 = 80;
 const RELEASED: u32 = 90;
 
@@ -204,8 +204,8 @@ impl Manager {
     /// take over its shards. Each controller must have a unique name, and must process only its shard's keys: see
     /// [`Builder::only`](crate::Builder::only) and [`Shard::has_key`].
     ///
-    /// These controllers do not depend on the manager's [leader election](Self::leader_election). Every replica fills
-    /// the caches of all of them, so they should share their informers.
+    /// These controllers do not depend on the manager's [leader election](Self::leader_election). Each replica fills
+    /// all of these controllers' caches, so the controllers should share their informers.
     ///
     /// The rules for lost leadership and blocked threads at [`Manager`] also apply to each shard. While a lost shard's
     /// call still blocks its thread, the replica leaves this shard to other replicas, and continues with its other
@@ -346,8 +346,8 @@ impl Manager {
                         ending.add_leftovers(has_election.then(|| election::NAME.into()));
                         break;
                     }
-                    // After a failure, stop all other parts in order. A service that returned `Ok` has no effect on
-                    // them.
+                    // After a failure, stop all other parts in order. A service that returned `Ok` does not affect the
+                    // other parts.
                     Some(ended) = services.next() => if let Err(error) = ended {
                         ending.fail(error);
                         stop.request();

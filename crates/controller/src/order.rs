@@ -10,8 +10,8 @@ use crate::key::RequestKey;
 use crate::panic::catch;
 
 /// Wraps the user's queue order and catches its panics, because a panic during a queue operation would lose keys. After
-/// the first panic, the wrapper never calls the user's order again, and behaves like an empty order. It also notifies
-/// the controller's run, which then ends.
+/// the first panic, the wrapper never calls the user's order again, and behaves like an empty order. The wrapper also
+/// notifies the controller's run, which then ends.
 #[derive(Debug)]
 pub(crate) struct GuardedOrder<K> {
     order: Box<dyn Order<K>>,

@@ -49,11 +49,11 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 /// Passes updates that change `metadata.generation`, and updates that begin a deletion. The generation increases with
 /// each change to the desired state.
 ///
-/// For kinds without a generation (ConfigMap, Secret, Service...), this predicate passes all updates except resyncs.
-/// controller-runtime's predicate with the same name drops all updates for these kinds.
+/// For kinds without a generation (ConfigMap, Secret, Service...), this predicate passes all updates except resyncs. In
+/// controller-runtime, the predicate with the same name drops all updates for these kinds.
 ///
-/// For other kinds, changes to only labels, annotations or finalizers do not pass. If a reconciler adds a finalizer and
-/// then returns, it is therefore not called again. Use [`DesiredStateChanged`] for such a reconciler.
+/// For other kinds, changes to only labels, annotations or finalizers do not pass. A reconciler that adds a finalizer
+/// and then returns is therefore not called again, and needs [`DesiredStateChanged`] instead.
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 pub struct GenerationChanged;
 
 /// Passes updates that change the generation, labels, annotations or finalizers, and updates that begin a deletion.
-/// Updates that change only the status do not pass. Use this predicate for the main kind of a controller.
+/// Updates that change only the status do not pass. Use this predicate for a controller's main kind.
 ///
 /// For kinds without a generation, this predicate passes all updates except resyncs, like [`GenerationChanged`].
 ///

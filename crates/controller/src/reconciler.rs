@@ -12,8 +12,8 @@ use pintle_meta::{ApiError, ObjectKey, Status};
 
 use crate::key::RequestKey;
 
-/// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. With another
-/// key type `K` than [`ObjectKey`], a key identifies another unit of work, as in `TypedReconciler`: see [`RequestKey`].
+/// Brings an object's actual state closer to its desired state, like controller-runtime's `Reconciler`. If `K` is not
+/// [`ObjectKey`], a key can identify another unit of work, as in `TypedReconciler`: see [`RequestKey`].
 ///
 /// A call receives only a key, and not the event that caused it. The reconciler reads the current state from listers,
 /// which do not return deleted objects. Reconcilers must be idempotent, because calls may also happen when nothing has
@@ -25,8 +25,8 @@ use crate::key::RequestKey;
 /// # Blocking
 ///
 /// A call must not block its thread, for example with a blocking client, a lock that is held for long, or a long
-/// computation. A blocked thread cannot run other tasks, and neither a timeout, a loss of leadership or a stop can end
-/// the call. Move blocking work to `tokio::task::spawn_blocking`, and await the returned handle.
+/// computation. A blocked thread cannot run other tasks, and the call cannot be ended by a timeout, a loss of
+/// leadership or a stop. Move blocking work to `tokio::task::spawn_blocking`, and await the returned handle.
 ///
 /// If a call blocks its thread for longer than [`blocked_after`](crate::ControllerConfig::blocked_after), the
 /// controller logs and counts the call, and the replica becomes unready. If the call still blocks its thread after the
@@ -212,15 +212,15 @@ impl ReconcileError {
         Self { cause: cause.into(), terminal: true, retry_after: None }
     }
 
-    /// Sets the minimum delay before the retry. By default, the minimum delay comes from a server response with
-    /// `Retry-After` among the error's causes, also in errors that `anyhow` or thiserror's `#[error(transparent)]`
-    /// wraps. The delay is at least the rate limiter's delay. Requested delays over 1000 s count as 1000 s.
+    /// Sets the minimum delay before the retry. By default, this is the `Retry-After` of a server response among the
+    /// error's causes. The response is also found inside errors that `anyhow` or thiserror's `#[error(transparent)]`
+    /// wraps. The actual delay is at least the rate limiter's delay. Requested delays over 1000 s count as 1000 s.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         Self { retry_after: Some(after), ..self }
     }
 
-    /// Returns `true` if the first API error among the causes is a conflict, which means that the object has changed
+    /// Returns `true` if the first API error among the causes is a conflict. In a conflict, the object has changed
     /// between the read and the write. The controller retries the key as after other errors, but the metrics do not
     /// count a conflict as an error. Terminal errors are never conflicts.
     pub fn is_conflict(&self) -> bool {
@@ -255,13 +255,13 @@ impl ReconcileError {
         self.terminal
     }
 
-    /// Returns the error from which this error was created.
+    /// Returns the underlying error.
     pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.cause
     }
 }
 
-/// Converts every type that converts to a boxed error, such as error types, strings and `anyhow::Error`.
+/// Converts from every type that converts into a boxed error, such as error types, strings and `anyhow::Error`.
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         Self::new(cause)

@@ -21,8 +21,8 @@ pub(crate) type Queue<K> = WorkQueue<K, TokioClock>;
 
 /// Adds keys to a controller's queue. Clones refer to the same controller. `K` is the key type: see [`RequestKey`].
 ///
-/// While the controller is not running, it keeps added keys for its next run, without duplicates. It keeps at most
-/// 100,000 of these keys. If more are added, the controller drops the oldest and logs a warning.
+/// While the controller is not running, it keeps up to 100,000 added keys for its next run, without duplicates. If more
+/// keys are added, the controller drops the oldest and logs a warning.
 ///
 /// # Examples
 ///
@@ -78,8 +78,8 @@ struct Shared<K> {
     /// Selects the keys that the controller processes. `None` selects all keys.
     filter: Option<KeyFilter<K>>,
     state: Mutex<State<K>>,
-    /// The keys that are in flight, or whose last call failed. A thread that needs this lock and the queue's lock must
-    /// take this one first.
+    /// The keys that are in flight, or whose last call failed. A thread that needs both this lock and the queue's lock
+    /// must take this lock first.
     attempts: Mutex<Attempts<K>>,
     histories: Histories<K>,
     /// Whether the current run's sources have synced.
@@ -233,8 +233,8 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Keeps an event's key for the next run. If a run has started since the source read the event, adds the key to
-    /// this run's queue, because the run may already have taken the kept keys.
+    /// Keeps an event's key for the next run. If a run has started since the source read the event, adds the key to the
+    /// run's queue instead, because the run may already have taken the kept keys.
     pub(crate) fn keep_event(&self, key: K, reason: CauseReason) {
         if !self.accepts(&key) {
             return;

@@ -118,10 +118,10 @@ pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A running source's futures.
 pub struct Feed {
-    /// Completes with `true` once all keys that existed at the start are in the queue, or with `false` if they can no
-    /// longer be added.
+    /// A future that completes with `true` once all keys that existed at the start are in the queue, or with `false` if
+    /// they can no longer be added.
     pub synced: Synced,
-    /// Adds keys until it is dropped. If this future completes, the source has ended, and the run fails.
+    /// A future that adds keys until it is dropped. If it completes, the source has ended, and the run fails.
     pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 

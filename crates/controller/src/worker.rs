@@ -53,7 +53,7 @@ enum Ended {
     TimedOut(Duration),
 }
 
-/// The number of consecutive failures after which a conflict is logged as a warning.
+/// Conflicts are logged as warnings from this number of consecutive failures on.
 const CONFLICTS: u32 = 10;
 
 /// The longest delay that a server or reconciler can request, which is the default limiter's longest delay.
@@ -220,16 +220,16 @@ impl<K: RequestKey> Worker<K> {
             return self.retry(item, Outcome::Error, error.delay());
         }
         tracing::error!(error = %text, "reconciliation failed with a terminal error; waiting for a change");
-        // If the key was added during the call, the cause may be the call's own write, so the key waits for the rate
-        // limiter's delay, like a retry.
+        // If the key was added during the call, the call's own write may be the cause. The key therefore waits for the
+        // rate limiter's delay, like a retry.
         let has_changed = self.requests.fail(&self.queue, item.key(), Retry::Never);
         let added = has_changed.then(|| item.retry());
         self.metrics.count(Outcome::Terminal);
         added != Some(Added::ShutDown)
     }
 
-    /// Retries a key after the rate limiter's delay, or after the delay `after` from the server or the reconciler, if
-    /// it is longer.
+    /// Retries a key after the rate limiter's delay, or after `after` if it is longer. The server or the reconciler has
+    /// requested `after`.
     fn retry(&self, item: WorkItem<K, TokioClock>, outcome: Outcome, after: Option<Duration>) -> bool {
         let (key, priority) = (item.key().clone(), item.priority());
         let kind = if after.is_some() { Retry::AfterRequest } else { Retry::AfterBackoff };

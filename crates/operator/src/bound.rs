@@ -1,4 +1,4 @@
-//! A controller that is bound to a cluster. `pintle_controller` calls it as a reconciler.
+//! A controller that is bound to a cluster, as a reconciler for `pintle_controller`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Functions<K: Resource> {
     pub(crate) gone: Option<GoneFn<K>>,
 }
 
-/// The reconciler that `pintle_controller` runs. It calls the user's functions.
+/// A reconciler for `pintle_controller` that calls the user's functions.
 pub(crate) struct Bound<K: Resource> {
     pub(crate) shared: Arc<Shared<K>>,
     pub(crate) objects: Cached<K>,
@@ -103,7 +103,7 @@ impl<K: Resource + Serialize + DeserializeOwned> Bound<K> {
         }
     }
 
-    /// Adds the controller's finalizer, if it has one and the object lacks it, before the reconciler can change
+    /// Ensures that the object has the controller's finalizer, if there is one, before the reconciler can change
     /// anything. Returns the stored object.
     async fn add_finalizer(&self, object: Arc<K>, leadership: Option<&Leadership>) -> Result<Arc<K>, ReconcileError> {
         let Some(finalizer) = &self.functions.finalizer else { return Ok(object) };

@@ -12,7 +12,7 @@ use pintle_meta::{LabelSelector, Object, ObjectKey, Resource, ResourceScope, Sco
 use pintle_restreq::Api;
 use serde::de::DeserializeOwned;
 
-/// The name of the index of child objects by owner uid.
+/// The index for child objects by owner uid.
 const OWNERS: &str = "pintle-operator/owners";
 
 /// The caches for all kinds that a controller declares.

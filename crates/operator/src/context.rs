@@ -95,7 +95,7 @@ impl<K: Resource> Context<K> {
         &self.call.request.key
     }
 
-    /// Returns how often the reconciliation of this key has failed since its last success.
+    /// Returns the key's number of consecutive failures.
     pub fn failures(&self) -> u32 {
         self.call.request.failures
     }

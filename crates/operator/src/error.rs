@@ -1,4 +1,4 @@
-//! The errors of a manager.
+//! The manager's error type.
 
 use std::net::SocketAddr;
 
@@ -43,7 +43,7 @@ pub enum OperatorError {
     /// the definition. For example, a newer build removed the version.
     #[error("cannot use the CustomResourceDefinition {name:?}: {problem}")]
     Definition {
-        /// The name of the CustomResourceDefinition.
+        /// The CustomResourceDefinition's name.
         name: String,
         /// The reason, which includes both builds' versions if they are known.
         problem: String,
@@ -51,7 +51,7 @@ pub enum OperatorError {
     /// The server did not serve a custom resource within the time limit.
     #[error("the CustomResourceDefinition {name:?} is not established after {seconds} s: {reason}")]
     NotEstablished {
-        /// The name of the CustomResourceDefinition.
+        /// The CustomResourceDefinition's name.
         name: String,
         /// How long the manager waited, in seconds.
         seconds: u64,

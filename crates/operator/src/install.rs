@@ -107,7 +107,7 @@ impl Installer {
         let stored = match managers::read(cluster, name).await {
             Ok(stored) => stored,
             Err(error) if error.is_object_not_found() => {
-                // Create the definition, because an apply would replace a definition that another build creates
+                // Use a create request, because an apply would replace a definition that another build creates
                 // concurrently.
                 definitions.create(definition, &options).await?;
                 managers::read(cluster, name).await?
@@ -175,8 +175,8 @@ fn not_established(name: &str, reason: String) -> Failure {
     Failure::Final(OperatorError::NotEstablished { name: name.into(), seconds: LIMIT.as_secs(), reason })
 }
 
-/// Keeps the installed definition, except for the conversion webhook's certificates. These are updated if both
-/// definitions contain them, because certificates belong to the cluster and not to a build.
+/// Keeps the installed definition, except for the conversion webhook's certificates. The certificates are updated if
+/// both definitions contain them, because they belong to the cluster and not to a build.
 async fn keep(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,
@@ -195,8 +195,8 @@ async fn keep(
     definitions.patch(definition.metadata.name.as_str(), &patch, options).await
 }
 
-/// Waits until the server's discovery documents list the resource in all served versions. kube-apiserver sets the
-/// condition `Established` shortly before it serves the resource. In between, requests fail with 404.
+/// Waits until the server's discovery documents list the resource in all served versions. Shortly before it serves the
+/// resource, kube-apiserver sets the condition `Established`. In between, requests fail with 404.
 async fn wait_until_served(
     cluster: &Cluster,
     definition: &CustomResourceDefinition,

@@ -191,7 +191,7 @@ impl Manager {
 
     /// Returns a handle to the state of the controllers and the leader election. The handle explains why a key is
     /// queued or delayed, and counts the keys in each queue. Call this method before [`run`](Self::run), which consumes
-    /// the manager. The handle has no controllers until then.
+    /// the manager. Until the manager runs, the handle shows no controllers.
     ///
     /// # Examples
     ///
@@ -216,8 +216,8 @@ impl Manager {
     }
 
     /// Runs the controllers only on the leader. The Lease has the manager's name, which must be a DNS subdomain. The
-    /// Lease's namespace comes from the cluster configuration. In a pod, it is the pod's namespace. The lease duration
-    /// is 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
+    /// Lease is in the cluster configuration's namespace, which in a pod is the pod's namespace. The lease duration is
+    /// 15 s, the renew deadline 10 s and the retry period 2 s, as in client-go.
     pub fn leader_election(self) -> Self {
         self.leader_election_with(LeaderElectionConfig::default())
     }
@@ -233,7 +233,7 @@ impl Manager {
     ///
     /// | path | response |
     /// |---|---|
-    /// | `/healthz`, `/livez` | 200; 500 if this replica leads (also only a shard) and hangs, or if a [check](Self::liveness) fails |
+    /// | `/healthz`, `/livez` | 200; 500 if this replica leads, or leads a shard, and hangs; 500 if a [check](Self::liveness) fails |
     /// | `/readyz` | 200 once the resources are installed and the caches are filled; 500 with the reasons, also if a Lease cannot be used for longer than the lease duration |
     /// | `/metrics` | the metrics of the manager, its controllers and its client, as OpenMetrics text |
     /// | `/debug`, `/debug.json` | a human-readable page, and its data: see [`debug`](Self::debug) |
@@ -285,10 +285,10 @@ impl Manager {
     /// manager stores your [package version](CustomResourceDefinition::package_version) in an annotation on the
     /// definition, and compares it with the installed definition's version:
     ///
-    /// - If this build's version is greater, it replaces the installed definition.
-    /// - If this build's version is smaller, it keeps the installed definition.
-    /// - If the versions are equal, or one is unknown, this build replaces the installed definition unless that would
-    ///   remove a served version.
+    /// - With a greater version, this build replaces the installed definition.
+    /// - With a smaller version, this build keeps the installed definition.
+    /// - With equal or unknown versions, this build replaces the installed definition unless that would remove a served
+    ///   version.
     ///
     /// Raise the version in `Cargo.toml` with each release that changes the schema. After a rollback to an older build,
     /// the newer definition stays, unless the older build calls

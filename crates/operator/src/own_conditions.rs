@@ -1,7 +1,8 @@
 //! Decides which conditions a status apply contains.
 //!
-//! A reconciler passes all of its object's conditions, including other field managers' conditions. Applying the latter
-//! would overwrite them with cached values, which may be outdated. An apply therefore leaves them out.
+//! A reconciler passes all of its object's conditions, including other field managers' conditions. Applying other
+//! managers' conditions would overwrite them with cached values, which may be outdated. An apply therefore leaves these
+//! conditions out.
 
 use std::collections::BTreeSet;
 

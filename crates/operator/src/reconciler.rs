@@ -1,4 +1,4 @@
-//! The reconciler of an operator.
+//! The operator's reconciler trait.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,10 +12,10 @@ use crate::context::Context;
 
 /// Reconciles objects of type `K`: brings the cluster closer to an object's desired state.
 ///
-/// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. Implement it for your own type if
-/// the reconciler has state. Calls for the same object never overlap. Each call must be idempotent, because calls may
-/// also happen when nothing has changed. [`pintle_controller::Reconciler`] describes the effect of panics and of calls
-/// that block their thread.
+/// Async functions with the parameters `(Arc<K>, Context<K>)` implement this trait. For a reconciler with state,
+/// implement the trait for your own type. Calls for the same object never overlap. Each call must be idempotent,
+/// because calls may also happen when nothing has changed. [`pintle_controller::Reconciler`] describes the effect of
+/// panics and of calls that block their thread.
 ///
 /// # Examples
 ///
@@ -93,7 +93,7 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The future may be dropped, as for [`reconcile`](Self::reconcile).
+    /// After an error, the key is retried, and the future may be dropped, as for [`reconcile`](Self::reconcile).
     fn cleanup(&self, _object: Arc<K>, _cx: Context<K>) -> impl Future<Output = Result<Cleanup>> + Send {
         async { Ok(Cleanup::Done) }
     }
@@ -105,7 +105,7 @@ pub trait Reconciler<K: Resource>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The future may be dropped, as for [`reconcile`](Self::reconcile).
+    /// After an error, the key is retried, and the future may be dropped, as for [`reconcile`](Self::reconcile).
     fn gone(&self, _key: ObjectKey, _cx: Context<K>) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }

@@ -50,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
             async |cluster: &Cluster| cluster.namespaced::<Secret>("default").get("settings").await.is_ok();
         let both = async || is_published(&hub).await && is_published(&edge).await;
         let published = eventually(Duration::from_secs(60), both).await;
-        // The readiness probe of `Manager::serve` answers with the same text.
+        // `Manager::serve` returns the same text for the readiness probe.
         let ready = status.ready().to_string();
         stop.cancel();
         (published, ready)

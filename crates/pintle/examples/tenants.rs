@@ -1,4 +1,4 @@
-//! A controller with its own key type, where several objects map to one key. In controller-runtime, this is a
+//! A controller with its own key type, where several objects map to one key. The equivalent in controller-runtime is a
 //! `TypedReconciler`.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 

@@ -1,6 +1,7 @@
 //! An operator's webhooks: a mutating handler, a validating handler, and conversions between two versions of a kind.
 //!
-//! The embedded API server calls the webhooks. With `-- --cluster`, a real API server on this machine calls them.
+//! The embedded API server calls the webhooks. With `-- --cluster`, a real API server on this machine calls the
+//! webhooks.
 #![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
 
 use pintle::prelude::*;

@@ -185,7 +185,8 @@ impl<'a, K: RequestKey> Run<'a, K> {
                 Ok((index, Err(panic))) => inner.source_panicked(index, panic),
                 Err(error) => inner.panicked("a source", why(error)),
             }),
-            // A worker that ends without a panic has noticed the end of the leadership term before this task.
+            // A worker that has stopped without a panic has noticed the end of the leadership term before this task
+            // did.
             Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }

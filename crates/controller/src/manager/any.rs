@@ -194,8 +194,8 @@ impl ControllerStatus {
     /// Explains why a key is queued, delayed or in flight. See [`Controller::explain`].
     ///
     /// Returns `None` if `key` does not name a known key. If the key type is `ObjectKey`, all valid keys are known,
-    /// even without an object. Keys of other types are known only if they are in the queue or have a history. Their
-    /// search takes time proportional to the queue's length.
+    /// even without an object. Keys of other types are known only if they are in the queue or have a history. The
+    /// search for such a key takes time proportional to the queue's length.
     pub fn explain(&self, key: &str) -> Option<Explanation<String>> {
         self.0.explain(key)
     }

@@ -62,7 +62,7 @@ impl Services {
     pub(super) async fn next(&mut self) -> Option<Result<(), ManagerError>> {
         let (name, ended) = match self.tasks.join_next().await? {
             Ok((index, ended)) => (self.names[index].take().unwrap_or_default(), ended),
-            // Services are never aborted, so the service's future has panicked while it was dropped.
+            // The error is a panic from dropping the service's future, because services are never aborted.
             Err(error) => ("a service".into(), Err(error.into())),
         };
         Some(ended.map_err(|cause| ManagerError::Runnable { name, cause }))

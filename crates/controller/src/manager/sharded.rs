@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::stop::Stop;
 
-    /// An election that ends immediately, or with `None`, when a stop is requested.
+    /// An election that ends immediately with this result, or if it is `None`, when a stop is requested.
     struct Ends(Option<Result<(), ManagerError>>);
 
     impl Sharding for Ends {

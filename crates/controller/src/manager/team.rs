@@ -77,8 +77,8 @@ impl Team {
     }
 
     /// Runs one controller until a stop is requested or the leadership term ends. A controller that fails requests the
-    /// stop. In a leadership term, this method also waits for calls that block their threads, because the elector
-    /// releases the lease soon after this method has returned.
+    /// stop. In a leadership term, this method also waits for calls that block their threads, because the lease is
+    /// released soon after it returns.
     pub(super) async fn run(&self, controller: &dyn AnyController, leadership: Option<&Leadership>) {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
@@ -98,8 +98,8 @@ impl Team {
     }
 
     /// Waits until all of the controller's calls have ended. The manager fails if they block their threads for longer
-    /// than the shutdown timeout. The manager drops this future, without releasing the lease, when the term is lost, or
-    /// when the stop no longer waits for the election.
+    /// than the shutdown timeout. The manager drops this future without releasing the lease if the term is lost, or if
+    /// a stop no longer waits for the election.
     async fn keep_term(&self, controller: &dyn AnyController) {
         self.settle(controller).await;
         controller.ended().await;

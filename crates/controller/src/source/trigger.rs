@@ -11,13 +11,12 @@ use crate::kept::{Kept, MAX_KEPT, Origin};
 use crate::key::RequestKey;
 use crate::requests::{Requests, WeakRequests};
 
-/// A source for keys that the program adds, from any thread, like controller-runtime's `Channel`. `K` is the key type:
-/// see [`RequestKey`].
+/// A source to which the program can add keys from any thread, like controller-runtime's `Channel`. `K` is the key
+/// type: see [`RequestKey`].
 ///
 /// Clones refer to the same trigger. A trigger may belong to several controllers, and each of them receives each key. A
-/// controller that is not running keeps the keys for its next run, without duplicates. A controller that is built after
-/// the call to [`trigger`](Self::trigger) also receives the key, as long as none of the trigger's controllers has run
-/// yet.
+/// controller that is not running keeps the keys for its next run, without duplicates. A controller that is built later
+/// also receives earlier keys, unless one of the trigger's controllers has already run.
 ///
 /// With [sharded](crate::Manager::sharded) controllers, only the controller of the key's shard in this process receives
 /// the key. If another replica leads the shard, this process keeps the key, and reconciles it only after taking over

@@ -295,6 +295,7 @@ fn stop_with_a_blocked_call(trigger: &Trigger, controller: Controller, calls: Ar
         stop.cancel();
         assert!(run.await.unwrap().is_err());
     });
-    // Drops the runtime like at the end of `main`. Unless the process exits, this waits for the blocked thread forever.
+    // Drops the runtime like at the end of `main`. Unless the process exits, this drop waits for the blocked thread
+    // forever.
     drop(runtime);
 }

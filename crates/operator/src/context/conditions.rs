@@ -1,4 +1,4 @@
-//! The methods of a context that return conditions.
+//! The context's methods for conditions.
 
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};

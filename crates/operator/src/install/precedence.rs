@@ -21,9 +21,9 @@ pub(super) enum Decision {
 
 /// Compares this build's definition with the installed one.
 ///
-/// - If this build's version is greater, it replaces the installed definition.
-/// - If this build's version is smaller, it keeps the installed definition. If the versions are equal, or one is
-///   unknown, it keeps the installed definition only if replacing it would remove a served version.
+/// - With a greater version, this build replaces the installed definition.
+/// - With a smaller version, this build keeps the installed definition. With equal or unknown versions, this build
+///   keeps the installed definition only if replacing it would remove a served version.
 /// - A build that keeps a definition fails if the definition does not serve all of the build's versions.
 pub(super) fn decide(own: &CustomResourceDefinition, installed: &CustomResourceDefinition) -> Decision {
     let removed = not_served_by(own, installed);

@@ -16,8 +16,8 @@ impl Manager {
     /// # Security
     ///
     /// Any client that can reach the address can read the page. The page shows object names, replica names, and errors from reconcilers and
-    /// the API server. It does not show object contents or credentials. Do not put secrets into error messages. To restrict access, use a
-    /// NetworkPolicy, or disable the page by passing `false`.
+    /// the API server. The page does not show object contents or credentials. Do not put secrets into error messages. To restrict access,
+    /// use a NetworkPolicy, or disable the page by passing `false`.
     ///
     /// # The members of `/debug.json`
     ///
@@ -29,15 +29,15 @@ impl Manager {
     /// | member | meaning |
     /// |---|---|
     /// | `format` | the version of this format: 1 |
-    /// | `name` | the name of the manager |
+    /// | `name` | the manager's name |
     /// | `now`, `started`, `uptime_seconds` | the time of the response, the time at which the manager started, and the difference |
     /// | `phase` | `starting`, `standby`, `running` or `stopping` |
     /// | `waits_for` | what the manager waits for in the phase `starting`, otherwise null |
     /// | `live`, `ready` | each probe's checks: `name`, and `problem`, which is null if the check passes |
-    /// | `leader` | null without a leader election; otherwise `lease`; `holder`, which is null before the first read and empty if the lease is free; `is_leader`; `seconds_left` until the term of this replica ends unless it is renewed, or null; and `last_error`, which is null if the requests for the lease succeed |
+    /// | `leader` | null without a leader election; otherwise `lease`; `holder`, which is null before the first read and empty if the lease is free; `is_leader`; `seconds_left` until this replica's term ends unless it is renewed, or null; and `last_error`, which is null if the requests for the lease succeed |
     /// | `controllers` | see below |
     /// | `informers` | `name`, `resource`, `state` (`starting`, `listing`, `streaming`, `synced`, `degraded`, `stopped`, `unknown`), `since` (null before the start), `objects`, `received` (the progress of a list, otherwise null), `problem` (of a degraded or stopped informer, otherwise null), `undecodable` (the number of objects that cannot be decoded), `first_undecodable` (the key and the error of one of them, or null), and `last_failure` (`at` and `text`, or null) |
-    /// | `shards` | `name`, `member` (the membership lease of this replica, like `leader`), and `shards`: `index` and the members of `leader` |
+    /// | `shards` | `name`, `member` (this replica's membership lease, like `leader`), and `shards`: `index` and the members of `leader` |
     /// | `left_out` | the number of `controllers`, `informers` and `shards` that are not listed |
     /// | `explanation` | null, or the explanation of a key |
     ///
@@ -46,8 +46,8 @@ impl Manager {
     /// | member | meaning |
     /// |---|---|
     /// | `name`, `running` | the controller's name, and whether it runs |
-    /// | `max_concurrent_reconciles` | the number of keys that are reconciled concurrently |
-    /// | `queue` | null if it does not run; otherwise the number of keys that are `queued`, `in_flight`, `dirty_in_flight` (in flight, and added again), `delayed`, or `idle` (remembered only for their failures) |
+    /// | `max_concurrent_reconciles` | the limit on concurrent reconciliations |
+    /// | `queue` | null if the controller does not run; otherwise the number of keys that are `queued`, `in_flight`, `dirty_in_flight` (in flight, and added again), `delayed`, or `idle` (remembered only for their failures) |
     /// | `blocked` | calls that block their thread: `key` and `seconds` |
     /// | `sources` | `name` and `problem`, which is null if the source is up to date |
     /// | `failing`, `slowest`, `active` | the keys with the most failures in a row, with the longest last call, and with the most causes |
@@ -63,9 +63,9 @@ impl Manager {
     /// | `causes` | the newest three causes, newest first, each with `at` and `text` |
     /// | `last_call` | null before the first call ends; otherwise `at`, `seconds`, `error` (null after a success) and `failures` in a row |
     ///
-    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. It has the member `controller` and all
-    /// members of a key in the table above, but `causes` lists all remembered causes. If the controller is unknown or the text is not a
-    /// valid key, the response has status 404 and a message. If the query is invalid, the response has status 400 and a message.
+    /// For `/debug.json?controller=website&key=team-a/blog`, `explanation` describes that key. `explanation` has the member `controller`
+    /// and all members of a key in the table above, but `causes` lists all remembered causes. If the controller is unknown or the text is
+    /// not a valid key, the response has status 404 and a message. If the query is invalid, the response has status 400 and a message.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl Manager {
         self
     }
 
-    /// Shows these shards on the debug page. The program must [run](pintle_leaderelect::Shards::run) the shards itself.
+    /// Adds shards to the debug page. The program must [run](pintle_leaderelect::Shards::run) the shards itself.
     ///
     /// # Examples
     ///

@@ -26,9 +26,9 @@ pub(super) struct Sharded {
 type BindShards = Box<dyn FnOnce(Engine, &Surroundings, Shards<Api<Lease>>) -> Engine + Send>;
 
 impl Manager {
-    /// Adds a controller for objects in another cluster, whose [`Context`](crate::Context) reads from and writes to
-    /// that cluster. The leader election stays in the manager's own [cluster](Self::cluster). If the manager has
-    /// several controllers for one kind, give each a unique name. The caller must shut down the other cluster.
+    /// Adds a controller for objects in another cluster. The controller's [`Context`](crate::Context) reads from and
+    /// writes to that cluster. The leader election stays in the manager's own [cluster](Self::cluster). If the manager
+    /// has several controllers for one kind, give each a unique name. The caller must shut down the other cluster.
     ///
     /// If a cluster is unreachable, at the start or later, only its controllers wait. The readiness check names these
     /// controllers and the cluster.

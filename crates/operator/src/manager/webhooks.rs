@@ -48,14 +48,14 @@ pub(super) struct Served {
     problem: Waits,
     close: CancellationToken,
     server: AbortOnDropHandle<()>,
-    /// Returns the time at which the stop began.
+    /// A task that returns the time at which the stop began.
     stopped: AbortOnDropHandle<Instant>,
 }
 
 impl Manager {
     /// Serves `webhooks` over TLS on `address`. Each replica serves the webhooks, including standbys. `certificate` is
-    /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as the volume of a cert-manager
-    /// Secret, or a [`CertificateFiles`]. The manager reloads changed certificates.
+    /// the path of a directory with the files `tls.crt`, `tls.key` and `ca.crt`, such as a mounted cert-manager Secret.
+    /// It can also be a [`CertificateFiles`]. The manager reloads changed certificates.
     ///
     /// If the webhooks have an [endpoint](Webhooks::endpoint), the manager registers them. It applies a
     /// ValidatingWebhookConfiguration and a MutatingWebhookConfiguration, both with the manager's name. It also adds

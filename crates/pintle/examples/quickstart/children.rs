@@ -11,10 +11,10 @@ use pintle::meta::{Object, Resource};
 
 use crate::website::Website;
 
-/// The label that selects the pods of a site.
+/// The label that selects a site's pods.
 const SITE: &str = "example.com/site";
 
-/// Returns the ConfigMap that contains the site's pages and the stylesheet of its theme.
+/// Returns the ConfigMap that contains the site's pages and its theme's stylesheet.
 pub(crate) fn config_map(site: &Website) -> ConfigMap {
     let mut data = site.spec.pages.clone();
     data.insert("style.css".into(), stylesheet(&site.spec.theme).into());

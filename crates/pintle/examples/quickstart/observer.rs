@@ -54,7 +54,7 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
-            // Call `also` first, so that a change that `also` has seen is included in the count below.
+            // Call `also` first, so that the count below includes all changes that `also` has seen.
             let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);

@@ -60,9 +60,9 @@ impl WebsiteReconciler {
             Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
                 // Cached objects lack the `kubectl apply` annotation, so an update with a cached object removes the
-                // annotation on the server. This is acceptable here, because only this controller writes the ConfigMap.
-                // If other clients apply the object, send a patch instead, or keep the annotation in the cache with
-                // `InformerConfig::projection`.
+                // annotation on the server. Losing the annotation is acceptable here, because only this controller
+                // writes the ConfigMap. If other clients apply the object, send a patch instead, or keep the annotation
+                // in the cache with `InformerConfig::projection`.
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;

@@ -7,7 +7,7 @@ use pintle::metrics::{Distribution, InMemoryProvider};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
-/// A running replica. Dropping it kills it.
+/// A running replica, which is killed when it is dropped.
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,

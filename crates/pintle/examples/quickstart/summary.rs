@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The results of the demo.
+/// The demo's results.
 #[derive(Debug)]
 pub(crate) struct Summary {
     /// The number of sites whose children and status match the spec.

@@ -23,8 +23,8 @@ async fn coordinated() -> (ApiServer, Cluster) {
     (server, cluster)
 }
 
-/// A controller for coordinated leader election, as in kube-apiserver. It assigns the Lease to the candidate with the
-/// oldest version, among the candidates that have responded.
+/// A controller for coordinated leader election, as in kube-apiserver. The controller assigns the Lease to the
+/// candidate with the oldest version, among the candidates that have responded.
 struct Picker {
     leases: Api<Lease>,
     candidates: Api<LeaseCandidate>,
