@@ -225,7 +225,7 @@ impl Drop for Workers<'_> {
 impl<K: RequestKey> Drop for Run<'_, K> {
     fn drop(&mut self) {
         // Shut down the queue, because other code may still have handles to it.
-        let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // Returns immediately in this mode.
+        let report = self.queue.shut_down(ShutdownMode::Abandon).wait(); // `Abandon` never waits.
         self.inner.requests.keep(report.queued.into_iter().chain(report.delayed));
         let queue = self.inner.requests.close();
         drop(queue);
