@@ -79,7 +79,6 @@ pub trait RequestKey: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'stat
 
 impl<K: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static> RequestKey for K {}
 
-/// Returns the key if it is an [`ObjectKey`].
 pub(crate) fn object_key<K: RequestKey>(key: &K) -> Option<&ObjectKey> {
     (key as &dyn Any).downcast_ref()
 }

@@ -50,7 +50,6 @@ const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric { name, help, kind: MetricKind::Counter, labels: LABELS }
 }
 
-/// A reconciliation's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,

@@ -273,7 +273,6 @@ impl<K: RequestKey> Requests<K> {
         }
     }
 
-    /// Keeps keys that a run did not finish.
     pub(crate) fn keep(&self, keys: impl IntoIterator<Item = K>) {
         let mut state = self.lock();
         for key in keys {
@@ -293,7 +292,6 @@ impl<K: RequestKey> Requests<K> {
         state.kept.take()
     }
 
-    /// Returns `true` if the controller is running and accepts keys.
     pub(crate) fn is_open(&self) -> bool {
         self.lock().is_open()
     }
@@ -303,7 +301,6 @@ impl<K: RequestKey> Requests<K> {
         self.lock().is_closing = true;
     }
 
-    /// Records that the current run's sources have synced.
     pub(crate) fn mark_synced(&self) {
         self.shared.synced.send_replace(true);
     }

@@ -78,7 +78,6 @@ impl<T: Send + Sync + 'static> Handler<T, Singleton> for Singleton {
     }
 }
 
-/// Adds the key at the start of each run.
 struct Start;
 
 impl Source<Singleton> for Start {

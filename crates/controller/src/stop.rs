@@ -40,7 +40,6 @@ impl Stop {
         self.since();
     }
 
-    /// Waits until a stop is requested.
     pub(crate) async fn requested(&self) {
         self.token.cancelled().await;
         self.since();

@@ -67,7 +67,6 @@ pub struct Context<K: Resource> {
     call: Arc<Call<K>>,
 }
 
-/// A call of the reconciler.
 struct Call<K> {
     request: ReconcileRequest,
     /// The reconciled object. `None` if the object no longer exists.

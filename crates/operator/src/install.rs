@@ -40,7 +40,6 @@ pub(crate) struct Installer {
     pub(crate) awaits_permissions: bool,
 }
 
-/// Why an attempt failed.
 enum Failure {
     /// The attempt can be repeated.
     Temporary(ApiError),
@@ -226,7 +225,6 @@ async fn wait_until_served(
     Ok(())
 }
 
-/// Returns `true` if the discovery document lists the resource.
 fn lists(document: &Value, plural: &Value) -> bool {
     document["resources"].as_array().is_some_and(|all| all.iter().any(|resource| resource["name"] == *plural))
 }

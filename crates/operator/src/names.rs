@@ -16,7 +16,6 @@ pub(crate) fn is_finalizer(name: &str) -> bool {
     is_subdomain(prefix) && name.len() <= 63 && has_word_ends(name) && name.bytes().all(is_allowed)
 }
 
-/// Returns `true` if `text` begins and ends with a letter or digit.
 fn has_word_ends(text: &str) -> bool {
     let is_word = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     is_word(text.bytes().next()) && is_word(text.bytes().next_back())

@@ -53,7 +53,6 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, OperatorE
     TcpListener::bind(address).await.map_err(|cause| OperatorError::Listen { address, cause })
 }
 
-/// An open connection.
 struct Connection {
     task: AbortHandle,
     /// Whether the request's head has arrived.
@@ -93,7 +92,6 @@ fn make_room(open: &mut VecDeque<Connection>) {
 }
 
 impl Page {
-    /// Serves one connection.
     async fn serve(self, stream: TcpStream, has_request: Arc<AtomicBool>) {
         let service = service_fn(|request| {
             has_request.store(true, Ordering::Relaxed);
@@ -129,12 +127,10 @@ impl Page {
         }
     }
 
-    /// Runs the liveness checks.
     pub(crate) fn live(&self) -> Health {
         with_checks(self.status.health(), &self.live_checks)
     }
 
-    /// Runs the readiness checks.
     pub(crate) fn ready(&self) -> Health {
         let mut health = with_checks(self.status.ready(), &self.ready_checks);
         let waits = self.waits_for();

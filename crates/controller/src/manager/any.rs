@@ -1,4 +1,4 @@
-//! Controllers with any key type.
+//! Controllers with any key type, behind one trait.
 
 use std::fmt;
 use std::pin::Pin;

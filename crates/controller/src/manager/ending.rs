@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::error::ManagerError;
 use crate::panic::catch;
 
-/// The failures of the manager run so far.
 #[derive(Debug, Default)]
 pub(super) struct Ending(Mutex<State>);
 

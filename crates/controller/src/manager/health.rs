@@ -94,7 +94,6 @@ impl ManagerStatus {
         self.lock().controllers.clone()
     }
 
-    /// Returns the shards' controllers.
     pub(super) fn sharded(&self) -> Vec<Arc<dyn AnyController>> {
         self.lock().sharded.clone()
     }

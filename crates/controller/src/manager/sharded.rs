@@ -49,7 +49,6 @@ pub(super) struct Term {
     ended: oneshot::Sender<()>,
 }
 
-/// One controller's shards.
 pub(super) struct ShardGroup {
     pub(super) sharding: Box<dyn Sharding>,
     /// Each shard's controller, by shard index.

@@ -31,7 +31,6 @@ struct State {
     takes: Duration,
 }
 
-/// Returns a reconciliation's result.
 pub(crate) type Plan = Arc<dyn Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync>;
 
 impl Recorder {
@@ -127,7 +126,6 @@ impl Drop for Call {
     }
 }
 
-/// A controller that is running in a task.
 pub(crate) struct Running {
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<Result<(), ControllerError>>,
@@ -155,7 +153,6 @@ pub(crate) async fn pass(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
 }
 
-/// A metrics provider for controllers.
 #[derive(Clone, Default)]
 pub(crate) struct TestMetrics(pub(crate) InMemoryProvider);
 

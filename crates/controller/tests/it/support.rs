@@ -65,7 +65,6 @@ pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
     sites.compact();
 }
 
-/// Makes all requests fail with 403.
 pub(crate) fn forbid(faults: &FaultScript) {
     faults.when(|_| Some(Outcome::Fails(Status::failure(403, Reason::Forbidden, "you may not list this").into())));
 }

@@ -21,7 +21,6 @@ use crate::serve::Check;
 /// How long a manager with several clusters waits for unreachable clusters when it starts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The installation state of one cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Progress {
     #[default]

@@ -21,7 +21,6 @@ use crate::install::{Installer, LIMIT, order_of};
 /// How long in-flight webhook requests may take after the controllers have stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// The arguments to [`Manager::webhooks`].
 pub(super) struct Setup {
     address: SocketAddr,
     files: CertificateFiles,
@@ -35,7 +34,6 @@ impl Setup {
     }
 }
 
-/// Webhooks that are being served.
 pub(super) struct Served {
     webhooks: Webhooks,
     files: CertificateFiles,

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use pintle::meta::{DynamicObject, Object};
 use serde::Deserialize;
 
-/// A document in a YAML file.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) location: Location,

@@ -18,7 +18,6 @@ impl Progress {
         Self { started: Instant::now(), terminal: stdout().is_terminal(), live: Mutex::default() }
     }
 
-    /// Prints a line.
     pub(crate) fn say(&self, text: &str) {
         let live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let seconds = self.started.elapsed().as_secs_f32();
@@ -40,7 +39,6 @@ impl Progress {
         print(&format!("\r\x1b[K{live}"));
     }
 
-    /// Removes the progress bar.
     pub(crate) fn clear(&self) {
         let mut live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if !std::mem::take(&mut *live).is_empty() {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The demo's results.
 #[derive(Debug)]
 pub(crate) struct Summary {
     /// The number of sites whose children and status match the spec.
