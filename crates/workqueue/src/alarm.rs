@@ -1,53 +1,52 @@
-//! The alarm: the timer that the queue sets for waiting tasks.
+//! The alarm: the queue's timer for waiting tasks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_ratelimit::{Sleep, Timer};
 
-/// The timer that creates the alarm's sleeps. `None` means that the queue's clock creates the sleeps, which works on any thread.
+/// The timer that creates the alarm's sleeps. With `None`, the queue's clock creates the sleeps, which works on any thread.
 pub(crate) type Source = Option<Arc<dyn Timer>>;
 
 /// The queue's timer for waiting tasks. The timer fires when a delay ends, or when a notified task has not been polled in time.
 ///
-/// The timer belongs to the queue rather than to a waiting task, because the task may not be polled for a long time.
-/// For example, a task is not polled while another branch of its `select!` computes, or while another task computes on its thread. The
-/// waker of the timer locks the queue and notifies waiters.
+/// The timer belongs to the queue instead of a waiting task, because the task may not be polled for a long time. For example, a task is not
+/// polled while another branch of its `select!` computes, or while another task computes on its thread. The timer's waker locks the queue
+/// and notifies waiters.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// The timers that can create sleeps: one for each executor that has a registered waiting task. The alarm uses the last one. After the
-    /// last task of an executor has stopped waiting, its timer stays in the list until the timer of another executor replaces it. The list
-    /// is empty if no task has waited yet, or if the last timer failed.
+    /// The timers that can create sleeps: one for each executor with a registered waiting task. The alarm uses the last one. After an
+    /// executor's last task has stopped waiting, its timer stays in the list until another executor's timer replaces it. The list is empty
+    /// if no task has waited yet, or if the last timer failed.
     sources: Vec<Listed>,
-    /// The time at which the alarm's timer fires, in nanoseconds since the creation of the queue.
+    /// The time at which the alarm's timer fires, in nanoseconds since the queue's creation.
     at: Option<u64>,
     /// The executor whose timer the alarm currently uses.
     executor: u64,
-    /// A number that distinguishes the current sleep of the timer from earlier sleeps.
+    /// Distinguishes the current sleep from earlier sleeps.
     generation: u64,
     sleep: Option<Sleep>,
     /// Whether the timer called the waker before the new sleep was stored.
     has_rung: bool,
-    /// Executors that are no longer needed. The timers of these executors must be dropped outside the lock.
+    /// Executors that are no longer needed. Their timers must be dropped outside the lock.
     unused: Vec<Listed>,
 }
 
-/// An executor, its timer, and the number of waiting tasks that are registered for it. A task is registered (*listed*) while it waits for a
-/// key.
+/// An executor, its timer, and its number of registered tasks. A task is registered (*listed*) while it waits for a key.
 pub(crate) struct Listed {
     executor: u64,
     source: Source,
     tasks: usize,
 }
 
-/// A change of the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep outside the lock.
+/// A change to the alarm: the new time, and the timer that must create the new sleep. The caller must create the sleep outside the lock.
 pub(crate) struct Arm {
     pub(crate) at: u64,
     pub(crate) source: Source,
     generation: u64,
 }
 
-/// The change of the alarm that the caller must make at the end of a critical section.
+/// The change to the alarm that the caller must make at the end of a critical section.
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) arm: Option<Arm>,
@@ -74,8 +73,8 @@ impl Alarm {
         self.at.filter(|at| *at <= time)
     }
 
-    /// Counts a new registered task of an executor. After this call, the alarm uses the timer of this executor. The caller must drop the
-    /// returned timer outside the lock.
+    /// Counts a newly registered task of an executor, and makes the alarm use this executor's timer. The caller must drop the returned
+    /// timer outside the lock.
     pub(crate) fn join(&mut self, executor: u64, source: Source) -> Option<Source> {
         match self.sources.iter().position(|listed| listed.executor == executor) {
             Some(at) => {
@@ -93,7 +92,7 @@ impl Alarm {
         }
     }
 
-    /// Records that a task of an executor is no longer registered.
+    /// Records that one of an executor's tasks is no longer registered.
     pub(crate) fn leave(&mut self, executor: u64) {
         if let Some(listed) = self.sources.iter_mut().find(|listed| listed.executor == executor) {
             listed.tasks -= 1;
@@ -118,8 +117,8 @@ impl Alarm {
         }
     }
 
-    /// Determines how the alarm must be changed so that it fires at `at` or earlier. `None` means that no alarm is necessary. If the timer
-    /// of another executor must be used, a new sleep replaces the current one.
+    /// Determines how to change the alarm so that it fires at `at` or earlier. `None` means that no alarm is necessary. If another
+    /// executor's timer must be used, a new sleep replaces the current one.
     pub(crate) fn plan(&mut self, at: Option<u64>) -> Planned {
         let unused = std::mem::take(&mut self.unused);
         let last = self.sources.last();
@@ -152,15 +151,14 @@ impl Alarm {
         Installed::Done
     }
 
-    /// Returns whether a thread is currently setting the alarm. If so, that thread handles the call of the waker after it has polled the
-    /// new sleep. The caller can be the same thread, if the poll of the sleep calls the waker.
+    /// Returns `true` if a thread is currently setting the alarm. That thread then handles the waker call after it has polled the new
+    /// sleep. The caller can be the same thread, if polling the sleep calls the waker.
     pub(crate) fn defer_ring(&mut self) -> bool {
         self.has_rung = self.at.is_some() && self.sleep.is_none();
         self.has_rung
     }
 
-    /// Handles a call of the timer's waker. The waker may be called too early. The caller must drop the returned sleep
-    /// outside the lock.
+    /// Handles a call to the timer's waker, which may come too early. The caller must drop the returned sleep outside the lock.
     pub(crate) fn unset(&mut self) -> Option<Sleep> {
         self.at = None;
         self.has_rung = false;

@@ -2,8 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-/// A vector in chunks of bounded size. When the vector grows, it allocates at most one chunk. Therefore, the time for which the queue's
-/// lock is held does not depend on the length of the vector. If there are few elements, the chunks need no more memory than a [`Vec`].
+/// A vector in chunks of bounded size. Growing allocates at most one chunk, so the time for which the queue's lock is held does not
+/// depend on the vector's length. A short vector needs no more memory than a [`Vec`].
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,

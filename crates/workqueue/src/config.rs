@@ -11,7 +11,7 @@ use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
 /// The configuration of a [`WorkQueue`](crate::WorkQueue). With the default configuration, a queue behaves like client-go's queue, but uses
-/// the retry delays of controller-runtime.
+/// controller-runtime's retry delays.
 ///
 /// # Examples
 ///
@@ -28,33 +28,32 @@ use crate::order::{Fifo, Order};
 /// assert_eq!(queue.name(), "websites");
 /// ```
 pub struct QueueConfig<K, C = StdClock> {
-    /// The name of the queue in metrics and in `Debug` output.
+    /// The queue's name in metrics and in `Debug` output. Empty by default.
     pub name: String,
-    /// The clock of the queue. An `async` task can wait for a key only if the clock is a [`Timer`](pintle_ratelimit::Timer).
+    /// The queue's clock. Async tasks can wait for a key only if the clock is a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
-    /// The order in which the queue returns queued keys to workers.
+    /// The order in which workers receive queued keys. [`Fifo`] by default.
     pub order: Box<dyn Order<K>>,
     /// The limiter that computes the delay before a retry.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// Determines whether a rate-limited add that has no effect on the queue counts as a failure.
+    /// Whether a rate-limited add without an effect counts as a failure.
     pub charge: RetryAccounting,
-    /// How long the queue remembers the failures of an idle key. A key is idle if it is not queued, delayed or in
-    /// flight. `None` means that the queue remembers failures until `forget` is called, as in client-go. The queue then
-    /// keeps one record for each key that has failed and was never forgotten.
+    /// How long the queue remembers an idle key's failures. A key is idle if it is not queued, delayed or in flight. With `None`, the queue
+    /// remembers failures until `forget` is called, as in client-go. The queue then keeps one record for each key that has failed and was
+    /// never forgotten. The default is one hour.
     ///
-    /// After this time, the next call of a queue method removes the record of the failures. If a worker waits for a key, the record is
-    /// removed immediately. When the queue removes a record, it calls the limiter's `forget` for the key.
+    /// After this time, the next call to a queue method removes the failures. If a worker waits for a key, the failures are removed
+    /// immediately. The queue then also calls the limiter's `forget` for the key.
     pub keep_failures: Option<Duration>,
-    /// Determines what happens to a pending retry (a delay after a failure) when its key is added without a delay.
+    /// What happens to a pending retry (a delay after a failure) when its key is added without a delay.
     pub pending_retry: DelayPolicy,
-    /// Determines what happens to a pending reminder (a delay without a failure) when its key is added without a delay.
+    /// What happens to a pending reminder (a delay without a failure) when its key is added without a delay.
     pub pending_reminder: DelayPolicy,
-    /// The token bucket that limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a
-    /// token. A worker that stops waiting consumes no token.
+    /// Limits how many keys per second all workers together can dequeue. A key stays queued while it waits for a token. A worker that stops
+    /// waiting consumes no token. `None` means no limit.
     pub dequeue_limit: Option<TokenBucket>,
-    /// The metrics provider. [`MetricsStyle`] lists the metrics. The metrics stay registered until the queue and its last guard are
-    /// dropped. `None` disables metrics. Without metrics, the queue reads the clock less often. Queues with the same name share the same
-    /// metric series.
+    /// The metrics provider. `None` disables metrics, and the queue then reads the clock less often. [`MetricsStyle`] lists the metrics.
+    /// They stay registered until the queue and its last guard are dropped. Queues with the same name share metric series.
     pub metrics: Option<Arc<dyn Provider>>,
     /// The labels and buckets of the metrics.
     pub metrics_style: MetricsStyle,
@@ -68,11 +67,11 @@ pub enum DelayPolicy {
     /// is client-go's rule.
     #[default]
     Keep,
-    /// Keeps only the earliest time at which the key must be processed. Therefore, adding the key without a delay cancels a pending delay.
-    /// If a caller requests a delay while the key is queued, the queue ignores this delay. This is controller-runtime's rule.
+    /// Keeps only the earliest time at which the key must be processed. Adding the key without a delay cancels a pending delay, and a delay
+    /// that is requested while the key is queued is ignored. This is controller-runtime's rule.
     Absorb,
-    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when
-    /// the delay ends. With this policy, an event does not end the backoff of a key early.
+    /// Keeps only the pending delay. Adding the key has no effect while a delay is pending. The key is processed when the delay ends, so
+    /// events do not cut a key's back-off short.
     Respect,
 }
 
@@ -82,7 +81,7 @@ pub enum DelayPolicy {
 pub enum RetryAccounting {
     /// Counts a rate-limited add only if it reports a new failure. The add does not count if an earlier retry of the key is pending, or if
     /// the queue drops the add because the key is queued. [`WorkItem::retry`](crate::WorkItem::retry) always counts, because the worker has
-    /// failed once.
+    /// just failed.
     #[default]
     IfScheduled,
     /// Counts every rate-limited add, even if the queue is shut down. This is client-go's rule.

@@ -1,4 +1,4 @@
-//! A handle that waits until a shutdown has ended.
+//! A handle that waits for a shutdown to end.
 
 use std::fmt;
 use std::future::Future;
@@ -16,31 +16,29 @@ use crate::sync::{Arc, thread};
 use crate::wait::Unpark;
 use crate::wakers::WaiterId;
 
-/// The state of a queue at the end of its shutdown, or when the wait for the shutdown timed out.
+/// The state of a queue when its shutdown ended, or when waiting for the shutdown timed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
     /// The shutdown mode at the time of the report.
     pub mode: ShutdownMode,
-    /// Whether the shutdown has ended. The value is `false` only if the wait timed out first.
+    /// Whether the shutdown has ended. `false` only if the wait timed out first.
     pub complete: bool,
-    /// The keys that are still queued, in no particular order. If a key was added again while in flight, both this list
-    /// and `in_flight` contain it.
+    /// The keys that are still queued, in no particular order. A key that was added again while in flight is also in `in_flight`.
     pub queued: Vec<K>,
     /// The keys with a pending delay.
     pub delayed: Vec<K>,
     /// The keys that workers are still processing.
     pub in_flight: Vec<K>,
-    /// The number of adds that the queue has rejected since the shutdown began. Every kind of add is counted.
+    /// The number of adds of any kind that were rejected since the shutdown began.
     pub refused: u64,
 }
 
-/// A handle with which a caller waits until a shutdown has ended. Threads call [`wait`](Drain::wait), and tasks await the drain as a
-/// future. Any number of drains can wait for one queue.
+/// A handle that waits for a shutdown to end. Threads call [`wait`](Drain::wait), and tasks await the drain as a future. Any number
+/// of drains can wait for one queue.
 ///
-/// The current shutdown mode of the queue determines when the wait ends. So a later call of [`shut_down`] with a
-/// stricter mode can end a wait that would take too long. Queued keys are processed only while workers continue to call
-/// `get`.
+/// The queue's current shutdown mode determines when the wait ends. Therefore, a later call to [`shut_down`] with a stricter mode
+/// can end a wait that takes too long. Queued keys are processed only while workers keep calling `get`.
 ///
 /// # Examples
 ///
@@ -76,8 +74,8 @@ impl<K: Clone, C: Clock> Drain<K, C> {
         Self { shared, deadline: None, id: None, sleep: None }
     }
 
-    /// Limits the wait to `timeout`, measured from now. If the wait times out, the report lists the remaining keys. The
-    /// timeout does not affect the queue.
+    /// Limits the wait to `timeout` from now. If the wait times out, the report lists the remaining keys. The timeout does not
+    /// affect the queue.
     #[must_use = "nothing waits until the drain is awaited"]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(timeout);
@@ -98,7 +96,7 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
-        // Clone the waker without the lock, because cloning it runs code of the executor.
+        // Clone the waker outside the lock, because cloning it runs executor code.
         let waker = waker.clone();
         let mut section = self.shared.section();
         let complete = section.engine.is_drained();

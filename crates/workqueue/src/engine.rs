@@ -1,4 +1,4 @@
-//! The state machine of the queue. The state machine does not take locks, spawn tasks or wait. Callers pass the current time.
+//! The queue's state machine. It takes no locks, spawns no tasks and never waits. Callers pass the current time.
 
 mod add;
 mod handout;
@@ -27,23 +27,23 @@ use crate::order::{Order, Queued, Ticket};
 use crate::panic::{Panic, catch};
 use crate::shutdown::ShutdownMode;
 
-/// The state of a queue: its keys, delays and retries, with one record for each key.
+/// A queue's keys, delays and retries, with one record per key.
 ///
-/// All times are in nanoseconds since the creation of the queue. A key whose delay has ended becomes available at the next `get`, or at the
-/// next call for this key. Adding other keys does not make this key available. If a `get` is waiting, the key becomes available
-/// immediately. Callers pass the hash of a key, because hashing must happen outside the lock.
+/// All times are in nanoseconds since the queue's creation. A key whose delay has ended becomes available at the next `get`, or at the next
+/// call for this key. Adding other keys does not make it available. If a `get` is waiting, the key becomes available immediately. Callers
+/// pass a key's hash, because hashing must happen outside the lock.
 ///
 /// # User code
 ///
-/// Keys, orders, limiters and metrics providers can panic. Therefore, the engine calls user code either while its state is consistent, or
-/// through [`Trash::catch`]. In the first case, a panic propagates immediately.
+/// Keys, orders, limiters and metrics providers can panic. The engine calls them either while its state is consistent, so that a panic can
+/// propagate immediately, or through [`Trash::catch`].
 pub(crate) struct Engine<K> {
     table: Table<K>,
     order: Box<dyn Order<K>>,
-    /// Whether the order uses the time at which each key was queued.
+    /// Whether the order uses the times at which keys were queued.
     timed: bool,
-    /// Whether the last call of the order's `pop` returned no key although the order contains keys. The engine calls `pop` again after the
-    /// next change of the queued keys or of the keys in flight.
+    /// Whether the order's last `pop` returned no key although the order contains keys. The engine calls `pop` again after the queued keys
+    /// or the keys in flight change.
     is_withheld: bool,
     /// The times at which delays end and failures expire.
     timers: BTreeSet<(u64, Ticket)>,
@@ -60,7 +60,7 @@ pub(crate) struct Engine<K> {
     trash: Trash<K>,
 }
 
-/// Values that must be dropped outside the lock, because the drop runs user code or takes a long time.
+/// Values that must be dropped outside the lock, because dropping them runs user code or takes a long time.
 pub(crate) struct Trash<K> {
     key: Option<K>,
     rare: Option<Box<Rare<K>>>,
@@ -96,7 +96,7 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Returns whether an operation in the inbox must contain the time of the call.
+    /// Returns `true` if inbox operations must contain the time of their call.
     pub(crate) fn wants_time(&self) -> bool {
         self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
@@ -110,7 +110,7 @@ impl<K> Engine<K> {
         self.mode = self.mode.max(Some(mode));
     }
 
-    /// Returns whether the shutdown has ended, according to the current shutdown mode.
+    /// Returns `true` if the shutdown has ended, according to the current shutdown mode.
     pub(crate) fn is_drained(&self) -> bool {
         match self.mode {
             None => false,
@@ -120,8 +120,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns whether the queue has no more keys to dequeue because of a shutdown. When a guard is dropped later, its key can still be
-    /// queued and dequeued.
+    /// Returns `true` if a shutdown has left no more keys to dequeue. A guard that is dropped later can still queue its key.
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
@@ -142,7 +141,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Returns the next time at which a key may become available although no queue method is called.
+    /// Returns the next time at which a key may become available without a call to the queue.
     pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
@@ -160,13 +159,13 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    /// Returns the series of the metric `depth` that are not registered with the metrics provider yet.
+    /// Returns the `depth` series that are not registered with the metrics provider yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.observer.as_deref_mut().map_or_else(Vec::new, Observer::take_new_depths)
     }
 
-    /// Stores the gauge for a series of the metric `depth`. If the metrics have ended because of a panic, returns `gauge` unchanged.
+    /// Stores the gauge for a `depth` series. If a panic has ended the metrics, returns `gauge`.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         match self.observer.as_deref_mut() {
             Some(observer) => observer.keep_gauge(depth, gauge),
@@ -174,7 +173,7 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Ends the metrics after the metrics provider has panicked. The caller must drop the returned observer outside the lock.
+    /// Ends the metrics after a panic in the provider. The caller must drop the returned observer outside the lock.
     pub(crate) fn take_observer(&mut self) -> Option<Box<Observer>> {
         self.observer.take()
     }
@@ -210,8 +209,7 @@ impl<K> Engine<K> {
         Added::ShutDown
     }
 
-    /// Removes an idle record that has no failures. If the record has failures, sets the time at which the failures
-    /// expire.
+    /// Removes an idle record without failures. For a record with failures, sets the time at which they expire.
     fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
         if !record.state.is_idle() {
@@ -238,7 +236,7 @@ impl<K> Engine<K> {
     }
 }
 
-/// Returns the [`Queued`] value that describes the key of a record to the order.
+/// Returns the [`Queued`] value that describes a record's key to the order.
 fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
     Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
@@ -251,8 +249,7 @@ impl<K> Trash<K> {
         }
     }
 
-    /// Calls user code during an operation. If the user code panics, the operation continues, and the panic propagates
-    /// at the end of the operation.
+    /// Calls user code during an operation. If the user code panics, the operation continues and propagates the panic at its end.
     fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
         catch(call).map_err(|panic| self.rare().panic = Some(panic)).ok()
     }

@@ -32,16 +32,16 @@ pub enum TryGetError {
 }
 
 impl<K: Clone, C: Clock> WorkItem<K, C> {
-    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
+    /// Marks the key as done and dequeues the next key, in one critical section. Blocks like
     /// [`WorkQueue::blocking_get`](crate::WorkQueue::blocking_get).
     pub fn blocking_next(self) -> Option<Self> {
         let shared = Arc::clone(self.shared());
         Wait::new(&shared, Some(self)).block()
     }
 
-    /// Marks the key as done and dequeues the next key, in one critical section. This method waits like
-    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is marked as done even if the future is dropped before it is
-    /// first polled.
+    /// Marks the key as done and dequeues the next key, in one critical section. Waits like
+    /// [`WorkQueue::get`](crate::WorkQueue::get). The key is marked as done even if the future is dropped before it is first
+    /// polled.
     pub async fn next(self) -> Option<Self>
     where
         C: Timer,
@@ -95,12 +95,11 @@ thread_local! {
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// After this number of polls without waiting, `get` yields to the other tasks of its thread. tokio uses the same
-/// limit.
+/// The number of polls without waiting after which `get` yields to the other tasks on its thread. tokio uses the same limit.
 const BUDGET: u32 = 128;
 
-/// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield. Under a model checker, the poll
-/// never yields.
+/// Counts a poll of `get` that did not wait. Returns `false` if the poll must yield, which never happens under a model
+/// checker.
 fn has_budget() -> bool {
     let ready = READY_IN_A_ROW.get();
     let has_budget = ready < BUDGET || cfg!(any(pintle_loom, pintle_shuttle));
@@ -117,7 +116,7 @@ pub(crate) fn try_get<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Result<
     let mut handout = section.hand_out();
     let (state, now) = section.parts();
     if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
-        // A critical section fires only a few of the due timers, and these timers have queued no key. So fire all due timers.
+        // A critical section fires only a few of the due timers, and those have queued no key. Fire all due timers.
         drop(section);
         section = shared.caught_up();
         handout = section.hand_out();

@@ -1,18 +1,18 @@
-//! The inbox, which stores operations of callers that find the queue locked.
+//! The inbox for operations of callers that find the queue locked.
 
 use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The operations of callers that found the queue locked and did not wait for the lock. The next thread that takes the lock applies these
-/// operations first. Therefore, callers cannot observe that their operations were delayed.
+/// operations first. Therefore, callers cannot observe the delay.
 ///
-/// The inbox makes concurrent producers and consumers fast. Without the inbox, each operation would move the queue's
-/// tables from the cache of one processor to the cache of another. The inbox is closed while a caller waits for a key
-/// or for the end of a shutdown. An operation that waits in the inbox would not wake that caller.
+/// The inbox makes concurrent producers and consumers fast. Without it, each operation would move the queue's tables from one processor's
+/// cache to another's. The inbox is closed while a caller waits for a key or for a shutdown to end, because an operation in the inbox
+/// would not wake that caller.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
-    /// Whether the inbox may have entries. If `false`, callers do not take the lock of the inbox.
+    /// Whether the inbox may have entries. If `false`, callers do not take the inbox's lock.
     any: AtomicBool,
     inner: Mutex<Inner<K>>,
 }
@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// An operation in the inbox, such as an add. `at` is the time of the operation, if the queue needs the time.
+/// An operation in the inbox, such as an add. `at` is the time of the call, if the queue needs it.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,
@@ -36,7 +36,7 @@ pub(crate) enum LateStep<K> {
     Done(Ticket),
 }
 
-/// The capacity of the inbox. This limit bounds the additional work of the next thread that takes the lock.
+/// The inbox's capacity, which bounds the additional work of the next thread that takes the lock.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -60,7 +60,7 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Moves the entries to an empty vector. The caller must hold the queue's lock, so that the operations keep their order.
+    /// Moves the entries to the empty vector `late`. The caller must hold the queue's lock, so that the operations keep their order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }

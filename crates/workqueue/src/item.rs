@@ -15,12 +15,11 @@ use crate::sync::Arc;
 
 /// A guard for a key that a worker is processing.
 ///
-/// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like
-/// client-go's `Done`. If the worker panics or its task is cancelled, the guard is dropped too. Only the owner of the
-/// guard can mark the key as done, and only once.
+/// No other worker gets the same key while this guard exists. Dropping the guard marks the key as done, like client-go's `Done`. The guard
+/// is also dropped if the worker panics or its task is cancelled. Only the guard's owner can mark the key as done, and only once.
 ///
-/// The guard keeps its queue alive and can be dropped on any thread. The drop can propagate a panic of user code: see
-/// [`WorkQueue`](crate::WorkQueue#panics).
+/// The guard keeps its queue alive and can be dropped on any thread. Dropping it can propagate [a panic from user
+/// code](crate::WorkQueue#panics).
 ///
 /// # Examples
 ///
@@ -63,7 +62,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.priority
     }
 
-    /// Returns the number of retries of the key since the last call of `forget`. The maximum is 65,535.
+    /// Returns the number of the key's failures since the last call to `forget`, up to 65,535.
     pub fn num_requeues(&self) -> u32 {
         let section = self.shared.section();
         self.ticket.map_or(0, |ticket| section.engine.failures(ticket, &section.now))
@@ -77,19 +76,18 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.finish(|engine, ticket, _| engine.succeed(ticket));
     }
 
-    /// Marks the key as done after a failure. Counts the failure, and adds the key again with the same priority after
-    /// the limiter's delay.
+    /// Marks the key as done after a failure, counts the failure, and adds the key again with the same priority after the limiter's delay.
     ///
-    /// The failure is counted even if the key becomes available earlier because of another add or a shorter pending delay. While the queue
-    /// is shutting down, the failure is counted only with [`RetryAccounting::Always`](crate::RetryAccounting).
+    /// The failure counts even if another add or a shorter pending delay makes the key available earlier. While the queue is shutting
+    /// down, the failure counts only with [`RetryAccounting::Always`](crate::RetryAccounting).
     pub fn retry(self) -> Added {
         let priority = self.priority;
         self.finish(|engine, ticket, now| engine.retry(ticket, Failed::Held, None, priority, now))
             .unwrap_or(Added::ShutDown)
     }
 
-    /// Marks the key as done after success, and resets the key's failure count. Then adds the key again with the same priority, after the
-    /// delay `after`.
+    /// Marks the key as done after success, resets the key's failure count, and adds the key again with the same priority after the delay
+    /// `after`.
     pub fn requeue_after(self, after: Duration) -> Added {
         let priority = self.priority;
         let revisit = |engine: &mut Engine<K>, ticket, now: &Now<'_>| {
@@ -108,7 +106,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.ticket.take()
     }
 
-    /// Calls `step`, and then marks the key as done in the same critical section. The key is marked as done even if `step` panics.
+    /// Calls `step` and marks the key as done, in one critical section. The key is marked as done even if `step` panics.
     fn finish<T>(mut self, step: impl FnOnce(&mut Engine<K>, Ticket, &Now<'_>) -> T) -> Option<T> {
         let ticket = self.ticket?;
         let shared = Arc::clone(&self.shared);

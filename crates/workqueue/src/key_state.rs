@@ -1,4 +1,4 @@
-//! The states of keys, as callers see them.
+//! The key states that callers can observe.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use std::time::Instant;
 pub enum Added {
     /// The key was queued, or its delay was set or shortened.
     Scheduled,
-    /// The call had no effect, because an earlier call for the same key already has the requested effect.
+    /// The call had no effect, because an earlier call already has the requested effect on this key.
     Merged,
     /// The call was rejected, because the queue is shutting down.
     ShutDown,
@@ -32,11 +32,11 @@ pub struct Counts {
     pub queued: usize,
     /// The number of keys that workers are processing.
     pub in_flight: usize,
-    /// The number of keys in flight that were added again. The queue queues such a key when its worker marks it as done.
+    /// The number of in-flight keys that were added again. They are queued when their workers mark them as done.
     pub dirty_in_flight: usize,
     /// The number of keys with a pending delay.
     pub delayed: usize,
-    /// The number of keys that are not queued, delayed or in flight, but whose failures the queue remembers.
+    /// The number of keys that are not queued, delayed or in flight, but still have remembered failures.
     pub idle: usize,
 }
 
@@ -52,15 +52,15 @@ pub struct KeyState<K> {
     pub in_flight: bool,
     /// The kind and the deadline of the pending delay.
     pub delay: Option<(DelayKind, Instant)>,
-    /// The number of failures that the queue remembers for the key.
+    /// The number of remembered failures.
     pub failures: u32,
     /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
 }
 
 impl Counts {
-    /// Returns the number of dirty keys. Dirty keys are queued keys, and keys that were added again while they were in
-    /// flight. The metric `depth` has this value, as in client-go.
+    /// Returns the number of dirty keys: queued keys, and keys that were added again while in flight. The `depth`
+    /// metric reports this number, as in client-go.
     pub fn depth(&self) -> usize {
         self.queued + self.dirty_in_flight
     }

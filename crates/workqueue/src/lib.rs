@@ -27,13 +27,13 @@
 //! # Main types
 //!
 //! - [`WorkQueue`] dispatches each key to one worker at a time. A key can be queued immediately, after a delay, or as a retry. The queue
-//!   combines the three queues of client-go: the base queue, the delaying queue and the rate-limiting queue.
+//!   combines client-go's three queues: the base queue, the delaying queue and the rate-limiting queue.
 //! - [`WorkItem`] is a guard for a key that a worker processes. Dropping the guard marks the key as done.
 //! - [`QueueConfig`] configures the clock, the [`Order`], the rate limiter, the [`DelayPolicy`] and the metrics.
 //!   [`MetricsStyle`] lists the metrics.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the built-in orders.
-//! - [`ShutdownMode`] determines how a queue shuts down. [`Drain`] waits until the shutdown has ended, and
-//!   [`ShutdownReport`] lists the remaining keys.
+//! - [`ShutdownMode`] determines how a queue shuts down. [`Drain`] waits for the shutdown to end, and [`ShutdownReport`] lists the
+//!   remaining keys.
 //!
 //! # client-go's names
 //!
@@ -51,7 +51,7 @@
 //!
 //! # Which clock
 //!
-//! The queue reads time only through its [`ratelimit::Clock`], which is a type parameter of the queue.
+//! The queue reads time only through its [`ratelimit::Clock`], which is a type parameter.
 //!
 //! | workers | clock | what wakes a worker when a delay ends |
 //! |---|---|---|
@@ -63,15 +63,14 @@
 //!
 //! # Differences from client-go
 //!
-//! In all other respects, the queue behaves like client-go. `tests/it/` contains client-go's own test cases, and `tests/ROWS.md` lists
-//! them.
+//! In all other respects, the queue behaves like client-go. `tests/it/` contains client-go's test cases, and `tests/ROWS.md` lists them.
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|
 //! | Done | any caller can call `Done(key)` any number of times, which can duplicate the key or release it from its new owner | dropping the guard that `get` returned | incorrect use does not compile | `x1_only_the_guard_can_finish_a_key` |
-//! | A worker panics or is cancelled | the key stays in flight forever | the key is done | unwinding and cancellation drop the guard | `x8_a_worker_that_panics_is_done` |
+//! | A worker panics or is cancelled | the key stays in flight forever | the key is marked as done | unwinding and cancellation drop the guard | `x8_a_worker_that_panics_is_done` |
 //! | Get | cannot be cancelled | a cancel-safe future, a blocking call, or `try_get` | | `wakeup_of_a_dropped_get_is_not_lost` |
-//! | Drain | ends once no key is in flight, even if keys are queued | ends once no key is queued or in flight | a drain must process the backlog | `x3_drain_with_queued_and_none_in_flight` |
+//! | Drain | ends when no key is in flight, even if keys are queued | ends when no key is queued or in flight | a drain must process the backlog | `x3_drain_with_queued_and_none_in_flight` |
 //! | Several concurrent drains | one can block forever | all return | | `x2_two_concurrent_drainers_are_both_woken` |
 //! | ShutDown after ShutDownWithDrain | ends the drain; the reverse order drains again | modes only become stricter; [`Abandon`](ShutdownMode::Abandon) ends a drain | a later call must not undo a stricter one | `q9_force_queue_shutdown`, `shutdown_only_ever_tightens` |
 //! | Delayed keys at shutdown | dropped | never queued, but listed in the report | no key is lost silently | `x4_drain_on_a_delaying_queue_releases_the_timer` |
@@ -85,7 +84,7 @@
 //! | A rate-limited add after shutdown, or while an earlier retry is pending | counts as a failure | not counted, unless [`RetryAccounting::Always`]. [`WorkItem::retry`] always counts, except after shutdown | an add that reports no new failure must not increase the backoff | `x6_collapsed_retry_counts_only_when_configured`, `failure_counts_despite_an_earlier_reminder` |
 //! | A woken worker that does not run | delays the key | after 1 ms, all waiting workers are woken | an executor can leave a task unpolled for a long time | `another_task_gets_the_key_after_a_millisecond` |
 //! | Many keys at once | one `Add` per key | [`WorkQueue::add_all`] | takes the lock less often | `add_all_keeps_order_and_deduplicates` |
-//! | A non-empty order that returns no key | `Pop` panics | `pop` is called again after the next change | an order can withhold keys | `withholding_order_is_polled_again_after_a_change` |
+//! | A non-empty order whose `pop` returns no key | `Pop` panics | the queue calls `pop` again after the next change | an order can withhold keys | `withholding_order_is_polled_again_after_a_change` |
 //! | Failures of a key without `Forget` | kept forever | kept for one hour after the key became idle: [`QueueConfig::keep_failures`] | avoids a memory leak | `failures_of_a_key_that_is_never_forgotten_expire` |
 //! | Default limiter | 10 per second over all keys, and 5 ms to 1000 s per key | 5 ms to 1000 s per key, as in controller-runtime. `ratelimit::default_controller_rate_limiter` is client-go's | with client-go's, 10,000 failing keys wait 16 minutes | `c25_rate_limited_items_do_not_affect_each_other` |
 //! | Delay arithmetic | floating point, overflow is undefined | saturating integers | | `l2_item_exponential_overflow` |
@@ -101,10 +100,10 @@
 //!
 //! | What | controller-runtime | here | Why | Test |
 //! |---|---|---|---|---|
-//! | A key that was added while in flight | keeps the position of that add | gets its position when the guard is dropped | client-go's rule, for every order | `c3_returns_an_item_once_it_is_free` |
+//! | A key that was added while in flight | keeps its position from that add | gets its position when the guard is dropped | client-go's rule, for every order | `c3_returns_an_item_once_it_is_free` |
 //! | `Len` for such a key | counts it | does not count it; [`Counts::dirty_in_flight`] does | client-go's rule | `c5_enqueues_an_item_that_is_held` |
 //! | Starvation | possible | impossible with [`Priority::with_ageing`] | | `with_ageing_nothing_starves` |
-//! | The 26th priority | all later changes of all priorities go to one series | only changes of additional priorities do | no series freezes or becomes negative | `x11_cardinality_latch_then_decrements` |
+//! | The 26th priority | all later changes to any priority go to one series | only changes to the additional priorities do | no series freezes or becomes negative | `x11_cardinality_latch_then_decrements` |
 //!
 //! The compiler rejects a second `done` for one guard. The following code compiles:
 //!
@@ -163,7 +162,7 @@ pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
 pub use queue::{AddOptions, WorkQueue};
 pub use shutdown::ShutdownMode;
 
-// The examples of the README run as doc tests.
+// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

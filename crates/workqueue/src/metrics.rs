@@ -1,4 +1,4 @@
-//! The metrics of a queue, with the names that client-go and controller-runtime use.
+//! The queue's metrics, with the names that client-go and controller-runtime use.
 
 mod ages;
 mod depths;
@@ -29,9 +29,9 @@ pub(crate) use observer::{Observer, Stamps};
 /// | `workqueue_delayed` | gauge | keys with a pending delay; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | the age of the oldest queued key; not in client-go |
 ///
-/// Gauges are computed when they are scraped. The gauges include each key whose delay has ended, even if no worker has called the queue
-/// since then. Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The
-/// panic propagates from the queue method that called the provider, unless the method returns a key.
+/// Gauges are computed when they are scraped. They include keys whose delay has ended, even if no worker has called the queue since then.
+/// Counters and histograms are updated under the queue's lock. If the provider panics, the queue does not call it again. The panic
+/// propagates from the queue method that called the provider, unless the method returns a key.
 ///
 /// ```
 /// use pintle_metrics::InMemoryProvider;
@@ -51,13 +51,13 @@ pub(crate) use observer::{Observer, Stamps};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetricsStyle {
-    /// The metrics have the label `name`. The largest histogram bucket is 10 s.
+    /// Metrics have the label `name`. The largest histogram bucket is 10 s.
     #[default]
     ClientGo,
-    /// The metrics have the labels `name` and `controller` with the same value. The metric `depth` also has the label `priority`. The
-    /// largest histogram bucket is 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
+    /// Metrics have the labels `name` and `controller`, with the same value. `workqueue_depth` also has the label `priority`. The largest
+    /// histogram bucket is 1000 s. `workqueue_retries_total` ignores adds with a zero delay.
     ///
-    /// A queue reports at most 25 values of `priority`. Keys with any other priority are counted under the value
+    /// A queue reports at most 25 values of `priority`. Keys with other priorities are counted under the value
     /// `exceeded_cardinality_limit`.
     ControllerRuntime,
 }
@@ -141,7 +141,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the label values of the queue, without the priority.
+    /// Returns the queue's label values, without the priority.
     fn labels<'a>(&self, name: &'a str) -> Vec<&'a str> {
         vec![name; self.labels]
     }
@@ -156,16 +156,15 @@ pub(crate) type Reading = dyn Fn(&Observer, Counts, u64) -> f64;
 /// The gauges of one queue. Dropping this value unregisters the gauges.
 pub(crate) struct Gauges {
     _fixed: Vec<Pull>,
-    /// Registers the gauge for a series of the metric `depth`.
+    /// Registers the gauge for a series of the `depth` metric.
     pub(crate) register: Box<dyn Fn(Depth) -> Pull + Send + Sync>,
 }
 
-/// A series of the metric `depth`. The gauge of the series counts the dirty keys of one priority, or the dirty keys of all priorities that
-/// have no separate series.
+/// A series of the `depth` metric. Its gauge counts the dirty keys with one priority, or with all priorities that have no separate series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Depth(Option<i32>);
 
-/// Creates the observer of the queue called `name`.
+/// Creates the observer for the queue `name`.
 pub(crate) fn observer(provider: &dyn Provider, style: MetricsStyle, name: &str) -> Observer {
     Observer::new(Instruments::new(provider, style, name), style)
 }
@@ -205,7 +204,7 @@ pub(crate) fn gauges(
 }
 
 impl Depth {
-    /// Returns the value of the label `priority`, if the style has that label.
+    /// Returns the value of the `priority` label, if `style` has this label.
     fn label(self, style: MetricsStyle) -> Option<String> {
         match (style, self.0) {
             (MetricsStyle::ClientGo, _) => None,

@@ -7,11 +7,9 @@ use pintle_ratelimit::Clock;
 
 use crate::panic::{Panic, catch};
 
-/// The time of an operation. The clock is read only if the operation needs the time. In a queue without delays, most operations do not need
-/// it.
+/// The time of an operation. The clock is read on demand: in a queue without delays, most operations do not need the time.
 ///
-/// A panic of the clock does not interrupt the operation. The operation continues with the latest known time, and the
-/// panic propagates at the end of the operation.
+/// If the clock panics, the operation continues with the latest known time and propagates the panic at its end.
 pub(crate) struct Now<'a> {
     clock: &'a dyn Clock,
     epoch: Instant,
@@ -25,7 +23,7 @@ impl<'a> Now<'a> {
         Self { clock, epoch, read: Cell::new(None), fallback: 0, panic: Cell::new(None) }
     }
 
-    /// Returns a `Now` that has the same clock and the time `time`.
+    /// Returns a `Now` with the same clock and the time `time`.
     pub(crate) fn at(&self, time: u64) -> Self {
         Self { read: Cell::new(Some(time)), ..Self::new(self.clock, self.epoch) }
     }

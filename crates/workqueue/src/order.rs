@@ -12,8 +12,8 @@ pub use priority::Priority;
 
 /// A number that identifies a queued key within one queue. Tickets are small and implement `Copy`.
 ///
-/// The queue passes a ticket to [`Order::push`]. The ticket identifies the pushed key until the order pops or removes
-/// the ticket. After the ticket was popped or removed, the queue may use the same ticket for another key.
+/// The queue passes a ticket to [`Order::push`]. The ticket identifies the pushed key until it is popped or removed. Afterwards, the queue
+/// may reuse the ticket for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
@@ -27,17 +27,16 @@ pub struct Queued<'a, K> {
     pub key: &'a K,
     /// The highest priority with which the key was added since it was last dequeued.
     pub priority: i32,
-    /// The time at which the key was added, or at which its delay ended. The unit is nanoseconds since the creation of the queue. The value
-    /// is always 0 if [`Order::needs_time`] returns `false`. If the queue notices late that the key's delay has ended, this time can be
-    /// earlier than the `now` of a key that was pushed earlier.
+    /// The time at which the key was added or its delay ended, in nanoseconds since the queue's creation. Always 0 if [`Order::needs_time`]
+    /// returns `false`. Times are not always ascending, because the queue may notice late that a delay has ended.
     pub now: u64,
 }
 
 /// The order in which a queue returns its keys to workers, like client-go's `Queue` interface.
 ///
-/// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must
-/// not use the queue, and they should be fast and not block. If a method panics, the panic propagates from the queue
-/// method that called it, and the affected key is not queued.
+/// An order contains each ticket at most once. The queue calls all methods under its lock. Therefore, the methods must not use the queue or
+/// block, and should be fast. If a method panics, the panic propagates from the queue method that called it, and the affected key is not
+/// queued.
 ///
 /// # Examples
 ///
@@ -73,22 +72,21 @@ pub struct Queued<'a, K> {
 /// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
 /// ```
 pub trait Order<K>: Send + fmt::Debug {
-    /// Queues a key and returns its place. The order can choose any number as the place. The queue passes this number to later calls for
-    /// the key.
+    /// Queues a key and returns its place. The order can choose any number as the place. The queue passes the place to later calls for this
+    /// key.
     fn push(&mut self, key: Queued<'_, K>) -> u64;
 
-    /// Removes the next key, and returns its ticket.
+    /// Removes the next key and returns its ticket.
     ///
-    /// An order that is not empty can return `None`, so that no key is dequeued now. If a `get` waits, the queue calls `pop` again when the
-    /// queued keys or the keys in flight change. These keys change when a key is added or removed, when a guard is dropped, or when a delay
-    /// ends.
+    /// A non-empty order can return `None` to withhold its keys. While a `get` waits, the queue calls `pop` again when the queued keys or
+    /// the keys in flight change: when a key is added or removed, when a guard is dropped, or when a delay ends.
     fn pop(&mut self) -> Option<Ticket>;
 
-    /// Removes a queued key. `place` is the current place of the key.
+    /// Removes a queued key. `place` is the key's current place.
     fn remove(&mut self, key: Queued<'_, K>, place: u64);
 
-    /// Updates the place of a queued key that was added again. `place` is the previous place of the key. `priority` is the highest priority
-    /// with which the key was added since it was last dequeued. Returns the new place of the key. By default, the place does not change.
+    /// Updates the place of a queued key that was added again, and returns the new place. `place` is the key's previous place. `priority`
+    /// is the highest priority with which the key was added since it was last dequeued. By default, the place does not change.
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         let _ = (key, priority);
         place
@@ -97,20 +95,20 @@ pub trait Order<K>: Send + fmt::Debug {
     /// Returns the number of keys in this order.
     fn len(&self) -> usize;
 
-    /// Returns whether this order contains no keys.
+    /// Returns `true` if this order contains no keys.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether this order uses [`Queued::now`]. If the result is `false`, the queue reads the clock less often.
+    /// Returns `true` if this order uses [`Queued::now`]. Otherwise, the queue reads the clock less often.
     fn needs_time(&self) -> bool {
         false
     }
 }
 
 impl Ticket {
-    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers. The numbers are small, so they are
-    /// suitable as indexes.
+    /// Returns the ticket's number. Keys that are in the queue at the same time have different numbers, which are small enough to serve as
+    /// indexes.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -122,7 +120,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A simple order for comparison, which keeps its keys in a list.
+    /// A simple order for comparison that keeps its keys in a list.
     pub(crate) trait Naive {
         fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
         fn pop(&mut self) -> Option<Ticket>;
@@ -147,7 +145,7 @@ pub(crate) mod tests {
         place: u64,
     }
 
-    /// Performs thousands of random operations on `order` and on `naive`, and compares the results.
+    /// Performs thousands of random operations on `order` and `naive`, and compares the results.
     pub(crate) fn compare(mut order: impl Order<u32>, mut naive: impl Naive, mut seed: u64) {
         let (mut live, mut free, mut now) = (Vec::<Live>::new(), Vec::new(), 0);
         let (mut weights, mut next) = ([0; 4], 0);

@@ -1,13 +1,13 @@
-//! Functions that call user code that may panic.
+//! Calls user code that may panic.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// A panic that was caught.
+/// The payload of a caught panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Makes all calls, even if one of the calls panics. Returns the first panic of these calls.
+/// Makes all calls, even if one of them panics. Returns the first panic.
 #[must_use = "a panic of user code must be propagated, or dropped for a stated reason"]
 pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Option<Panic> {
     let mut first = None;
@@ -18,7 +18,7 @@ pub(crate) fn call_all<F: FnOnce()>(calls: impl IntoIterator<Item = F>) -> Optio
     first
 }
 
-/// Calls `call`. If `call` panics, returns the panic. The function can also be called while the thread is panicking.
+/// Calls `call`. If `call` panics, returns the panic. Can also be called while the thread is panicking.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call))
 }

@@ -1,4 +1,4 @@
-//! Runs a fixed number of pieces of work on a few threads.
+//! Runs a fixed number of work pieces on a few threads.
 
 use std::any::Any;
 use std::fmt;
@@ -8,16 +8,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Calls `work` once for each piece of work in `0..pieces`, on at most `workers` threads, and waits until all threads have finished. If the
-/// system cannot start enough threads, fewer threads do the work.
+/// Calls `work` once for each index in `0..pieces`, on at most `workers` threads, and waits until all threads have finished. If the system
+/// cannot start enough threads, fewer threads do the work.
 ///
-/// A thread claims `chunk` pieces at a time, and runs them in order. The function calls `is_cancelled` before each piece. If `is_cancelled`
-/// returns true, no further piece starts, and the function waits until the running pieces have finished.
+/// A thread claims `chunk` pieces at a time and runs them in order. Before each piece, the thread calls `is_cancelled`. If `is_cancelled`
+/// returns `true`, no further piece starts, and the function waits for the running pieces to finish.
 ///
 /// # Errors
 ///
-/// Returns an [`Unfinished`] that lists the pieces that panicked and the pieces that did not start. A panic ends only
-/// the piece that panicked.
+/// Returns an [`Unfinished`] that lists the pieces that panicked and those that did not start. A panic ends only its own piece.
 ///
 /// # Panics
 ///
@@ -72,11 +71,10 @@ pub fn parallelize_until(
     let mut all = Unfinished::default();
     thread::scope(|scope| {
         let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        // The caller's thread is one of the workers. The caller's thread is the only worker if no other thread can be
-        // started.
+        // The caller's thread is one of the workers, or the only one if no other thread can be started.
         let threads: Vec<_> = (1..workers.get().min(chunks)).map_while(start).collect();
         let mut outcomes = vec![run()];
-        // Panics of pieces are caught, so this is a panic of `is_cancelled`. Propagate it to the caller.
+        // Panics in `work` are caught, so this panic comes from `is_cancelled`. Propagate it to the caller.
         outcomes
             .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
         for outcome in outcomes {

@@ -18,32 +18,31 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     pub(crate) waiters: Waiters,
     pub(crate) drainers: Wakers,
-    /// A buffer for operations that a critical section takes from the inbox. The buffer is empty between critical sections.
+    /// A buffer for operations from the inbox. Empty between critical sections.
     late: Vec<Late<K>>,
     apply_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     pub(crate) is_inbox_open: bool,
-    /// The latest time that was read from the clock. If the clock panics, operations use this time.
+    /// The latest time read from the clock. If the clock panics, operations use this time.
     latest: u64,
 }
 
-/// A critical section that holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then
-/// drops values outside the lock. These actions also happen if the thread panics.
+/// A critical section that holds the queue's lock. Dropping the section releases the lock, wakes waiters, and then drops values outside the
+/// lock, even if the thread panics.
 pub(crate) struct Section<'a, K> {
-    /// The locked state. The value is `None` after the lock has been released.
+    /// The locked state. `None` after the lock has been released.
     state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
     outside: &'a dyn Outside,
-    /// Whether the critical section belongs to the poll of a waiting task. A panic of the timer propagates to the caller only if this field
-    /// is `true`.
+    /// Whether the critical section belongs to a waiting task's poll. A timer panic propagates to the caller only if this field is `true`.
     pub(crate) is_poll: bool,
 }
 
-/// The actions that a critical section performs after it has released the lock. Each action catches panics of user code and returns them.
+/// The actions that a critical section performs after releasing the lock. Each action catches and returns panics from user code.
 pub(crate) trait Outside {
     fn arm(&self, arm: Arm) -> Option<Panic>;
 
-    /// Registers the gauge for a series of the metric `depth` with the metrics provider.
+    /// Registers the gauge for a `depth` series with the metrics provider.
     fn register(&self, depth: Depth) -> Option<Panic>;
 }
 
@@ -63,7 +62,7 @@ impl<K: Eq> State<K> {
 }
 
 impl<K> State<K> {
-    /// Applies the operations in the inbox. If `open` is `Some(true)`, opens the inbox. If `open` is `Some(false)`, closes the inbox.
+    /// Applies the operations in the inbox. `Some(true)` opens the inbox, and `Some(false)` closes it.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -78,15 +77,15 @@ impl<K> State<K> {
         self.late = late;
     }
 
-    /// Returns `true` only if no waiter must be woken and no alarm is set.
+    /// Returns `true` only if there is no waiter to wake and no alarm is set.
     #[inline]
     fn is_settled(&self) -> bool {
-        // The inbox is open while no worker waits. The inbox stays closed after a shutdown has begun.
+        // The inbox is open while no worker waits, and stays closed after a shutdown has begun.
         let nobody_waits = self.is_inbox_open || self.waiters.is_empty() && self.engine.mode().is_some();
         nobody_waits && self.drainers.is_empty() && !self.waiters.alarm.is_set()
     }
 
-    /// Determines which waiters must be woken, and when the alarm must next fire.
+    /// Determines which waiters to wake, and when the alarm fires next.
     #[cold]
     fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Settled {
         let Self { engine, waiters, drainers, .. } = self;
@@ -121,15 +120,15 @@ impl Settled {
     fn finish(self, outside: &dyn Outside, is_poll: bool) -> Option<Panic> {
         let Self { wakes, alarm: Planned { arm, unused } } = self;
         let panic = wakes.wake();
-        // If the alarm's timer cannot be set, all waiting tasks are woken. When a task is polled, it sets the timer of its own executor.
-        // Therefore, a panic of a timer propagates from the poll of a task that uses this timer.
+        // If the alarm's timer cannot be set, all waiting tasks are woken. A polled task sets its own executor's timer. Therefore, a
+        // timer's panic propagates from the poll of a task that uses this timer.
         let of_timer = arm.and_then(|arm| outside.arm(arm)).filter(|_| is_poll);
         panic.or(of_timer).or(catch(|| drop(unused)).err())
     }
 }
 
 impl<'a, K> Section<'a, K> {
-    /// Creates a section. The critical section first applies the inbox.
+    /// Creates a section and applies the inbox.
     #[inline]
     pub(crate) fn new(
         mut state: MutexGuard<'a, State<K>>,
@@ -152,7 +151,7 @@ impl<'a, K> Section<'a, K> {
         }
     }
 
-    /// Ends the critical section. If user code has panicked, returns the panic. In contrast, dropping the section propagates the panic.
+    /// Ends the critical section and returns a panic from user code, if any. In contrast, dropping the section propagates the panic.
     #[inline]
     pub(crate) fn end(mut self) -> Option<Panic> {
         self.close()
@@ -182,8 +181,8 @@ impl<'a, K> Section<'a, K> {
         state.engine.done(ticket, now);
     }
 
-    /// Registers a waiter that found no key. Returns the ID of the waiter, and a timer that the caller must drop outside the lock. For a
-    /// thread, the result contains the time until which the thread may park.
+    /// Registers a waiter that found no key. Returns the waiter's ID, the time until which a thread may park, and a timer that the caller
+    /// must drop outside the lock.
     pub(crate) fn wait(&mut self, id: Option<WaiterId>, waiter: Waiter) -> (WaiterId, Option<u64>, Option<Source>) {
         match waiter {
             Waiter::Task { waker, source, executor } => {
@@ -224,7 +223,7 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        // If the state is `None`, `end` has already closed the section.
+        // `None` means that `end` has already closed the section.
         if self.state.is_some()
             && let Some(panic) = self.close()
         {

@@ -1,4 +1,4 @@
-//! The shared state of all handles of a queue.
+//! The state that all handles to a queue share.
 
 mod ring;
 
@@ -26,19 +26,19 @@ use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::wakers::WaiterId;
 
-/// The shared state of all handles and guards of a queue.
+/// The state that all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
-    /// The state of the queue. A thread holds the lock for one operation, and never while it wakes waiters, waits, or drops a key.
+    /// The queue's state. A thread holds the lock for one operation, and never while it wakes waiters, waits, or drops a key.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether an operation in the inbox must contain the time of the call.
+    /// Whether inbox operations must contain the time of their call.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
     pub(crate) name: String,
     gauges: Option<Gauges>,
-    /// The clock's function that creates sleeps for the alarm. The field is empty until a task has waited for a key.
+    /// Creates sleeps for the alarm. Empty until a task has waited for a key.
     pub(crate) sleep_until: OnceLock<fn(&C, Instant) -> Sleep>,
     /// The waker of the alarm's timer.
     ring: Waker,
@@ -50,7 +50,7 @@ const PAUSES: usize = 256;
 /// The number of attempts to take a contended lock before the thread blocks.
 const LOOKS: usize = if cfg!(any(pintle_loom, pintle_shuttle)) { 0 } else { 4 };
 
-/// The number of keys that one critical section adds.
+/// The maximum number of keys that one critical section adds.
 const ADDED_AT_ONCE: usize = 64;
 
 impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
@@ -93,9 +93,8 @@ impl<K, C: Clock> Shared<K, C> {
         self.state.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// Takes a contended lock. Spins for some microseconds before the thread blocks. While this thread spins, the
-    /// thread that holds the lock can run several operations with the data in its processor's cache. With eight workers
-    /// on two processors, spinning halves the total time.
+    /// Takes a contended lock, spinning for some microseconds before blocking. Meanwhile, the thread that holds the lock can run several
+    /// operations on cached data. With eight workers on two processors, spinning halves the total time.
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
         for _ in 0..LOOKS {
@@ -117,8 +116,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due at the time of the call, and then returns a new critical section. This method releases the lock
-    /// between batches of timers.
+    /// Fires every timer that is due at the time of the call, and then returns a new critical section. Releases the lock between batches
+    /// of timers.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {
@@ -131,7 +130,7 @@ impl<K, C: Clock> Shared<K, C> {
         }
     }
 
-    /// Returns whether no key is queued. The method fires due timers only until one of them has queued a key.
+    /// Returns `true` if no key is queued. Fires due timers only until one of them has queued a key.
     pub(crate) fn is_empty(&self) -> bool {
         let at_call = self.now();
         loop {
@@ -159,15 +158,15 @@ impl<K, C: Clock> Shared<K, C> {
         self.section().engine.mode()
     }
 
-    /// Begins a shutdown. Before the shutdown begins, queues the keys that are already due.
+    /// Queues the keys that are already due, and then begins a shutdown.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
         let mut section = self.caught_up();
         section.set_inbox_open(false);
         section.engine.shut_down(mode);
     }
 
-    /// Marks the key of a dropped guard as done. If the lock is contended and no waiter is registered, pushes the
-    /// operation to the inbox instead of waiting for the lock.
+    /// Marks a dropped guard's key as done. If the lock is contended and no waiter is registered, pushes the operation to the inbox
+    /// instead of waiting for the lock.
     #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
         match self.state.try_lock() {
@@ -184,13 +183,13 @@ impl<K, C: Clock> Shared<K, C> {
             None => None,
             Some(Ok(now)) => Some(now),
             // The clock has panicked, so the caller must wait for the lock instead. The critical section then reads the clock again, and
-            // propagates a panic of the clock at its end.
+            // propagates the clock's panic at its end.
             Some(Err(_)) => return Some(step),
         };
         self.inbox.leave(Late { step, at }).err().map(|late| late.step)
     }
 
-    /// Unregisters the waiter of a dropped `get`.
+    /// Unregisters a dropped `get`'s waiter.
     pub(crate) fn leave_get(&self, waiter: WaiterId) {
         let waker = self.section().waiters.leave(waiter);
         drop(waker);

@@ -1,7 +1,7 @@
 //! Shutdown modes.
 
-/// Determines how a queue shuts down. The most lenient mode is first, and the strictest mode is last. During a shutdown, the mode can only
-/// become stricter.
+/// Determines how a queue shuts down. The variants are ordered from the most lenient to the strictest mode. During a shutdown, the mode
+/// can only become stricter.
 ///
 /// In every mode, the queue rejects adds. A key whose delay ends after the start of the shutdown is never queued.
 ///
@@ -19,9 +19,8 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
-    /// Workers still receive all queued keys. If a key was added again while in flight, workers receive it once more.
-    /// The shutdown ends when no key is queued or in flight. This mode corresponds to client-go's `ShutDown` and
-    /// `ShutDownWithDrain`.
+    /// Workers still receive all queued keys, including keys that were added again while in flight. The shutdown ends when no key is
+    /// queued or in flight. This mode corresponds to client-go's `ShutDown` and `ShutDownWithDrain`.
     FinishBacklog,
     /// Workers receive no more keys. The shutdown ends when no key is in flight.
     FinishInFlight,

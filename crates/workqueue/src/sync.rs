@@ -1,5 +1,4 @@
-//! The lock and thread types of the queue. These are the types of std, of shuttle with `--cfg pintle_shuttle`, or of
-//! loom with `--cfg pintle_loom`.
+//! The queue's lock and thread types. They come from std, from shuttle with `--cfg pintle_shuttle`, or from loom with `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 mod model;
@@ -17,8 +16,8 @@ use std::sync::TryLockError;
 
 pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
-/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked: the `Eq` or `Clone` of a key, a limiter, an order, a
-/// metrics provider or a clock. Whenever user code is called, the state is consistent.
+/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked: a key's `Eq` or `Clone`, a limiter, an order, a
+/// metrics provider or a clock. The state is consistent whenever user code is called.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

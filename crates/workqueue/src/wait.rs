@@ -1,4 +1,4 @@
-//! A waiter for a key, in a thread or in a task.
+//! A thread or a task that waits for a key.
 
 use std::sync::Arc as StdArc;
 use std::task::{Wake, Waker};
@@ -17,7 +17,7 @@ use crate::wakers::WaiterId;
 /// A registered waiter. Dropping this value unregisters the waiter from the queue.
 pub(crate) struct Wait<'a, K, C: Clock> {
     shared: &'a Arc<Shared<K, C>>,
-    /// The guard of the key that the caller has finished. The first poll marks this key as done.
+    /// The guard of the caller's finished key. The first poll marks this key as done.
     finished: Option<WorkItem<K, C>>,
     id: Option<WaiterId>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Wait<'a, K, C: Clock> {
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
     ShutDown,
-    /// No key is available yet. If this variant contains a time, the caller must poll again at this time.
+    /// No key is available yet. The caller must poll again at the time in this variant, if there is one.
     Wait(Option<Instant>),
 }
 
@@ -65,12 +65,10 @@ impl<K: Clone, C: Clock> Wait<'_, K, C> {
 }
 
 impl<K: Clone, C: Clock> Shared<K, C> {
-    /// Polls a waiting `get`. `waiter` is the ID of the waiter from the previous poll. If `finished` is the ticket of a key, this key is
-    /// first marked as done.
+    /// Polls a waiting `get`. `waiter` is the waiter's ID from the previous poll. If `finished` is set, its key is first marked as done.
     ///
-    /// `waits` creates the waiter. For a task, `waits` runs code of the executor, so `waits` must be called outside the
-    /// lock. Therefore, if the first poll of a task finds no key, the poll takes the lock twice: once to look for a
-    /// key, and once to register the waiter.
+    /// `waits` creates the waiter. For a task, `waits` runs executor code, so it must be called outside the lock. Therefore, if a task's
+    /// first poll finds no key, the poll takes the lock twice: once to look for a key, and once to register the waiter.
     fn poll_get(
         self: &Arc<Self>,
         waiter: &mut Option<WaiterId>,
@@ -78,7 +76,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         is_task: bool,
         mut waits: impl FnMut() -> Waiter,
     ) -> Step<K, C> {
-        // Later polls of a task create the waiter before they take the lock, so that they take the lock only once.
+        // A task's later polls create the waiter before taking the lock, so that they take it only once.
         let mut ready = waiter.filter(|_| is_task).map(|_| waits());
         let id = waiter.take();
         let mut section = self.section();
@@ -120,8 +118,8 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Step<K, C> {
-    /// Propagates a panic of user code, unless a key was dequeued. If the panic were propagated in this case, no worker would process the
-    /// dequeued key. The panic hook has already reported the panic.
+    /// Propagates a panic from user code, unless a key was dequeued. Otherwise, no worker would process the dequeued key. The panic hook
+    /// has already reported the panic.
     #[inline]
     fn unless_panicked(self, panic: Option<Panic>) -> Self {
         if !matches!(self, Self::Item(_)) {

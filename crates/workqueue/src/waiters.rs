@@ -1,4 +1,4 @@
-//! The registered waiters of a queue. Determines which waiters are woken.
+//! A queue's registered waiters, and the rules for waking them.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -13,31 +13,29 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///
 /// # Why no wake-up is lost
 ///
-/// When a poll finds no key, its waiter becomes *listed*. The waiter stays listed until the queue notifies it. After the notification, the
-/// waiter is *notified* until it is polled or dropped. [`settle`](Waiters::settle) runs at the end of each critical section in which a
-/// waiter is listed. `settle` restores three invariants:
+/// When a poll finds no key, its waiter becomes *listed*, and stays listed until the queue notifies it. Then the waiter is *notified* until
+/// it is polled or dropped. [`settle`](Waiters::settle) runs at the end of each critical section with a listed waiter. `settle` restores
+/// three invariants:
 ///
-/// 1. As many waiters are notified as there are available keys, but at most as many as there are processors. If fewer waiters are notified,
-///    there are no listed waiters.
-/// 2. If a notified task is not polled within [`PATIENCE`], the task no longer counts as notified. If a key is
-///    available at that time, all listed waiters are notified, because any single waiter may also be delayed.
-/// 3. If a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline.
-///    A listed thread, which is called the *timekeeper*, parks until this deadline and then checks the queue. If only
-///    tasks are listed, the [`Alarm`] checks the queue.
+/// 1. There is one notified waiter per available key, but at most one per processor. If there are fewer notified waiters, no waiters are
+///    listed.
+/// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available at that time, all listed
+///    waiters are notified, because any single waiter may also be delayed.
+/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline. If a thread is
+///    listed, it becomes the *timekeeper*: it parks until this deadline and then checks the queue. If only tasks are listed, the [`Alarm`]
+///    checks the queue.
 ///
-/// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified
-/// waiter is dropped, another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the
-/// alarm replaces it (rule 3). The alarm also fires when the time of rule 2 has passed. So these rules hold even if no other thread
-/// accesses the queue.
+/// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified waiter is dropped,
+/// another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the alarm replaces it (rule 3). The alarm also
+/// fires after the time in rule 2. Therefore, these rules hold even if no other thread accesses the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
     threads: BTreeSet<WaiterId>,
-    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since. There is at most one
-    /// such waiter for each processor.
+    /// The waiters that were notified less than [`PATIENCE`] ago and have not been polled since. At most one per processor.
     notified: Vec<Notified>,
     timekeeper: Option<(WaiterId, u64)>,
-    /// Whether the timer of the alarm has failed. If so, each listed task must be polled again to provide the timer of its executor.
+    /// Whether the alarm's timer has failed. Each listed task must then be polled again to provide its executor's timer.
     has_alarm_failed: bool,
     pub(crate) alarm: Alarm,
 }
@@ -48,10 +46,10 @@ struct Notified {
     at: u64,
 }
 
-/// A waiting thread or task, and how it is woken.
+/// A waiting thread or task, with its waker.
 pub(crate) enum Waiter {
     Thread(Waker),
-    /// `source` is a timer that works on the executor of the task.
+    /// `source` is a timer that works on the task's executor.
     Task {
         waker: Waker,
         source: Source,
@@ -82,7 +80,7 @@ impl Waiters {
         self.wakers.is_empty()
     }
 
-    /// Removes a waiter because it is being polled or dropped.
+    /// Removes a waiter that is being polled or dropped.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waker> {
         self.notified.retain(|notified| notified.id != id);
         let waker = self.wakers.leave(id);
@@ -123,11 +121,11 @@ impl Waiters {
         self.has_alarm_failed = true;
     }
 
-    /// Restores the invariants of this module, but does not set the alarm. Returns the time at which the alarm must fire, if an alarm is
-    /// needed.
+    /// Restores this module's invariants, except that the caller must set the alarm. Returns the time at which the alarm must fire, if an
+    /// alarm is needed.
     ///
-    /// If the alarm was set for a notified task, it stays set after the task was polled, because another task will soon be notified. This
-    /// costs at most one unnecessary wake-up every millisecond, which is cheaper than setting the timer for each key.
+    /// An alarm that was set for a notified task stays set after the task was polled, because another task will soon be notified. This
+    /// costs at most one unnecessary wake-up per millisecond, which is cheaper than setting the timer for each key.
     pub(crate) fn settle(&mut self, supply: Supply, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let alarm = self.notify_for(supply, now, wakes);
         let set = self.alarm.rings_before(now.saturating_add(PATIENCE));
@@ -159,8 +157,7 @@ impl Waiters {
         self.timekeeper = None;
     }
 
-    /// Ensures that a thread or the alarm checks the queue at the time `next`. Returns `next` if the alarm must check
-    /// the queue.
+    /// Ensures that a thread or the alarm checks the queue at `next`. Returns `next` if the alarm must do it.
     fn keep_time(&mut self, next: u64, now: u64, wakes: &mut Wakes) -> Option<u64> {
         let Some(thread) = self.timekeeper.map(|(id, _)| id).or(self.threads.first().copied()) else {
             return Some(next);
@@ -174,8 +171,8 @@ impl Waiters {
         None
     }
 
-    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from the list of notified waiters. Returns whether one of these
-    /// waiters is a task.
+    /// Removes the waiters that were notified [`PATIENCE`] ago or earlier from the notified waiters. Returns `true` if one of them is a
+    /// task.
     fn drop_late(&mut self, now: u64) -> bool {
         let is_late = |notified: &Notified| now.saturating_sub(notified.at) >= PATIENCE;
         let any = self.notified.iter().any(|notified| notified.is_task() && is_late(notified));
@@ -203,8 +200,8 @@ impl Waiters {
         wakes.push(waker);
     }
 
-    /// Removes the remaining data about a waiter whose waker was already removed. If the waiter is a task, the alarm no longer counts it
-    /// for its executor. If the waiter is a thread, it is removed from `threads` and is no longer the timekeeper.
+    /// Removes the remaining data about a waiter whose waker was already removed. The alarm no longer counts a removed task for its
+    /// executor. A removed thread is no longer in `threads`, and is no longer the timekeeper.
     fn forget(&mut self, id: WaiterId) {
         if let Some(executor) = id.executor {
             self.alarm.leave(executor);
@@ -217,7 +214,7 @@ impl Waiters {
     }
 }
 
-/// Returns the maximum number of notified waiters. If more waiters were notified, they could not all run at the same time.
+/// Returns the maximum number of notified waiters. More waiters could not all run at the same time.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     if cfg!(any(pintle_loom, pintle_shuttle)) {

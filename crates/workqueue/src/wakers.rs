@@ -12,11 +12,11 @@ pub(crate) struct Wakers {
     next_place: u64,
 }
 
-/// The ID of a waiter. IDs are ordered by the time at which their waiters arrived.
+/// A waiter's ID. IDs are ordered by arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId {
     place: u64,
-    /// The executor of the waiting task. `None` for a thread.
+    /// The waiting task's executor. `None` for a thread.
     pub(crate) executor: Option<u64>,
 }
 
@@ -32,8 +32,8 @@ impl Wakers {
         self.listed.is_empty()
     }
 
-    /// Registers a waiter. A waiter that already has an ID keeps its position. Returns the ID of the waiter, and its
-    /// previous waker. The caller must drop the returned waker outside the lock.
+    /// Registers a waiter and returns its ID. A waiter that already has an ID keeps its position. The caller must
+    /// drop the returned previous waker outside the lock.
     pub(crate) fn join(
         &mut self,
         id: Option<WaiterId>,

@@ -12,8 +12,8 @@ use crate::now::Now;
 use crate::order::Ticket;
 use crate::panic::catch;
 
-// Adds keys and sets delays. Callers pass the key to these methods in an `Option`. If a method does not store the key, for example because
-// user code panics, the key stays in the `Option`. The caller then drops the key outside the lock.
+// These methods receive the key in an `Option`. If a method does not store the key, for example because user code panics, the key stays in
+// the `Option`. The caller then drops the key outside the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` without a delay.
     pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
@@ -86,7 +86,7 @@ impl<K: Eq> Engine<K> {
         Added::Scheduled
     }
 
-    /// Extends a pending delay of `key` so that it ends no earlier than `after` from now. Returns whether the deadline changed.
+    /// Extends the pending delay of `key` so that it ends no earlier than `after` from now. Returns `true` if the deadline changed.
     pub(crate) fn postpone(&mut self, hash: u32, key: &K, after: Duration, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let Record { state, kind, deadline: current, .. } = self.table[ticket];
@@ -98,8 +98,8 @@ impl<K: Eq> Engine<K> {
         later
     }
 
-    /// Returns the ticket of `key`. If the timer of the key is due, the method fires it first. Returns `None` if the key has no record, or
-    /// if the key no longer needs its record.
+    /// Returns the ticket of `key`, after firing the key's timer if it is due. Returns `None` if the key has no record, or no longer needs
+    /// one.
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.fire_if_due(ticket, now);
@@ -179,14 +179,14 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Returns the kind of the pending delay after another delay of the kind `kind` is merged into it. A retry stays a retry, so that
+    /// Returns the kind of the pending delay after merging a delay of kind `kind` into it. A retry stays a retry, so that
     /// [`DelayPolicy::Respect`] still applies.
     fn merged_kind(&self, ticket: Ticket, kind: DelayKind) -> DelayKind {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) && record.kind == DelayKind::Retry { DelayKind::Retry } else { kind }
     }
 
-    /// Returns whether a delay with this deadline and kind would change the time at which the key is dequeued.
+    /// Returns `true` if a delay with `deadline` and `kind` would change the time at which the key is dequeued.
     pub(super) fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
         let record = &self.table[ticket];
         if record.state.has(State::WAITING) {
@@ -195,7 +195,7 @@ impl<K> Engine<K> {
         !(record.state.has(State::DIRTY) && self.policy(kind) == DelayPolicy::Absorb)
     }
 
-    /// Marks the key as dirty. Queues the key unless it is in flight.
+    /// Marks the key as dirty, and queues it unless it is in flight.
     pub(super) fn make_dirty(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) -> Added {
         let record = &mut self.table[ticket];
         if record.state.has(State::DIRTY) {
@@ -220,8 +220,8 @@ impl<K> Engine<K> {
         Added::Scheduled
     }
 
-    /// Pushes a dirty key to the order. The key must not be in flight. If the `Order` panics, the method marks the key as not dirty, and
-    /// may remove its record.
+    /// Pushes a dirty key, which must not be in flight, to the order. If the `Order` panics, the key is no longer dirty, and its record
+    /// may be removed.
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
         let undo_on_panic = UndoAdd { engine: self, ticket, now };
         let Engine { table, order, timed, .. } = &mut *undo_on_panic.engine;
@@ -232,7 +232,7 @@ impl<K> Engine<K> {
         self.is_withheld = false;
     }
 
-    /// Handles a further add of a key that is already dirty or delayed. Such an add can raise the priority of the key.
+    /// Handles another add of a dirty or delayed key, which can raise the key's priority.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: &Now<'_>) {
         let record = &self.table[ticket];
         let (from, to) = (record.priority, record.priority.max(priority));

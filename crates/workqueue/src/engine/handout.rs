@@ -1,4 +1,4 @@
-//! Operations that dequeue a key, mark a key as done, or undo an add.
+//! Dequeues keys, marks keys as done, and undoes adds.
 
 use super::record::State;
 use super::{Engine, queued};
@@ -15,7 +15,7 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Dequeues the next key. Returns `None` if no key is queued, or if the dequeue limit allows no key now.
+    /// Dequeues the next key. Returns `None` if no key is queued, or if the dequeue limit does not allow one now.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -47,8 +47,8 @@ impl<K: Clone> Engine<K> {
     }
 }
 
-/// A guard whose drop marks a key as not dirty. The guard keeps the key's record consistent if user code panics after the key was removed
-/// from the order.
+/// Marks a key as not dirty when dropped. This keeps the key's record consistent if user code panics after the key was removed from the
+/// order.
 pub(super) struct UndoAdd<'a, 'b, K> {
     pub(super) engine: &'a mut Engine<K>,
     pub(super) ticket: Ticket,
@@ -64,7 +64,7 @@ impl<K> Drop for UndoAdd<'_, '_, K> {
 }
 
 impl<K> Engine<K> {
-    /// Marks the key as not dirty. If the record of the key is no longer needed, it is removed.
+    /// Marks the key as not dirty, and removes its record if it is no longer needed.
     fn undo_add(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
@@ -76,7 +76,6 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Marks a key as done.
     pub(crate) fn done(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         debug_assert!(record.state.has(State::RUNNING), "a key in flight is marked as done only once");
@@ -87,7 +86,7 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.dirty_in_flight -= 1;
-            // Catch a panic of the `Order`, because the thread may already be unwinding after a panic of a worker.
+            // Catch a panic from the `Order`, because the thread may already be unwinding after a worker's panic.
             if let Err(panic) = catch(|| self.enqueue(ticket, now)) {
                 self.trash.rare().panic = Some(panic);
             }
@@ -110,7 +109,7 @@ impl<K: Eq> Engine<K> {
         cancelled.then_some(deadline)
     }
 
-    /// Undoes the last add of the key, unless a worker has dequeued the key since then. Returns whether the method has undone an add.
+    /// Undoes the key's last add, unless a worker has dequeued the key since then. Returns `true` if an add was undone.
     pub(crate) fn remove_queued(&mut self, hash: u32, key: &K, now: &Now<'_>) -> bool {
         let Some(ticket) = self.find(hash, key, now) else { return false };
         let record = &mut self.table[ticket];

@@ -5,12 +5,12 @@ use hashbrown::HashTable;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, one segment
-/// is split. Therefore, an insertion moves the entries of at most one segment.
+/// A hash table in segments of bounded size. The table grows by linear hashing: when the load is too high, one segment is split.
+/// Therefore, an insertion moves at most one segment's entries.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The segments of the table. There is at least one segment. In segment `i`, the low bits of all hashes equal `i`. The number of these
-    /// bits depends on the number of segments.
+    /// At least one segment. In segment `i`, the low bits of all hashes equal `i`. The number of these bits depends on the number of
+    /// segments.
     segments: Chunks<HashTable<Entry>>,
     count: usize,
     len: usize,
@@ -22,7 +22,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// The average number of entries in a segment. A segment is split at about twice this number.
+/// The average number of entries per segment. A segment is split at about twice this number.
 const LOAD: usize = 384;
 
 impl Index {
@@ -83,8 +83,8 @@ fn insert(segment: &mut HashTable<Entry>, entry: Entry) {
     segment.insert_unique(spread(entry.hash), entry, |entry| spread(entry.hash));
 }
 
-/// Mixes the bits of a hash. All hashes in a segment have the same low bits, but the hash table of a segment uses the lowest and the
-/// highest bits. After the mixing, these bits differ between different hashes.
+/// Mixes a hash's bits. All hashes in a segment have the same low bits, but the segment's hash table uses the lowest and the highest
+/// bits. After mixing, these bits differ between different hashes.
 fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
@@ -105,8 +105,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a hash for a number. With style 0, the hashes are well distributed. With the other styles, the hashes are distributed less
-    /// well, and the worst style returns many equal hashes.
+    /// Returns a hash for `key`. Style 0 distributes the hashes well. The other styles distribute them less well, and the worst one
+    /// returns many equal hashes.
     pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
         match style {
             0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),

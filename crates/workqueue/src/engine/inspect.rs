@@ -7,7 +7,7 @@ use super::record::{Record, State};
 use crate::key_state::{Counts, KeyState};
 use crate::order::Ticket;
 
-/// The number of records that a snapshot copies in one critical section.
+/// The maximum number of records that a snapshot copies in one critical section.
 const COPIED_AT_ONCE: usize = 64;
 
 impl<K> Engine<K> {
@@ -21,8 +21,8 @@ impl<K> Engine<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Appends the states of some of the keys to `states`. Returns the index of the record with which the next call
-    /// must continue. Returns `None` if there are no more records.
+    /// Appends the states of some keys to `states`. Returns the index of the record from which the next call must
+    /// continue, or `None` if there are no more records.
     pub(crate) fn snapshot(&self, from: usize, epoch: Instant, states: &mut Vec<KeyState<K>>) -> Option<usize> {
         let to = self.table.bound().min(from + COPIED_AT_ONCE);
         for ticket in from..to {
@@ -31,7 +31,7 @@ impl<K: Clone> Engine<K> {
         (to < self.table.bound()).then_some(to)
     }
 
-    /// Returns the state of a key that has a record.
+    /// Returns the state of `key`, if it has a record.
     pub(crate) fn key_state(&self, hash: u32, key: &K, epoch: Instant) -> Option<KeyState<K>>
     where
         K: Eq,

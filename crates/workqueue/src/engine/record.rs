@@ -6,29 +6,29 @@ use crate::order::Ticket;
 /// The state of one key.
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// The key. The value is `None` if the record is vacant.
+    /// `None` if the record is vacant.
     pub(super) key: Option<K>,
-    /// If the key is [`WAITING`](State::WAITING), this is the time at which the delay ends. If the key is idle, this is the time at which
-    /// the failures expire. Otherwise, the value is [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].
+    /// The time at which the delay of a [`WAITING`](State::WAITING) key ends, or at which an idle key's failures expire. For other keys,
+    /// [`NEVER`]. The engine has a timer for each record whose deadline is not [`NEVER`].
     pub(super) deadline: u64,
-    /// If the key is queued, this is the place that the order's `push` returned.
+    /// The place that the order's `push` returned, if the key is queued.
     pub(super) place: u64,
     /// The highest priority with which the key was added since it was last dequeued.
     pub(super) priority: i32,
     pub(super) hash: u32,
-    /// The number of failures. The number saturates at `u16::MAX`. Every limiter reaches its longest delay before this number of failures.
+    /// The number of failures, saturating at `u16::MAX`. Every limiter reaches its longest delay before that.
     pub(super) failures: u16,
     pub(super) state: State,
     /// The kind of the pending delay.
     pub(super) kind: DelayKind,
-    /// If the record is [`LISTED`](State::LISTED), this is the next record in the list of vacant records.
+    /// The next record in the list of vacant records, if the record is [`LISTED`](State::LISTED).
     pub(super) next_vacant: Ticket,
 }
 
-/// A deadline that never passes: 584 years after the creation of the queue.
+/// A deadline that never passes: 584 years after the queue's creation.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The state flags of a key, in any combination. A key without flags is idle. The queue keeps an idle key only if the key has failures.
+/// A key's state flags, in any combination. A key without flags is idle. The queue keeps idle keys only if they have failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 

@@ -1,4 +1,4 @@
-//! Operations for rate-limited adds and failure counts.
+//! Handles rate-limited adds and failure counts.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct Verdict {
 }
 
 impl<K: Eq> Engine<K> {
-    /// Adds `key`. The delay is the limiter's delay, or `before` if this is shorter.
+    /// Adds `key` after the limiter's delay, or after `before` if that is shorter.
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
@@ -63,8 +63,7 @@ impl<K: Eq> Engine<K> {
 }
 
 impl<K> Engine<K> {
-    /// Adds a key that already has a record, after a delay. The delay is the limiter's delay, or `before` if this is
-    /// shorter.
+    /// Adds a key that already has a record, after the limiter's delay, or after `before` if that is shorter.
     pub(crate) fn retry(
         &mut self,
         ticket: Ticket,
@@ -112,8 +111,8 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Gets the delay from the limiter. If the failure is new, the method also calls the limiter's `charge`. This method does not change
-    /// the record, because the limiter is user code and may panic.
+    /// Gets the delay from the limiter. If the failure is new, also calls the limiter's `charge`. Does not change the record, because
+    /// the limiter is user code and may panic.
     fn charge_limiter(
         &mut self,
         found: Result<Ticket, &K>,
@@ -153,8 +152,8 @@ impl<K> Engine<K> {
         Verdict { deadline, failures }
     }
 
-    /// Returns whether a rate-limited add reports a new failure. The add reports no new failure if a retry with an earlier deadline is
-    /// pending, or if the key will be processed anyway.
+    /// Returns `true` if a rate-limited add reports a new failure. It does not if a retry with an earlier deadline is pending, or if
+    /// the key will be processed anyway.
     fn is_new_failure(&self, ticket: Ticket, deadline: u64) -> bool {
         let record = &self.table[ticket];
         let joins_a_reminder = record.state.has(State::WAITING) && record.kind == DelayKind::Reminder;

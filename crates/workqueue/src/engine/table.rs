@@ -7,23 +7,22 @@ use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The table of records. A record can be found by its ticket and by its key. A ticket identifies one key until the key
-/// is removed.
+/// The table of records, which finds a record by its ticket or by its key. A ticket identifies one key until the key is removed.
 ///
-/// A record whose key was removed is *vacant*. A vacant record stays in the index until the table reuses it for another
-/// key, because the same key is likely to be added again.
+/// After a key was removed, its record is *vacant*. A vacant record stays in the index until the table reuses it for another key, because
+/// the same key is likely to be added again.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first record in the list of vacant records. This record has been vacant for the longest time. If the key of a vacant record is
-    /// added again, the record stays in the list until a search for a vacant record reaches it.
+    /// The first record in the list of vacant records, which has been vacant for the longest time. If a vacant record's key is added
+    /// again, the record stays in the list until a search for a vacant record reaches it.
     first_vacant: Option<Ticket>,
     last_vacant: Option<Ticket>,
     len: usize,
 }
 
-/// The maximum number of records that one insert skips in the list of vacant records. A record is skipped if it is in use again.
+/// The maximum number of records that one insert skips in the list of vacant records because they are in use again.
 const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
@@ -47,18 +46,17 @@ impl<K> Table<K> {
         key
     }
 
-    /// If the table is large and has no more keys, removes and returns its memory. The caller must free this memory
-    /// outside the lock.
+    /// Replaces a large table that has no more keys, and returns it. The caller must free its memory outside the lock.
     pub(super) fn take_burst(&mut self) -> Option<Self> {
         (self.len == 0 && self.records.is_large()).then(|| std::mem::replace(self, Self::new()))
     }
 
-    /// Returns a number that is one more than the highest ticket.
+    /// Returns the highest ticket plus one.
     pub(super) fn bound(&self) -> usize {
         self.records.len()
     }
 
-    /// Creates a record for a key that has no record, not even a vacant record.
+    /// Creates a record for a key that does not even have a vacant record.
     #[cold]
     fn insert(&mut self, hash: u32, key: Option<K>) -> Ticket {
         let ticket = match self.take_vacant() {
@@ -199,7 +197,7 @@ mod tests {
             prop_assert_eq!(table.index.len(), table.bound(), "the index has each record once, vacant or not");
         }
 
-        /// Adds 10,000 different keys. At most 100 keys are in the table at the same time.
+        /// Adds 10,000 different keys, of which at most 100 are in the table at the same time.
         #[test]
         fn records_of_removed_keys_are_reused(mut seed in any::<u64>(), style in 0..2u8) {
             let (mut table, mut there) = (Table::new(), Vec::new());

@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
-/// The start times of all keys in one state. Most keys are in a list, which is sorted by start time. A key goes to a tree instead if its
-/// start time is earlier than the start time of the list's last key.
+/// The start times of all keys in one state. Most keys are in a list that is sorted by start time. A key is stored in a tree instead if
+/// it started earlier than the list's last key.
 #[derive(Debug)]
 pub(crate) struct Ages {
     /// The links of the list, indexed by ticket.
     links: Chunks<Link>,
     first: u32,
     last: u32,
-    /// The keys whose start time was earlier than the start time of the list's last key. This happens if the queue notices late that a
-    /// delay has ended.
+    /// The keys that started earlier than the list's last key. There are such keys if the queue notices late that a delay has ended.
     early: BTreeSet<(u64, Ticket)>,
     count: usize,
     /// The sum of all start times.
@@ -24,7 +23,7 @@ pub(crate) struct Ages {
 #[derive(Clone, Copy, Debug)]
 struct Link {
     since: u64,
-    /// The previous key in the list. The value is [`IN_TREE`] if the key is in the tree.
+    /// The previous key in the list, or [`IN_TREE`] if the key is in the tree.
     before: u32,
     after: u32,
 }

@@ -1,4 +1,4 @@
-//! Observes the state changes of keys, and updates the metrics.
+//! Observes keys' state changes and updates the metrics.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use super::depths::Depths;
 use super::{Depth, Instruments, MetricsStyle, Pull};
 use crate::order::Ticket;
 
-/// Receives the state changes of keys, and updates the metrics. An observer exists only if metrics are enabled.
+/// Receives keys' state changes and updates the metrics. An observer exists only if metrics are enabled.
 pub(crate) struct Observer {
     instruments: Instruments,
     depths: Depths,
     stamps: Stamps,
 }
 
-/// The times at which the dirty keys became dirty, and the times at which the keys in flight were dequeued.
+/// The times at which dirty keys became dirty, and at which keys in flight were dequeued.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps {
     dirty: Ages,
@@ -27,13 +27,13 @@ impl Observer {
         Self { instruments, depths: Depths::new(style), stamps: Stamps::default() }
     }
 
-    /// Returns the series of the metric `depth` that have no gauge yet.
+    /// Returns the `depth` series that have no gauge yet.
     #[inline]
     pub(crate) fn take_new_depths(&mut self) -> Vec<Depth> {
         self.depths.take_new()
     }
 
-    /// Stores the gauge for a series of the metric `depth`, and returns the previous gauge of this series.
+    /// Stores the gauge for a `depth` series, and returns the series' previous gauge.
     pub(crate) fn keep_gauge(&mut self, depth: Depth, gauge: Pull) -> Option<Pull> {
         self.depths.keep(depth, gauge)
     }
@@ -74,8 +74,7 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    /// Removes and returns the memory of the ages, so that the caller can free it outside the lock. This method is called when the queue
-    /// has no more keys.
+    /// Removes and returns the stamps of an empty queue, so that the caller can free their memory outside the lock.
     pub(crate) fn take_stamps(&mut self) -> Stamps {
         std::mem::take(&mut self.stamps)
     }
@@ -89,7 +88,7 @@ impl Observer {
         seconds(self.stamps.running.oldest(now))
     }
 
-    /// Returns the number of keys in a series of the metric `depth`.
+    /// Returns the number of keys in a `depth` series.
     pub(super) fn depth(&self, depth: Depth) -> f64 {
         self.depths.count(depth) as f64
     }

@@ -7,10 +7,9 @@ use super::{Fifo, Order, Queued, Ticket};
 
 /// An [`Order`] that serves tenants round-robin, so that a tenant with many queued keys does not delay other tenants.
 ///
-/// If `n` tenants have queued keys, the next key of each tenant is dequeued after at most `n - 1` keys of other
-/// tenants. The keys of one tenant are dequeued first in, first out, or in the order passed to
-/// [`with_lanes`](Fair::with_lanes). The tenant function may be called several times for a key, and must return the
-/// same tenant each time.
+/// If `n` tenants have queued keys, each tenant's next key is dequeued after at most `n - 1` keys of other tenants. One tenant's keys are
+/// dequeued first in, first out, or in the order passed to [`with_lanes`](Fair::with_lanes). The tenant function may be called several
+/// times for a key, and must return the same tenant each time.
 ///
 /// # Examples
 ///
@@ -29,10 +28,10 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree and not a hash table, because a large hash table moves
-    /// all its entries in one operation when it grows.
+    /// The orders (*lanes*) of the tenants that have queued keys. The map is a tree, because a growing hash table moves all its entries in
+    /// one operation.
     lanes: BTreeMap<T, Lane<K>>,
-    /// The tenants that have queued keys, ordered by their turns. The first tenant is served next.
+    /// The tenants that have queued keys, by turn. The first tenant is served next.
     turns: BTreeMap<u64, T>,
     /// The highest turn of any tenant so far.
     last_turn: u64,
@@ -46,14 +45,14 @@ struct Lane<K> {
 }
 
 impl<K, T: Ord + Clone> Fair<K, T> {
-    /// Creates an order that serves tenants round-robin. `tenant` returns the tenant of a key. The keys of one tenant are dequeued first
-    /// in, first out.
+    /// Creates an order that serves tenants round-robin. `tenant` returns a key's tenant. One tenant's keys are dequeued first in, first
+    /// out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// Creates an order that serves tenants round-robin. For each tenant, `lane` creates the order in which the tenant's keys are dequeued.
-    /// `lane` is called when a key is queued for a tenant without queued keys.
+    /// Creates an order that serves tenants round-robin. `lane` creates the order in which one tenant's keys are dequeued. It is called
+    /// when a key is queued for a tenant without queued keys.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
@@ -149,8 +148,7 @@ mod tests {
     use super::super::tests::{Naive, compare, config};
     use super::*;
 
-    /// The first field contains the tenants in the order of their turns, each with its queued keys. The second field is the number of
-    /// tenants.
+    /// The tenants in turn order, each with its queued keys, and the number of tenants.
     struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
 
     impl Naive for Tenants {

@@ -7,16 +7,15 @@ use super::{Order, Queued, Ticket};
 /// The default [`Order`]: first in, first out. This order ignores priorities.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// The tickets of queued keys, in chunks. Chunks never move. A chunk is freed when all its tickets were popped or
-    /// removed. All chunks except for the last one are full. If a freed chunk is between other chunks, it stays in the list without memory.
+    /// The queued keys' tickets, in chunks that never move. A chunk is freed when all its tickets were popped or removed. All chunks except
+    /// the last one are full. A freed chunk between other chunks stays in the list without memory.
     chunks: VecDeque<Vec<Ticket>>,
     /// The number of places in freed chunks.
     gone: u64,
     /// The place of the ticket that the next `pop` returns.
     next: u64,
     len: usize,
-    /// The memory of the chunk that was freed last, which is reused for the next chunk. Therefore, a queue with a stable size does not
-    /// allocate.
+    /// The memory of the last freed chunk. The next chunk reuses it, so a queue with a stable size does not allocate.
     spare: Vec<Ticket>,
 }
 
@@ -74,8 +73,8 @@ impl<K> Order<K> for Fifo {
         self.len -= 1;
         let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
         let chunk = &mut self.chunks[at];
-        // Free a chunk as soon as all its tickets are removed. Therefore, repeated adds and removals use no additional memory, and `pop`
-        // need not skip many removed tickets.
+        // Free a chunk as soon as all its tickets are removed, so that repeated adds and removals use no additional memory, and `pop` does
+        // not skip many removed tickets.
         if chunk.iter().all(|ticket| *ticket == NONE) {
             if at == last {
                 chunk.clear()

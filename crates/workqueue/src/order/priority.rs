@@ -22,26 +22,25 @@ use crate::now::nanos;
 /// ```
 #[derive(Debug)]
 pub struct Priority {
-    /// The waiting time that raises the priority of a key by one level.
+    /// The waiting time that raises a key's priority by one level.
     step: Option<i64>,
-    /// The queued keys. The key with the smallest rank is dequeued first.
+    /// The queued keys. The smallest rank is dequeued first.
     queued: BTreeMap<Rank, Ticket>,
     /// The smallest unused place. Places are unique. With ageing, places are times. Without ageing, places count up by one.
     next: u64,
-    /// With ageing, the place of a key is usually the time at which the key was queued. If the place differs from this time, this map
-    /// contains the time. The place differs if the key became due earlier than a key that was pushed before it.
+    /// The times at which keys were queued, if they differ from the keys' places. With ageing, a key's place is usually the time at which
+    /// the key was queued. The two differ if the key became due earlier than a key that was pushed before it.
     since: BTreeMap<u64, u64>,
 }
 
-/// The rank of a key. Without ageing, the first number is the negated priority. With ageing, the first number is the time at which the key
-/// was queued, minus one `step` for each priority level. The second number is the place. All keys age at the same rate, so the relative
-/// order of two keys never changes. Therefore, ranks never need updates.
+/// A key's rank. Without ageing, the first number is the negated priority. With ageing, it is the time at which the key was queued, minus
+/// one `step` per priority level. The second number is the place. All keys age at the same rate, so the relative order of two keys never
+/// changes, and ranks need no updates.
 type Rank = (i64, u64);
 
 impl Priority {
-    /// Creates an order without ageing. If keys with a higher priority arrive all the time, a key with a lower priority
-    /// is never dequeued, as in controller-runtime. If the priority of a queued key is raised, the key moves behind the
-    /// keys that already have that priority.
+    /// Creates an order without ageing. If keys with a higher priority keep arriving, lower-priority keys are never dequeued, as in
+    /// controller-runtime. A queued key whose priority is raised moves behind the keys that already have that priority.
     pub fn strict() -> Self {
         Self { step: None, queued: BTreeMap::new(), next: 0, since: BTreeMap::new() }
     }
@@ -128,8 +127,7 @@ mod tests {
         since: u64,
     }
 
-    /// The queued keys, in the order in which they were pushed or got their current priority. The second field is the `step` of the order,
-    /// if it has ageing.
+    /// The queued keys, in the order in which they were pushed or got their current priority, and the `step` of an order with ageing.
     struct List(Vec<Queued>, Option<u64>);
 
     impl Naive for List {
@@ -142,7 +140,7 @@ mod tests {
                 None => -i128::from(queued.priority),
                 Some(step) => i128::from(queued.since) - i128::from(queued.priority) * i128::from(step),
             };
-            // Of several keys with the same rank, pop the first one.
+            // Pop the first of several keys with the same rank.
             let first = (0..self.0.len()).min_by_key(|at| rank(&self.0[*at]))?;
             Some(self.0.remove(first).ticket)
         }

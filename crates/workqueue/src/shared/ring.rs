@@ -1,4 +1,4 @@
-//! Sets the alarm of a queue, and handles its wake-ups.
+//! Sets a queue's alarm and handles its wake-ups.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ impl<K: Send + 'static, C: Clock> Wake for Ring<K, C> {
         self.wake_by_ref();
     }
 
-    /// Handles a call of the timer's waker on the timer's thread. This method catches panics of user code, because they
-    /// must not end that thread. The panic hook has already reported these panics.
+    /// Handles a call to the timer's waker on the timer's thread. Catches panics from user code, because they must not end that thread. The
+    /// panic hook has already reported these panics.
     fn wake_by_ref(self: &Arc<Self>) {
         drop(catch(|| self.0.upgrade().map(|shared| shared.ring())));
     }
 }
 
-/// The maximum number of times that a new sleep is polled, if each poll calls the waker.
+/// The maximum number of polls of a new sleep if each poll calls the waker.
 const POLLS: usize = 8;
 
 /// The result of setting the alarm.
@@ -66,8 +66,8 @@ impl<K, C: Clock> Shared<K, C> {
         panic.or(catch(|| drop(old)).err())
     }
 
-    /// Sets the alarm. If the waker is called during the poll of a new sleep, polls the sleep again. The sleep may be
-    /// due, or the executor may have made the task yield.
+    /// Sets the alarm. If polling the new sleep calls the waker, polls the sleep again, because the sleep may be due or the executor may
+    /// have made the task yield.
     fn set_alarm(&self, arm: &Arm) -> Armed {
         let at = self.instant(arm.at);
         let mut sleep = match (&arm.source, self.sleep_until.get()) {
@@ -92,7 +92,7 @@ impl<K, C: Clock> Shared<K, C> {
         Armed::Failed
     }
 
-    /// Handles a failure to set the alarm. Wakes all tasks, so that the poll of one of them provides a timer that works.
+    /// Handles a failure to set the alarm. Wakes all tasks, so that one of their polls provides a working timer.
     fn on_alarm_failure(&self, arm: &Arm, mut section: Section<'_, K>) -> Option<Panic> {
         let old = section.waiters.alarm.fail(arm);
         section.waiters.on_alarm_failure();
@@ -102,8 +102,8 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K, C: Clock> Outside for Shared<K, C> {
-    /// Sets the alarm, and sets it again if necessary. If an alarm is due immediately, the loop handles it, and the next iteration sets the
-    /// next alarm. A loop is used instead of recursion, so that the depth of the stack is bounded.
+    /// Sets the alarm. If it is due immediately, handles it and sets the next alarm. The loop bounds the stack depth, which recursion would
+    /// not.
     fn arm(&self, arm: Arm) -> Option<Panic> {
         let (mut next, mut panic) = (Some(arm), None);
         while let Some(arm) = next {
@@ -138,7 +138,7 @@ impl<K, C: Clock> Outside for Shared<K, C> {
     }
 }
 
-/// Stores the change of the alarm that the caller must make after the critical section.
+/// Stores the change to the alarm that the caller must make after the critical section.
 struct ArmLater<'a, K, C> {
     shared: &'a Shared<K, C>,
     arm: Cell<Option<Arm>>,

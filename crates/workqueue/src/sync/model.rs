@@ -1,4 +1,4 @@
-//! Loom's locks, but with another `try_lock`. With this `try_lock`, loom also tries the case in which another thread holds the lock.
+//! Loom's locks with another `try_lock`, so that loom also tries the case in which another thread holds the lock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockError, TryLockResult};
@@ -11,7 +11,7 @@ pub(crate) use loom::sync::atomic;
 use atomic::{AtomicBool, Ordering};
 
 /// A mutex for which loom also tries a `try_lock` while another thread holds the lock. Loom's own unlock is not a scheduling point, so loom
-/// would never run `try_lock` between a lock and its unlock. The flag adds such a scheduling point.
+/// would never run `try_lock` between a lock and its unlock. The flag adds this scheduling point.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     is_held: AtomicBool,
@@ -35,8 +35,8 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { is_held: &self.is_held, inner })
     }
 
-    /// Tries to take the lock. If another thread takes the lock after this method has read the flag, the method waits for that thread. A
-    /// call at a later time would have the same result.
+    /// Tries to take the lock. If another thread takes the lock after this method has read the flag, waits for that thread. A later call
+    /// would have the same result.
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.is_held.load(Ordering::Relaxed) {
             Err(TryLockError::WouldBlock)
