@@ -1,22 +1,21 @@
-//! A queue of changes for a listener that may be slow.
+//! A queue of changes for a slow listener.
 
 use std::hash::Hash;
 
 use crate::keyed::{KeyHash, Place};
 use crate::line::Line;
 
-/// A queue of changes for a listener that can be slower than the producer of the changes.
+/// A queue of changes for a listener that can be slower than the producer.
 ///
-/// Queued changes of one key are merged. Therefore, the queue has at most one entry for each key of an existing object, or of an object
-/// that the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With every [`Delivery`],
-/// a listener that applies all changes in order finally has the same objects as the producer.
+/// Queued changes to the same key are merged. Therefore, the queue has at most one entry per key that belongs to an existing object or to
+/// an object that the listener knows. With [ordered delivery](Delivery::Ordered), up to `bound` more changes can be queued. With every
+/// [`Delivery`], a listener that applies all changes in order ends up with the same objects as the producer.
 ///
-/// Keys are popped in the order of their first change, and a key keeps its position while more changes are merged. An object that was added
-/// and deleted between two pops is not delivered, except with ordered delivery.
+/// Keys are popped in the order of their first change. A key keeps its position while more changes are merged. An object that was added and
+/// deleted between two pops is not delivered, except with ordered delivery.
 ///
-/// If an object is deleted and another object is created with the same key, the queue delivers two changes. The first
-/// change is the deletion, and contains the last observed state of the deleted object. The second change is the
-/// addition, which the next `pop` returns.
+/// If an object is deleted and another object with the same key is created, the queue delivers two changes. The first one is the deletion,
+/// with the last observed state of the deleted object. The next `pop` returns the second one, the addition.
 ///
 /// # Examples
 ///
@@ -46,20 +45,19 @@ pub struct CoalescingFifo<K, T> {
 /// Determines how a [`CoalescingFifo`] merges queued changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Merges the changes of one key into one change. The merged change leads from the last state that the listener has
-    /// received to the newest state. A queued update keeps both states in memory.
+    /// Merges all changes to a key into one change, from the last state that the listener has received to the newest state. A queued update
+    /// keeps both states in memory.
     #[default]
     Coalesced,
-    /// Works like `Coalesced`, but updates do not contain the old state. So the queue does not keep old objects in
-    /// memory, except for the last states of deleted objects.
+    /// Works like `Coalesced`, but updates do not contain the old state. The queue therefore keeps no old objects in memory, except for the
+    /// last states of deleted objects.
     Newest,
-    /// Delivers each change separately and in order, even if the changes have different keys. If `bound` changes are
-    /// queued, a new change is merged into the last queued change of its key. The listener then receives the merged
-    /// change before changes of other keys that were queued earlier. [`joined`](CoalescingFifo::joined) counts these
-    /// merges.
+    /// Delivers each change separately and in order, across all keys. When `bound` changes are queued, a new change is merged into the last
+    /// queued change of its key. The listener then receives the merged change before changes to other keys that were queued earlier.
+    /// [`joined`](CoalescingFifo::joined) counts these merges.
     Ordered {
-        /// The maximum number of queued changes that are not merged. The number can exceed this bound, because a key without a queued
-        /// change always gets a change of its own.
+        /// The number of queued changes from which on new changes are merged. A key without a queued change always gets its own change, so
+        /// the queue can exceed this bound.
         bound: usize,
     },
 }
@@ -69,11 +67,11 @@ pub enum Delivery {
 pub struct Overtaken<T> {
     /// The newest state of the object, or `None` if it was deleted.
     pub newest: Option<T>,
-    /// The queued state that the listener will no longer receive, if there is such a state.
+    /// The queued state that the listener will no longer receive, if any.
     pub untold: Option<T>,
 }
 
-/// A change that a [`CoalescingFifo`] delivers for a key.
+/// A change to one key, as delivered by a [`CoalescingFifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
     /// The object is new to the listener.
@@ -83,19 +81,18 @@ pub enum Change<T> {
         /// Whether the object existed before the listener was added.
         is_initial: bool,
     },
-    /// The object changed, or a resync delivers it again. The listener knows the object.
+    /// An object that the listener knows has changed, or is delivered again by a resync.
     Updated {
-        /// The state that the listener knows. `None` if the setting of the queue is [`Delivery::Newest`], because the queue then keeps only
-        /// the newest state.
+        /// The state that the listener knows. `None` with [`Delivery::Newest`], because the queue then keeps only the newest state.
         old: Option<T>,
         /// The newest state of the object.
         new: T,
     },
     /// The object was deleted.
     Deleted {
-        /// The last observed state of the object. The listener may not have received this state before.
+        /// The last observed state of the object, which the listener may not have received before.
         object: T,
-        /// Whether `object` is the state of the object at its deletion. If `false`, the deletion was inferred, and `object` may be stale.
+        /// Whether `object` is the object's state at its deletion. If `false`, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
     },
 }
@@ -115,7 +112,7 @@ enum Waiting<T> {
         last: T,
         final_state_known: bool,
     },
-    /// The object that the listener knows was deleted, and another object with the same key was created.
+    /// The listener's object was deleted, and another object with the same key was created.
     Recreated {
         last: T,
         final_state_known: bool,
@@ -126,20 +123,20 @@ enum Waiting<T> {
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// Creates an empty queue.
     ///
-    /// `same_identity` returns whether two states with the same key belong to the same object. If an update changes the
-    /// identity, the producer has missed a deletion, and the queue delivers that deletion.
+    /// `same_identity` returns `true` if two states with the same key belong to the same object. An update that changes the identity means
+    /// that the producer missed a deletion. The queue then delivers that deletion, too.
     pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues the addition of an object. `is_initial` is true if the object existed before the listener was added.
-    /// Returns a queued state that the listener will no longer receive, as [`updated`](Self::updated) does.
+    /// Queues the addition of an object. `is_initial` is `true` if the object existed before the listener was added. Returns a queued state
+    /// that the listener will no longer receive, as [`updated`](Self::updated) does.
     pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
         self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state. A
-    /// caller that holds a lock can drop the state later. The call can drop its arguments, but it does not drop any other objects.
+    /// Queues an update of an object. If the listener will no longer receive a queued state, returns this state, so that a caller that
+    /// holds a lock can drop it later. The call can drop its arguments, but no other objects.
     pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| {
             if (fifo.same_identity)(&old, &new) {
@@ -150,15 +147,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         })
     }
 
-    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed
-    /// state. If an addition of the key is queued, the queue drops both the addition and the deletion, so the listener
-    /// receives nothing. Returns a queued state that the listener will no longer receive, as [`updated`](Self::updated)
-    /// does.
+    /// Queues the deletion of an object. `known` is the state before the deletion, and `last` is the last observed state. If an addition of
+    /// the key is queued, the queue drops both changes, and the listener receives neither. Returns a queued state that the listener will no
+    /// longer receive, as [`updated`](Self::updated) does.
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
-            // The object that the listener knows was deleted earlier, but this deletion was not observed.
+            // The listener's object was deleted earlier, but this deletion was not observed.
             false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -181,7 +177,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         std::mem::replace(&mut self.line[place], end).known()
     }
 
-    /// Queues a resync of an unchanged object. Does nothing if a change of the object's key is queued.
+    /// Queues a resync of an unchanged object. Does nothing if a change to its key is queued.
     pub fn sync(&mut self, key: K, object: T) {
         let hash = self.line.hash(&key);
         if self.line.find(hash, &key).is_none() {
@@ -190,10 +186,9 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes the queued change of a key. Call this method before you deliver the object of this key as an initial
-    /// object. Returns the newest state of the object. The caller must deliver the returned state instead of the
-    /// initial object. If the queued change also adds another object with the same key, the addition stays queued.
-    /// Returns `None` if no change of the key is queued, or if the queue has [ordered delivery](Delivery::Ordered).
+    /// Removes the queued change of `key` and returns the object's newest state. Call this method before you deliver this key's object as
+    /// an initial object, and deliver the returned state instead. If the queued change also adds another object with the same key, that
+    /// addition stays queued. Returns `None` if no change of `key` is queued, or with [ordered delivery](Delivery::Ordered).
     pub fn overtake(&mut self, key: &K) -> Option<Overtaken<T>> {
         if matches!(self.delivery, Delivery::Ordered { .. }) {
             return None;
@@ -214,7 +209,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
-    /// Removes and returns the oldest change. Returns `None` if the queue is empty.
+    /// Removes and returns the oldest change, or `None` if the queue is empty.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
         let (place, key) = self.line.front()?;
         if let Waiting::Recreated { last, final_state_known, object } = &self.line[place] {
@@ -235,13 +230,13 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Some((key, change))
     }
 
-    /// Returns the number of queued entries. An entry can produce two changes: the deletion of an object, and the addition of another
+    /// Returns the number of queued entries. An entry can produce two changes: the deletion of one object, and the addition of another
     /// object with the same key.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// Returns whether the queue is empty.
+    /// Returns `true` if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
@@ -251,12 +246,12 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.initial
     }
 
-    /// Returns the number of changes that were merged into another change since the creation of the queue.
+    /// Returns the number of changes that were merged into another change since the queue was created.
     pub fn joined(&self) -> u64 {
         self.joined
     }
 
-    /// Queues the state `new` of a key. If no change of the key is queued, the function calls `first` to create the entry.
+    /// Queues the state `new` of `key`. If no change of `key` is queued, calls `first` to create the entry.
     fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
@@ -286,7 +281,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
     }
 
-    /// Returns the entry of the key if the change must be merged into this entry. Returns `None` if the change needs its own entry.
+    /// Returns the entry into which a change of `key` must be merged, or `None` if the change needs its own entry.
     fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery
@@ -307,7 +302,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
-    /// Returns the object in the state that the listener knows.
+    /// Returns the state that the listener knows.
     fn known(self) -> Option<T> {
         match self {
             Self::Updated { old, .. } => old,

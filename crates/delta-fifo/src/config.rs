@@ -34,31 +34,30 @@ pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>
 /// # Ok::<(), pintle_delta_fifo::StoreError>(())
 /// ```
 pub struct DeltaFifoConfig<K, T> {
-    /// The objects that the consumer knows. If `None`, the queue cannot detect missed deletions of objects that are no
+    /// The objects that the consumer knows. With `None`, the queue cannot detect missed deletions of objects that are no
     /// longer queued.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// A function that transforms each object once when it is queued. The key is computed before the transformation.
-    /// The objects of tombstones and resyncs are not transformed a second time.
+    /// Transforms each object once, when it is queued. The key is computed before the transformation. Objects in tombstones
+    /// and resyncs are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// A handler that is called for each known object whose lookup fails. The queue then continues without this object.
-    /// The documentation of each operation describes how the missing object affects the operation.
+    /// Called for each known object whose lookup fails. The queue then continues without this object. Each operation
+    /// documents the effect of the missing object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
     /// Whether `replace` delivers its objects as [`Delta::Replaced`](crate::Delta::Replaced) instead of
-    /// [`Delta::Sync`](crate::Delta::Sync). The default is false for compatibility with old consumers. New consumers
+    /// [`Delta::Sync`](crate::Delta::Sync). The default is `false`, for compatibility with old consumers. New consumers
     /// should set this field to `true`.
     pub emit_replaced: bool,
 }
 
 /// The configuration of a [`RealFifo`](crate::RealFifo), like client-go's `RealFIFOOptions`.
 pub struct RealFifoConfig<K, T> {
-    /// The objects that the consumer knows. If set, lists are delivered object by object. The consumer must then update
-    /// the known objects with each popped item before it calls the queue again. If `None`, a list is delivered as one
-    /// item, as with client-go's `AtomicEvents`.
+    /// The objects that the consumer knows. If set, lists are delivered object by object, and the consumer must update the
+    /// known objects with each popped item before it calls the queue again. With `None`, a list is delivered as one item, as
+    /// with client-go's `AtomicEvents`.
     pub known_objects: Option<KnownObjects<K, T>>,
-    /// A function that transforms each object once when it is queued. The objects of tombstones and resyncs are not
-    /// transformed a second time.
+    /// Transforms each object once, when it is queued. Objects in tombstones and resyncs are not transformed a second time.
     pub transformer: Option<Transformer<T>>,
-    /// A handler that is called for each known object whose lookup fails. The queue then continues without this object.
+    /// Called for each known object whose lookup fails. The queue then continues without this object.
     pub on_lookup_error: Option<LookupErrorHandler<K>>,
 }
 

@@ -1,8 +1,8 @@
-//! Changes of objects, and the queued changes of one key.
+//! Changes to objects, and one key's queued changes.
 
 use std::fmt;
 
-/// A change of one object.
+/// A change to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta<K, T> {
     /// The object is new.
@@ -11,7 +11,7 @@ pub enum Delta<K, T> {
     Updated(T),
     /// The object was deleted.
     Deleted(DeletedObject<K, T>),
-    /// The object is part of a list that replaces all objects. The object may be new, changed or unchanged.
+    /// The object is in a list that replaces all objects. It may be new, changed or unchanged.
     Replaced(T),
     /// A resync delivers the object again without a change.
     Sync(T),
@@ -35,9 +35,9 @@ pub enum DeltaType {
 /// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletedObject<K, T> {
-    /// The deletion was observed. The object is in its final state.
+    /// The deletion was observed. Contains the object's final state.
     Observed(T),
-    /// The deletion was inferred, so the final state of the object is unknown.
+    /// The deletion was inferred, so the object's final state is unknown.
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
@@ -46,11 +46,11 @@ pub enum DeletedObject<K, T> {
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
     pub key: K,
-    /// The last observed state of the object, if there is one. This state may be older than the final state.
+    /// The last observed state of the object, if any. It may be older than the final state.
     pub object: Option<T>,
 }
 
-/// The queued changes of one key, oldest first. The list contains at least one change.
+/// One key's queued changes, oldest first. There is at least one change.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub struct DeletedFinalStateUnknown<K, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
-    /// The field `oldest` avoids an allocation, because most keys have a single change when they are popped.
+    /// All other changes. Most keys have a single change when they are popped, so the field `oldest` avoids an allocation.
     rest: Vec<Delta<K, T>>,
 }
 
@@ -80,7 +80,7 @@ impl<K, T> Delta<K, T> {
         }
     }
 
-    /// Returns the object in its last observed state. Only a tombstone may have no object.
+    /// Returns the object's last observed state. Only a tombstone may have none.
     pub fn object(&self) -> Option<&T> {
         match self {
             Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
@@ -114,7 +114,7 @@ impl<K, T> DeletedObject<K, T> {
         }
     }
 
-    /// Returns whether this is a tombstone, so the final state of the object was not observed.
+    /// Returns `true` if this is a tombstone, which means that the object's final state was not observed.
     pub fn is_tombstone(&self) -> bool {
         matches!(self, Self::Tombstone(_))
     }
@@ -147,8 +147,8 @@ impl<K, T> Deltas<K, T> {
         std::iter::once(&self.oldest).chain(&self.rest)
     }
 
-    /// Appends a change. If the last two changes are then deletions, keeps only one of them: the second one if the first one is a
-    /// tombstone, and otherwise the first one. Does not merge other changes.
+    /// Appends a change. Of two consecutive deletions, keeps only one: the second one if the first one is a tombstone, and
+    /// otherwise the first one. Does not merge other changes.
     pub(crate) fn push(&mut self, delta: Delta<K, T>) {
         let Delta::Deleted(_) = &delta else { return self.rest.push(delta) };
         let newest = self.rest.last_mut().unwrap_or(&mut self.oldest);
@@ -192,7 +192,7 @@ impl fmt::Display for DeltaType {
     }
 }
 
-/// The error that occurs if an empty list is converted to [`Deltas`].
+/// The error for converting an empty list to [`Deltas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroLengthDeltas;
 

@@ -12,10 +12,9 @@ use crate::store::Store;
 
 /// A queue that keeps every change, grouped by key, like client-go's `DeltaFIFO`.
 ///
-/// The producer queues changes of objects. The consumer pops one key after the other, each with all changes that were
-/// queued since the key was last popped. Keys are popped in the order in which they were queued, and a key keeps its
-/// position when more changes are queued. If two consecutive changes of a key are deletions, the queue keeps only one
-/// of them. The queue does not merge other changes.
+/// The producer queues changes to objects. The consumer pops one key at a time, with all changes that were queued since the key was last
+/// popped. Keys are popped in the order in which they were queued, and a key keeps its position when more changes are queued. The queue
+/// keeps only one of two consecutive deletions of a key. It does not merge other changes.
 ///
 /// With [known objects](DeltaFifoConfig::known_objects), the queue also detects missed deletions. If the consumer knows an object and a new
 /// list does not contain it, the queue delivers a deletion with a [tombstone](DeletedFinalStateUnknown). Therefore, the consumer must apply
@@ -23,7 +22,7 @@ use crate::store::Store;
 ///
 /// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks.
 ///
-/// The queue is unbounded, because it keeps each change until the consumer pops it.
+/// The queue is unbounded: it keeps each change until the consumer pops it.
 ///
 /// # Examples
 ///
@@ -53,7 +52,7 @@ pub struct DeltaFifo<K, T> {
 
 struct Entry<K, T> {
     deltas: Deltas<K, T>,
-    /// The value of `lists` when the last change of the key was queued.
+    /// The value of `lists` when the key's last change was queued.
     list: u64,
 }
 
@@ -69,7 +68,7 @@ pub struct Popped<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
-    /// Creates an empty queue. `key_func` returns the key of an object and must always return the same key for the same object.
+    /// Creates an empty queue. `key_func` returns an object's key, and must always return the same key for the same object.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         config: DeltaFifoConfig<K, T>,
@@ -81,8 +80,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects
-    /// it. After either error, nothing is queued.
+    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects it. In both cases,
+    /// nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.progress.changed();
         self.enqueue(object, Delta::Added)
@@ -100,8 +99,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// Queues the deletion of an object. `object` is the final state of the object.
     ///
-    /// The call has an effect only if the key is queued or belongs to a known object. If the lookup of the known object fails,
-    /// the deletion is queued.
+    /// Does nothing unless the key is queued or belongs to a known object. If the known object's lookup fails, the deletion is queued.
     ///
     /// # Errors
     ///
@@ -126,22 +124,22 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Queues a list that replaces all objects. The queue delivers each object of the list, and a tombstone for every other key that is
-    /// queued or known. The tombstone contains the newest queued state. If no state is queued, the tombstone contains the known state, or
-    /// no state if the lookup fails.
+    /// Queues a list that replaces all objects. The queue delivers each listed object, and a tombstone for every other key that is queued
+    /// or known. The tombstone contains the newest queued state. If no state is queued, it contains the known state, or no state if the
+    /// lookup fails.
     ///
     /// This queue ignores the resourceVersion. Other stores use it.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`add`](Self::add). Objects that precede the failed object in the list stay queued.
+    /// Returns the same errors as [`add`](Self::add). Objects before the failed object in the list stay queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
         self.lists += 1;
         for object in objects {
             self.enqueue(object, delta)?;
         }
-        // If a key is both queued and known, use the queued state, because it is newer.
+        // For a key that is both queued and known, use the queued state, because it is newer.
         let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
         let gone: Vec<_> =
             unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
@@ -155,8 +153,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again as [`Delta::Sync`]. Queued objects are skipped, because the known state of a queued object is
-    /// outdated. Objects whose lookup fails are skipped as well. Does nothing if the queue has no known objects.
+    /// Queues each known object again as [`Delta::Sync`]. Queued objects are skipped, because their known state is outdated. Objects whose
+    /// lookup fails are skipped as well. Does nothing if the queue has no known objects.
     ///
     /// # Errors
     ///
@@ -171,11 +169,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues popped changes again at the end of the queue, unless newer changes of their key were queued in the meantime.
+    /// Queues popped changes again at the end of the queue, unless newer changes to their key were queued in the meantime.
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object of the newest change has no key.
+    /// Returns [`StoreError::Key`] if the newest change's object has no key.
     pub fn add_if_not_present(&mut self, deltas: Deltas<K, T>) -> Result<(), StoreError> {
         let key = self.key_of_deltas(&deltas)?;
         self.progress.changed();
@@ -199,8 +197,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If objects were queued before the first call of `replace`,
-    /// the result is `true` from then on.
+    /// Returns `true` if the first list has been processed. If a change was queued before the first call to `replace`, the queue counts as
+    /// synced from that change on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -210,7 +208,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.progress.close();
     }
 
-    /// Returns whether the queue is closed.
+    /// Returns `true` if the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.progress.is_closed()
     }
@@ -225,7 +223,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
 
-    /// Returns the queued changes of the key of `object`.
+    /// Returns the queued changes for the key of `object`.
     ///
     /// # Errors
     ///
@@ -244,17 +242,17 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.line.len()
     }
 
-    /// Returns whether the queue is empty.
+    /// Returns `true` if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
 
-    /// Returns whether the queue uses known objects.
+    /// Returns `true` if the queue uses known objects.
     pub fn has_known_objects(&self) -> bool {
         self.config.known_objects.is_some()
     }
 
-    /// Returns the key that the key function finds in an object.
+    /// Returns the key of `object`.
     ///
     /// # Errors
     ///
@@ -263,7 +261,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         (self.key_func)(object)
     }
 
-    /// Returns the key of a change. For a tombstone, this is the key that the tombstone contains.
+    /// Returns the key of `delta`. For a tombstone, this is the key in the tombstone.
     ///
     /// # Errors
     ///
@@ -314,7 +312,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the known objects that are not queued. The object of a key is `None` if its lookup failed.
+    /// Returns the known objects that are not queued. An object is `None` if its lookup failed.
     fn unqueued(&self) -> Vec<(K, Option<T>)> {
         let Some(known) = &self.config.known_objects else { return Vec::new() };
         let unqueued = known.list_keys().into_iter().filter(|key| self.line.place_of(key).is_none());
@@ -325,7 +323,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         unqueued.map(look_up).collect()
     }
 
-    /// Returns whether the key is queued or known. A known object whose lookup fails counts as known.
+    /// Returns `true` if the key is queued or known. A known object whose lookup fails counts as known.
     fn is_known(&self, key: &K) -> bool {
         if self.line.place_of(key).is_some() {
             return true;

@@ -1,13 +1,13 @@
-//! The errors of queues and stores. Except for the error of a closed queue, all errors come from user-defined
+//! The errors of queues and stores. Except for errors about closed queues, all errors come from user-supplied
 //! functions.
 
 use std::error::Error;
 use std::fmt;
 
-/// An error that a user-supplied function returns.
+/// An error from a user-supplied function.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The key function found no key in an object.
+/// The error of a key function that finds no key in an object.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ pub struct KeyError {
 }
 
 impl KeyError {
-    /// Creates an error with its cause.
+    /// Creates an error from its cause.
     pub fn new(cause: impl Into<BoxError>) -> Self {
         Self { cause: cause.into() }
     }
@@ -96,14 +96,14 @@ impl From<KeyError> for StoreError {
     }
 }
 
-/// Some writes of a [transaction](crate::Store::transaction) failed. The other writes of the transaction were applied.
+/// Some writes in a [transaction](crate::Store::transaction) failed. The other writes were applied.
 #[derive(Debug)]
 pub struct TransactionError {
     /// The indices of the writes that were applied, in ascending order.
     pub successful: Vec<usize>,
     /// The total number of writes.
     pub total: usize,
-    /// The errors of the failed writes, in the order of the writes.
+    /// The errors of the failed writes, in write order.
     pub causes: Vec<StoreError>,
 }
 
@@ -119,7 +119,7 @@ impl fmt::Display for TransactionError {
 
 impl Error for TransactionError {}
 
-/// The queue is closed and empty.
+/// The error that no more items will arrive, because the queue is closed and empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoClosed;
 

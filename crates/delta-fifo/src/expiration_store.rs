@@ -1,4 +1,4 @@
-//! A store of objects by key, whose objects have a time to live.
+//! A store of objects with a time to live.
 
 use std::fmt;
 use std::hash::Hash;
@@ -12,7 +12,7 @@ use crate::error::KeyError;
 /// A store that keeps objects by key until they expire, like client-go's `ExpirationCache`.
 ///
 /// The store reads no clock, so callers pass the current time. Expired objects are removed when their key is looked up,
-/// or when [`list`](Self::list) is called.
+/// or by [`list`](Self::list).
 ///
 /// # Examples
 ///
@@ -31,19 +31,19 @@ use crate::error::KeyError;
 pub struct ExpirationStore<K, T> {
     key_func: KeyFunc<K, T>,
     ttl: Duration,
-    /// Each object, with the time at which it was stored.
+    /// The objects, with the times at which they were stored.
     objects: HashMap<K, (T, Instant)>,
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     /// Creates an empty store whose objects expire when they have been stored for longer than `ttl`. If `ttl` is zero,
-    /// objects never expire. `key_func` returns the key of an object and must always return the same key for the same
+    /// objects never expire. `key_func` returns an object's key, and must always return the same key for the same
     /// object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static, ttl: Duration) -> Self {
         Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
     }
 
-    /// Stores an object and replaces the object with the same key. The time to live of the object begins at `now`.
+    /// Stores an object, replacing any object with the same key. Its time to live begins at `now`.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(())
     }
 
-    /// Removes the object with the key of `object`, if there is one.
+    /// Removes the object with the key of `object`, if any.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(())
     }
 
-    /// Replaces all objects. The time to live of the new objects begins at `now`.
+    /// Replaces all objects. The new objects' time to live begins at `now`.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         Ok(self.get_by_key(&key, now))
     }
 
-    /// Returns the object with the key. If the object has expired, removes it and returns `None`.
+    /// Returns the object with key `key`. If it has expired, removes it and returns `None`.
     pub fn get_by_key(&mut self, key: &K, now: Instant) -> Option<&T> {
         let (_, since) = self.objects.get(key)?;
         if is_expired(self.ttl, *since, now) {
@@ -100,7 +100,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
         self.objects.values().map(|(object, _)| object.clone()).collect()
     }
 
-    /// Returns all keys, in no particular order. The result includes keys of expired objects that were not removed yet.
+    /// Returns all keys, in no particular order, including keys of expired objects that were not removed yet.
     pub fn list_keys(&self) -> Vec<K> {
         self.objects.keys().cloned().collect()
     }

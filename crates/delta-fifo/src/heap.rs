@@ -7,10 +7,10 @@ use crate::config::KeyFunc;
 use crate::error::{KeyError, StoreError};
 use crate::keyed::{Keyed, Place};
 
-/// A priority queue that pops the least object first, like client-go's `Heap`.
+/// A priority queue that pops the smallest object first, like client-go's `Heap`.
 ///
-/// The heap contains at most one object for each key. Equal objects are popped in an arbitrary order. If a comparison
-/// panics, the heap stays consistent, and the affected object is not added, updated or removed.
+/// The heap contains at most one object per key. Equal objects are popped in an arbitrary order. If a comparison panics, the heap stays
+/// consistent, and the affected object is not added, updated or removed.
 ///
 /// The heap takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a heap between threads or tasks.
 ///
@@ -37,7 +37,7 @@ pub struct Heap<K, T> {
     closed: bool,
 }
 
-/// A function that returns whether the first object is popped before the second object.
+/// Returns `true` if the first object is popped before the second one.
 type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
 
 struct Entry<T> {
@@ -47,8 +47,8 @@ struct Entry<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
-    /// Creates an empty heap. `key_func` returns the key of an object. `less` returns whether its first argument is
-    /// popped before the second. Both `key_func` and `less` must always return the same result for the same objects.
+    /// Creates an empty heap. `key_func` returns an object's key. `less` returns `true` if its first argument is popped before the second.
+    /// Both functions must always return the same result for the same objects.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -57,11 +57,11 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Self { key_func, less, items: Keyed::new(), order: Vec::new(), closed: false }
     }
 
-    /// Adds an object, or replaces the object with the same key.
+    /// Adds an object, replacing any object with the same key.
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key. Returns [`StoreError::Closed`] if the heap is closed.
+    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Closed`] if the heap is closed.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.bulk_add(vec![object])
     }
@@ -104,7 +104,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         }
     }
 
-    /// Removes and returns the object with the key of `object`. Returns `None` if there is no such object.
+    /// Removes and returns the object with the key of `object`, or `None` if there is no such object.
     ///
     /// # Errors
     ///
@@ -114,12 +114,12 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(place.and_then(|place| self.remove(self.items[place].at)))
     }
 
-    /// Removes and returns the least object. Returns `None` if the heap is empty.
+    /// Removes and returns the smallest object, or `None` if the heap is empty.
     pub fn pop(&mut self) -> Option<T> {
         self.remove(0)
     }
 
-    /// Returns the least object.
+    /// Returns the smallest object.
     pub fn peek(&self) -> Option<&T> {
         Some(&self.items[*self.order.first()?].object)
     }
@@ -133,7 +133,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Ok(self.get_by_key(&(self.key_func)(object)?))
     }
 
-    /// Returns the object with the key.
+    /// Returns the object with key `key`.
     pub fn get_by_key(&self, key: &K) -> Option<&T> {
         Some(&self.items[self.place_of(key)?].object)
     }
@@ -153,7 +153,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.order.len()
     }
 
-    /// Returns whether the heap is empty.
+    /// Returns `true` if the heap is empty.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -163,7 +163,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         self.closed = true;
     }
 
-    /// Returns whether the heap is closed.
+    /// Returns `true` if the heap is closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -190,8 +190,8 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
         Some(entry.object)
     }
 
-    /// Returns the final index of `object` if it replaces the item at `at` among the first `len` items and then moves up or down the tree.
-    /// This method does not change the heap, so the heap stays consistent if `less` panics.
+    /// Returns the index at which `object` would end up if it replaced the item at `at` among the first `len` items. This method does not
+    /// change the heap, so the heap stays consistent if `less` panics.
     fn target(&self, at: usize, object: &T, len: usize) -> usize {
         let mut to = at;
         while to > 0 && (self.less)(object, self.object((to - 1) / 2)) {
@@ -219,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
             at = (at - 1) / 2;
         }
         while at < to {
-            // The child of `at` through which the path to `to` leads.
+            // The child of `at` on the path to `to`.
             let levels = (to + 1).ilog2() - (at + 1).ilog2();
             let next = ((to + 1) >> (levels - 1)) - 1;
             self.swap(at, next);

@@ -1,23 +1,23 @@
-//! A table of records by key. Each record has a stable index.
+//! A table of records by key, with stable indexes.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// The index of a record in [`Keyed`]. The index does not change until the record is removed.
+/// The index of a record in [`Keyed`], which does not change until the record is removed.
 pub(crate) type Place = u32;
 
 /// The part of a key's hash that the table stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u32);
 
-/// A table of records by key. Each key is stored once, and is hashed only once while its record exists.
+/// A table of records by key. Each key is stored once, and hashed only once while its record exists.
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// For each record that lookups by key can find: the hash of its key, and its place. Because of the stored hashes, a lookup reads no
-    /// other records, and the table can grow without reading any record.
+    /// The key hash and the place of each record that lookups by key can find. Because of the stored hashes, a lookup reads no other
+    /// records, and the table can grow without reading any record.
     table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     /// The places that no record uses.
@@ -29,11 +29,11 @@ struct Record<K, V> {
     hash: KeyHash,
     key: K,
     value: V,
-    /// Whether lookups by key can find the record. Such a record is *listed*.
+    /// Whether lookups by key can find the record, which is then *listed*.
     is_listed: bool,
 }
 
-/// When the last record is removed, the table keeps memory for at most this number of records.
+/// The maximum number of records for which an empty table keeps memory.
 const SPARE: usize = 1024;
 
 impl<K, V> Keyed<K, V> {
@@ -59,11 +59,11 @@ impl<K, V> Keyed<K, V> {
         Some((&record.key, &record.value))
     }
 
-    /// Inserts a record. `hash` is the hash of the key. Lookups must not find a record with the same key before this call.
+    /// Inserts a record. `hash` is the key's hash. There must be no listed record with the same key.
     ///
     /// # Panics
     ///
-    /// Panics if the number of records exceeds the number of values of `Place`.
+    /// Panics if there are more records than `Place` has values.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
@@ -110,7 +110,7 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
         KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Returns the place of the record that lookups find for a key. `hash` is the hash of the key.
+    /// Returns the place of the listed record with key `key`. `hash` is the key's hash.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         let is_it = |&(other, place): &(KeyHash, Place)| {
             other == hash && self.get(place).is_some_and(|(other, _)| other == key)
@@ -120,13 +120,13 @@ impl<K: Eq + Hash, V> Keyed<K, V> {
 }
 
 impl KeyHash {
-    /// Mixes the bits of the hash, because the table uses its lowest and its highest bits.
+    /// Mixes the hash's bits, because the table uses the lowest and the highest bits.
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-/// Panics if the place has no record.
+/// Panics if there is no record at the place.
 impl<K, V> Index<Place> for Keyed<K, V> {
     type Output = V;
 

@@ -11,12 +11,12 @@ use crate::store::Store;
 
 /// A queue that keeps the latest object of each key, like client-go's `FIFO`.
 ///
-/// The consumer pops each key once, with its latest object. If an object is deleted before it is popped, it is removed
-/// from the queue. Use this queue if the consumer does not need deletions. Keys are popped in the order in which they
-/// were queued, and a key keeps its position when its object changes.
+/// The consumer pops each key once, with its latest object. An object that is deleted before it is popped is removed from the queue. Use
+/// this queue if the consumer does not need deletions. Keys are popped in the order in which they were queued, and a key keeps its
+/// position when its object changes.
 ///
-/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks.
-/// The length of the queue is at most the number of keys.
+/// The queue takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks. The queue
+/// contains at most one object per key.
 ///
 /// # Examples
 ///
@@ -42,8 +42,8 @@ pub struct LatestFifo<K, T> {
 
 struct Waiting<T> {
     object: T,
-    /// Whether the object belongs to the first list. The queue has synced when all objects of the first list have been
-    /// processed or deleted.
+    /// Whether the object belongs to the first list. The queue has synced when all objects in the first list have been processed or
+    /// deleted.
     is_initial: bool,
 }
 
@@ -59,12 +59,12 @@ pub struct Latest<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
-    /// Creates an empty queue. `key_func` returns the key of an object and must always return the same key for the same object.
+    /// Creates an empty queue. `key_func` returns an object's key, and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self { key_func: Box::new(key_func), line: Line::new(), progress: Progress::default() }
     }
 
-    /// Queues an object, or replaces the queued object with the same key.
+    /// Queues an object, replacing any queued object with the same key.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Works exactly like [`add`](Self::add).
+    /// Identical to [`add`](Self::add).
     ///
     /// # Errors
     ///
@@ -85,7 +85,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.add(object)
     }
 
-    /// Queues an object, unless an object with the same key is queued. Use this method to requeue an object that could not be processed.
+    /// Queues an object, unless an object with the same key is already queued. Use this method to requeue an object that could not be
+    /// processed.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         }
     }
 
-    /// Removes the queued object with the key of `object`, if there is one.
+    /// Removes the queued object with the key of `object`, if any.
     ///
     /// # Errors
     ///
@@ -113,8 +114,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Replaces all queued objects with the objects of a list, in the order of the list. Until the queue has synced,
-    /// each new list counts as the first list.
+    /// Replaces all queued objects with `objects`, in list order. Until the queue has synced, each new list counts as the first list.
     ///
     /// This queue ignores the resourceVersion. Other stores use it.
     ///
@@ -133,8 +133,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         Ok(())
     }
 
-    /// Removes and returns the oldest object. Returns `None` if the queue is empty. The call also marks the previous
-    /// object as [processed](Self::processed).
+    /// Removes and returns the oldest object, or `None` if the queue is empty. The call also marks the previous object as
+    /// [processed](Self::processed).
     pub fn pop(&mut self) -> Option<Latest<K, T>> {
         self.progress.processed();
         let (key, Waiting { object, .. }) = self.line.pop_front()?;
@@ -146,8 +146,8 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. Objects that were deleted before they were popped count as
-    /// processed. If the queue was changed before the first call of `replace`, the result is `true` from then on.
+    /// Returns `true` if the first list has been processed. Objects that were deleted before they were popped count as processed. If the
+    /// queue was changed before the first call to `replace`, it counts as synced from that change on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -157,7 +157,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.progress.close();
     }
 
-    /// Returns whether the queue is closed.
+    /// Returns `true` if the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.progress.is_closed()
     }
@@ -172,7 +172,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
 
-    /// Returns the queued object of a key.
+    /// Returns the queued object with key `key`.
     pub fn get_by_key(&self, key: &K) -> Option<&T> {
         Some(&self.line[self.line.place_of(key)?].object)
     }
@@ -182,12 +182,12 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
         self.line.len()
     }
 
-    /// Returns whether the queue is empty.
+    /// Returns `true` if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
 
-    /// Returns `false`, because the queue has no known objects.
+    /// Always returns `false`.
     pub(crate) fn has_known_objects(&self) -> bool {
         false
     }
@@ -201,7 +201,7 @@ impl<K: Clone + Eq + Hash, T: Clone> LatestFifo<K, T> {
     }
 }
 
-/// `resync` does nothing, because queued objects are delivered anyway.
+/// `resync` has no effect, because queued objects are delivered anyway.
 impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for LatestFifo<K, T> {
     type Entry = T;
 

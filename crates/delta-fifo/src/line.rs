@@ -20,7 +20,7 @@ struct Node<V> {
     value: V,
 }
 
-/// No entry has this place. As the end of the list, it is the place before the first entry and the place after the last entry.
+/// A place without an entry, which precedes the first entry and follows the last one.
 const END: Place = Place::MAX;
 
 impl<K, V> Line<K, V> {
@@ -51,7 +51,7 @@ impl<K, V> Line<K, V> {
         })
     }
 
-    /// Appends an entry. `hash` is the hash of the key. Lookups must not find an entry with the same key before this call.
+    /// Appends an entry. `hash` is the key's hash. There must be no listed entry with the same key.
     pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { prev: END, next: END, value });
         self.link(place);
@@ -108,18 +108,18 @@ impl<K: Eq + Hash, V> Line<K, V> {
         self.nodes.hash(key)
     }
 
-    /// Returns the place of the entry that lookups find for a key. `hash` is the hash of the key.
+    /// Returns the place of the listed entry with key `key`. `hash` is the key's hash.
     pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }
 
-    /// Returns the place of the entry that lookups find for a key. This method computes the hash of the key.
+    /// Returns the place of the listed entry with key `key`, after hashing the key.
     pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
         self.find(self.hash(key), key)
     }
 }
 
-/// Panics if the place has no entry.
+/// Panics if there is no entry at the place.
 impl<K, V> Index<Place> for Line<K, V> {
     type Output = V;
 

@@ -13,7 +13,7 @@ use crate::store::{Indexer, KeyGetter, KeyLister, Store};
 
 /// A store that keeps objects by key and has named indexes, like client-go's `Store` and `Indexer`.
 ///
-/// The store takes no lock. The store computes the index values of an object once, when the object is stored.
+/// The store takes no lock. It computes an object's index values once, when the object is stored.
 ///
 /// # Examples
 ///
@@ -43,42 +43,41 @@ type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 struct Stored<T> {
     object: T,
-    /// The index values of the object. The list has one entry for each index, in the order of the indexes.
+    /// The object's values in each index, in the order of the indexes.
     values: Vec<Vec<String>>,
 }
 
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// Maps each value of the index to the keys of the objects that have this value. A value without objects has no entry,
-    /// so such a value uses no memory.
+    /// Maps each index value to the keys of the objects with this value. Values without objects have no entry, so they use no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
-/// The changes that happen when a list replaces all objects in a store.
+/// The changes that result from replacing all objects in a store with a list.
 #[derive(Debug)]
 pub struct Replacement<T> {
     /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the list, in the order of the list. Each object is paired with the previous object of its key.
+    /// The listed objects, in list order, each with the key's previous object.
     pub present: Vec<(Option<T>, T)>,
 }
 
 impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
-    /// Creates an empty store. `key_func` returns the key of an object and must always return the same key for the same object.
+    /// Creates an empty store. `key_func` returns an object's key, and must always return the same key for the same object.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Sets a transformer for objects that are stored after this call. The key is computed before the transformation,
-    /// and the index values are computed after the transformation.
+    /// Sets a transformer for objects that are stored after this call. Keys are computed before the transformation, and index values
+    /// after it.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
         self.transformer = Some(Box::new(transformer));
     }
 
-    /// Adds an index over the values that `function` returns. The index includes the objects that are already stored.
+    /// Adds an index over the values that `function` returns. The index also includes objects that are already stored.
     ///
-    /// If an index with this name exists, the method does nothing and returns `false`.
+    /// If an index with this name exists, does nothing and returns `false`.
     pub fn add_index(
         &mut self,
         name: impl Into<String>,
@@ -89,7 +88,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
             return false;
         }
         let mut index = Index { name, function: Box::new(function), keys: HashMap::new() };
-        // Compute all values first, so that a panic of the function leaves the store unchanged.
+        // Compute all values first, so that a panic in the function leaves the store unchanged.
         let values: Vec<_> = self.objects().map(&index.function).collect();
         for ((key, stored), values) in self.objects.iter_mut().zip(values) {
             index.insert(key, &values);
@@ -99,7 +98,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         true
     }
 
-    /// Returns whether an index with this name exists.
+    /// Returns `true` if an index with this name exists.
     pub fn has_index(&self, name: &str) -> bool {
         self.index(name).is_some()
     }
@@ -119,7 +118,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Ok(self.put(key, stored))
     }
 
-    /// Removes and returns the object with the key.
+    /// Removes and returns the object with key `key`.
     pub fn remove(&mut self, key: &K) -> Option<T> {
         let place = self.objects.find(self.objects.hash(key), key)?;
         let (key, Stored { object, values }) = self.objects.remove(place)?;
@@ -129,7 +128,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Some(object)
     }
 
-    /// Returns the object with the key.
+    /// Returns the object with key `key`.
     pub fn by_key(&self, key: &K) -> Option<&T> {
         Some(&self.objects[self.objects.find(self.objects.hash(key), key)?].object)
     }
@@ -166,7 +165,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.objects.len()
     }
 
-    /// Returns whether the store is empty.
+    /// Returns `true` if the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -175,8 +174,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Ok(((self.key_func)(&object)?, self.transformed(object)?))
     }
 
-    /// Transforms an object and computes its index values. This user code runs before the store changes, so the store stays consistent if
-    /// the code panics.
+    /// Transforms an object and computes its index values. This user code runs before the store changes, so that the store stays
+    /// consistent if the code panics.
     fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
@@ -211,9 +210,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// `add` and `update` do the same. `resync` does nothing, and deleting an unknown key does nothing either.
-/// If a list has several objects with one key, the last object is stored. If the store rejects an object of the list,
-/// nothing is replaced.
+/// `add` and `update` are identical. `resync` and deleting an unknown key have no effect. If a list has several objects with one key,
+/// the last one is stored. If the store rejects an object in the list, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -1,4 +1,4 @@
-//! A cache of the client's own writes, which keeps each write until the client's store contains it.
+//! A cache that keeps the client's own writes until the client's store contains them.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,13 +9,13 @@ use crate::line::Line;
 
 /// Lets a client read its own writes before its store contains them, like client-go's `MutationCache`.
 ///
-/// After each write, the client inserts the server's response into this cache. To look up a key, the caller passes the
-/// stored object. The lookup returns the stored object or the written object, whichever is newer. Call
-/// [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do not reappear.
+/// After each write, insert the server's response into this cache. A lookup takes the stored object, and returns the stored or the
+/// written object, whichever is newer. Call [`on_delete`](Self::on_delete) for each deletion in the store, so that deleted objects do
+/// not reappear.
 ///
-/// The cache has no access to the store or a clock. So callers pass the stored object and the current time. A write is
-/// kept until the store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the
-/// cache helps in most cases, but does not guarantee that a client reads its own writes.
+/// The cache has no access to the store or a clock, so callers pass the stored object and the current time. A write is kept until the
+/// store has caught up, but at most for the TTL, and only for a limited number of keys. Therefore, the cache usually lets a client read
+/// its own writes, but does not guarantee it.
 ///
 /// # Examples
 ///
@@ -47,13 +47,12 @@ type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + 
 /// The configuration of a [`MutationCache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutationCacheConfig {
-    /// The maximum number of keys for which the cache keeps a write. When this number is exceeded, the least recently used key is
-    /// evicted. The default is 100.
+    /// The maximum number of keys for which the cache keeps a write. Beyond it, the least recently used key is evicted. The default
+    /// is 100.
     pub capacity: usize,
     /// The maximum time for which the cache keeps a write. The default is 5 minutes.
     pub ttl: Duration,
-    /// Whether lookups return writes of objects that the store does not have. The default is `false`, so lookups return
-    /// only objects that the store has.
+    /// Whether lookups also return written objects that are missing from the store. The default is `false`.
     pub includes_adds: bool,
 }
 
@@ -62,16 +61,15 @@ pub struct MutationCacheConfig {
 pub struct ObjectVersion<K> {
     /// The key of the object.
     pub key: K,
-    /// The UID of the object. The UID distinguishes the object from other objects with the same key.
+    /// The object's UID, which distinguishes it from other objects with the same key.
     pub uid: String,
-    /// The resourceVersion of the object as a number. A state with a higher number is newer. The numbers can be
-    /// compared even between different objects of one resource type.
+    /// The object's resourceVersion as a number. Higher numbers are newer, even across different objects of one resource type.
     pub version: u128,
 }
 
 struct Mutation<T> {
-    /// The written object. `None` if the object was deleted. After a deletion, writes with `uid` and writes up to
-    /// `version` are outdated.
+    /// The written object, or `None` if the object was deleted. After a deletion, writes with `uid` and writes up to `version` are
+    /// outdated.
     object: Option<T>,
     uid: String,
     version: u128,
@@ -79,7 +77,7 @@ struct Mutation<T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
-    /// Creates an empty cache. `version_of` returns the identity and version of an object.
+    /// Creates an empty cache. `version_of` returns an object's identity and version.
     pub fn new(
         version_of: impl Fn(&T) -> Result<ObjectVersion<K>, KeyError> + Send + Sync + 'static,
         config: MutationCacheConfig,
@@ -87,8 +85,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Self { version_of: Box::new(version_of), config, line: Line::new() }
     }
 
-    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or has
-    /// recorded the deletion of the object.
+    /// Inserts the server's response to a write. Does nothing if the cache contains a newer state of the object, or has recorded its
+    /// deletion.
     ///
     /// # Errors
     ///
@@ -106,9 +104,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         Ok(())
     }
 
-    /// Returns the written object or the stored object of a key, whichever is newer. Returns `None` if neither object
-    /// exists. The result is also `None` if the store has no object with this key and [adds are not
-    /// included](MutationCacheConfig::includes_adds).
+    /// Returns the written or the stored object with key `key`, whichever is newer. Returns `None` if neither exists, or if the object
+    /// is not in the store and [adds are not included](MutationCacheConfig::includes_adds).
     pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
         match stored {
             Some(stored) => Some(self.newer(key, stored, now)),
@@ -117,11 +114,10 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the objects that have a given index value, including the client's own writes. `stored` contains the
-    /// objects that the store's index returns for this value. If a written object is newer than the stored object, it
-    /// replaces the stored object. If [adds are included](MutationCacheConfig::includes_adds), written objects that are
-    /// not in `stored` are added to the result. Objects for which `matches` returns `false` are removed from the
-    /// result.
+    /// Returns the objects with a given index value, including the client's own writes. `stored` contains the objects that the store's
+    /// index returns for this value. A written object replaces an older stored object. If [adds are
+    /// included](MutationCacheConfig::includes_adds), the result also contains written objects that are not in `stored`. Objects for
+    /// which `matches` returns `false` are removed.
     pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
         let mut keys = Vec::new();
         let mut found = Vec::with_capacity(stored.len());
@@ -131,7 +127,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
                     found.push(self.newer(&key, object, now));
                     keys.push(key);
                 }
-                // The version of the stored object is unknown, so the two objects cannot be compared.
+                // The stored object's version is unknown, so the two objects cannot be compared.
                 Err(_) => found.push(object),
             }
         }
@@ -145,8 +141,8 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         found
     }
 
-    /// Call this method when the store has added or updated an object. Removes the written object, unless the written
-    /// object is newer than the stored object.
+    /// Removes the written object, unless it is newer than the stored `object`. Call this method when the store has added or updated an
+    /// object.
     pub fn on_add_or_update(&mut self, object: &T) {
         let Ok(stored) = (self.version_of)(object) else { return };
         if let Some(place) = self.line.place_of(&stored.key)
@@ -156,11 +152,11 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Call this method when the store has deleted an object. `object` is the last observed state of the deleted
-    /// object. Removes earlier writes of the object. The cache ignores later writes of the object.
+    /// Removes earlier writes of a deleted object, and makes the cache ignore later ones. Call this method when the store has deleted an
+    /// object. `object` is its last observed state.
     pub fn on_delete(&mut self, object: &T, now: Instant) {
         let Ok(deleted) = (self.version_of)(object) else { return };
-        // If the later write has another UID, it has written another object, which may still exist. So keep the write.
+        // A later write with another UID has written another object, which may still exist. Keep that write.
         let is_news = self
             .known(&deleted.key, now)
             .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);
@@ -169,8 +165,7 @@ impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
         }
     }
 
-    /// Returns the entry of a key and marks the key as most recently used. If the entry has expired, removes it and
-    /// returns `None`.
+    /// Returns the entry with key `key` and marks it as most recently used. If the entry has expired, removes it and returns `None`.
     fn known(&mut self, key: &K, now: Instant) -> Option<&Mutation<T>> {
         let place = self.line.place_of(key)?;
         if self.line[place].is_expired(self.config.ttl, now) {

@@ -5,7 +5,7 @@
 pub(crate) struct Progress {
     /// Whether at least one change or list was queued.
     populated: bool,
-    /// The number of items of the first list that consumers have not processed yet. Popped items are included.
+    /// The number of items in the first list that consumers have not processed yet, including popped items.
     initial: usize,
     /// The number of popped items that consumers have not marked as processed yet.
     in_process: usize,
@@ -18,7 +18,7 @@ impl Progress {
         self.populated = true;
     }
 
-    /// Records that a list was queued. `items` is the length of the queue with the items of the list.
+    /// Records that a list was queued. `items` is the queue's length, including the list's items.
     pub(crate) fn listed(&mut self, items: usize) {
         if !self.populated {
             self.populated = true;
@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// Records that items were popped. Returns whether the items belong to the first list.
+    /// Records that items were popped. Returns `true` if they belong to the first list.
     pub(crate) fn popped(&mut self, items: usize) -> bool {
         self.in_process = items;
         !self.has_synced()
@@ -37,7 +37,7 @@ impl Progress {
         self.initial = self.initial.saturating_sub(std::mem::take(&mut self.in_process));
     }
 
-    /// Returns the number of items of the first list that are not processed yet. Returns `None` if it is zero.
+    /// Returns the number of items in the first list that are not processed yet, or `None` if it is zero.
     pub(crate) fn initial(&self) -> Option<usize> {
         Some(self.initial).filter(|initial| *initial > 0)
     }
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// Records that an item of the first list was removed without being popped.
+    /// Records that an item in the first list was removed without being popped.
     pub(crate) fn dropped(&mut self) {
         self.initial = self.initial.saturating_sub(1);
     }

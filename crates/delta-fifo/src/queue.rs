@@ -1,4 +1,4 @@
-//! The trait of queues.
+//! The trait that all queues implement.
 
 use std::hash::Hash;
 
@@ -7,44 +7,43 @@ use crate::heap::Heap;
 use crate::latest_fifo::{Latest, LatestFifo};
 use crate::real_fifo::{PoppedItem, RealFifo};
 
-/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods that queue items, because these
-/// methods differ between queues.
+/// A queue that a [`SharedFifo`](crate::SharedFifo) can share. The trait has no methods for queuing items, because they
+/// differ between queues.
 pub trait Queue {
     /// The type of popped items.
     type Popped;
 
-    /// Removes and returns the next item. Returns `None` if the queue is empty. The call also marks the previous item
-    /// as [processed](Self::processed).
+    /// Removes and returns the next item, or `None` if the queue is empty. The call also marks the previous item as
+    /// [processed](Self::processed).
     fn pop(&mut self) -> Option<Self::Popped>;
 
     /// Marks the popped items as processed.
     fn processed(&mut self);
 
-    /// Returns whether the first list has been processed. If the queue was changed before the first list, the result is
-    /// `true` from then on.
+    /// Returns `true` if the first list has been processed. If the queue was changed before the first list, it counts
+    /// as synced from that change on.
     fn has_synced(&self) -> bool;
 
     /// Closes the queue. Queued items can still be popped.
     fn close(&mut self);
 
-    /// Returns whether the queue is closed.
+    /// Returns `true` if the queue is closed.
     fn is_closed(&self) -> bool;
 
     /// Returns the number of queued items.
     fn len(&self) -> usize;
 
-    /// Returns whether the queue is empty.
+    /// Returns `true` if the queue is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether the queue uses known objects. If the queue uses known objects, the consumer must update these
-    /// objects with each popped item before it calls the queue again.
+    /// Returns `true` if the queue uses known objects. The consumer must then update the known objects with each popped
+    /// item before it calls the queue again.
     fn has_known_objects(&self) -> bool;
 }
 
-/// Implements the trait by calling the inherent methods of a queue. Callers that know the type of the queue do not need
-/// the trait.
+/// Implements the trait with a queue's inherent methods. Callers that know the queue's type do not need the trait.
 macro_rules! queue {
     ($Queue:ident, $Popped:ty) => {
         impl<K: Clone + Eq + Hash, T: Clone> Queue for $Queue<K, T> {

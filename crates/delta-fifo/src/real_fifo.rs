@@ -1,4 +1,4 @@
-//! A queue that keeps every change of every object in order.
+//! A queue that keeps every change to every object, in order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,13 +14,13 @@ use crate::progress::Progress;
 
 /// A queue that keeps every change in order, like client-go's `RealFIFO`.
 ///
-/// The queue does not group or merge changes. So the consumer receives the states of all objects in the order in which
-/// the producer queued them. The queue also delivers deletions of unknown objects.
+/// The queue does not group or merge changes. The consumer therefore receives all objects' states in the order in which the
+/// producer queued them. The queue also delivers deletions of unknown objects.
 ///
-/// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue computes
-/// which objects are missing from the list. The queue then delivers a tombstone for each missing object, and then each
-/// listed object as [`Delta::Replaced`]. Without known objects, the queue is *atomic* and delivers the list as one
-/// item. The consumer then compares the list with its own objects, and can replace all of them in one atomic step.
+/// The queue can deliver a list in two ways. With [known objects](RealFifoConfig::known_objects), the queue delivers a
+/// tombstone for each object that is missing from the list, and then each listed object as [`Delta::Replaced`]. Without known
+/// objects, the queue is *atomic* and delivers the list as one item. The consumer then compares the list with its own objects,
+/// and can replace all of them atomically.
 ///
 /// The queue takes no lock and never waits. The queue is unbounded, and keeps one item for each change until the
 /// consumer pops it. [`SharedFifo`](crate::SharedFifo) shares a queue between threads or tasks, and bounds it.
@@ -50,8 +50,7 @@ pub struct RealFifo<K, T> {
     items: VecDeque<Item<K, T>>,
     progress: Progress,
     hasher: DefaultHashBuilder,
-    /// The keys of the current batch: for each key, its hash and the index of its item in the batch. This table is a
-    /// field only because its memory can then be reused.
+    /// The current batch's keys, each with its hash and the index of its item. This table is a field only to reuse its memory.
     keys: HashTable<(u64, usize)>,
 }
 
@@ -62,19 +61,19 @@ pub enum Item<K, T> {
     One {
         /// The key of the object.
         key: K,
-        /// The change of the object.
+        /// The change to the object.
         delta: Delta<K, T>,
     },
     /// A list replaces all objects.
     ReplacedAll {
-        /// The objects of the list.
+        /// The listed objects.
         objects: Vec<T>,
         /// The revision of the list.
         resource_version: String,
     },
-    /// A resync. All objects are delivered again.
+    /// A resync: all objects are delivered again.
     SyncAll,
-    /// A bookmark. All changes up to this revision have been delivered.
+    /// A bookmark: all changes up to its revision have been delivered.
     Bookmark {
         /// The revision of the bookmark.
         resource_version: String,
@@ -90,7 +89,7 @@ pub struct PoppedItem<K, T> {
     pub is_in_initial_list: bool,
 }
 
-/// Items that the consumer can process together in one step. A batch contains at least one item, and all keys are
+/// Items that the consumer can process together in one step. A batch contains at least one item, and its keys are all
 /// different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
@@ -101,7 +100,7 @@ pub struct Batch<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
-    /// Creates an empty queue. `key_func` returns the key of an object and must always return the same key for the same object.
+    /// Creates an empty queue. `key_func` returns an object's key, and must always return the same key for the same object.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         config: RealFifoConfig<K, T>,
@@ -120,8 +119,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key. Returns [`StoreError::Transform`] if the transformer
-    /// rejects the object. After either error, nothing is queued.
+    /// Returns [`StoreError::Key`] if the object has no key, and [`StoreError::Transform`] if the transformer rejects it. In
+    /// both cases, nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Added)
     }
@@ -155,10 +154,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::Key`] if an object has no key. No object of the list is then queued. An atomic queue computes no
-    ///   keys, so it never returns this error.
-    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. Any other
-    ///   queue keeps the objects that precede the rejected object in the list.
+    /// - [`StoreError::Key`] if an object has no key. None of the objects is then queued. An atomic queue computes no keys, so
+    ///   it never returns this error.
+    /// - [`StoreError::Transform`] if the transformer rejects an object. An atomic queue then queues nothing. Any other queue
+    ///   keeps the objects before the rejected one in the list.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -170,8 +169,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. Any other queue delivers each
-    /// known object that is not queued, as a [`Delta::Sync`].
+    /// Queues a resync of all objects. An atomic queue delivers one [`Item::SyncAll`]. Any other queue delivers each known
+    /// object that is not queued as a [`Delta::Sync`].
     pub fn resync(&mut self) {
         let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
@@ -197,20 +196,19 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Removes and returns the oldest item. Returns `None` if the queue is empty. The call also marks the previous item
-    /// as [processed](Self::processed).
+    /// Removes and returns the oldest item, or `None` if the queue is empty. The call also marks the previous item as
+    /// [processed](Self::processed).
     pub fn pop(&mut self) -> Option<PoppedItem<K, T>> {
         self.progress.processed();
         let item = self.items.pop_front()?;
         Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Removes and returns the oldest items that the consumer can process together. The batch contains at least one and
-    /// at most `most` items. Returns `None` if the queue is empty. The call also marks the previous batch as
-    /// [processed](Self::processed).
+    /// Removes and returns the oldest items that the consumer can process together: at least one, and at most `most`. Returns
+    /// `None` if the queue is empty. The call also marks the previous batch as [processed](Self::processed).
     ///
-    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item
-    /// that affects all objects, such as a list, is always the only item of its batch.
+    /// A batch ends before a second item with the same key, and before the first item after the initial list. An item that
+    /// affects all objects, such as a list, is always a batch of its own.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
@@ -238,8 +236,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.processed();
     }
 
-    /// Returns whether the first list has been processed. If the queue was changed before the first call of
-    /// [`replace`](Self::replace), the result is `true` from then on.
+    /// Returns `true` if the first list has been processed. If the queue was changed before the first call to
+    /// [`replace`](Self::replace), it counts as synced from that change on.
     pub fn has_synced(&self) -> bool {
         self.progress.has_synced()
     }
@@ -249,7 +247,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.progress.close();
     }
 
-    /// Returns whether the queue is closed.
+    /// Returns `true` if the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.progress.is_closed()
     }
@@ -259,12 +257,12 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.len()
     }
 
-    /// Returns whether the queue is empty.
+    /// Returns `true` if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Returns whether the queue uses known objects. A queue without known objects is atomic.
+    /// Returns `true` if the queue uses known objects. A queue without known objects is atomic.
     pub fn has_known_objects(&self) -> bool {
         self.config.known_objects.is_some()
     }
@@ -282,9 +280,8 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Returns a tombstone for each object that is queued or known but not in a list. Queued objects come
-    /// first. If an object is both queued and known, its tombstone contains the queued state, because that state is
-    /// newer.
+    /// Returns a tombstone for each object that is queued or known but not in `listed`, queued objects first. If an object is
+    /// both queued and known, its tombstone contains the queued state, which is newer.
     fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
         let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
@@ -330,7 +327,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Returns the known object of a key. Returns `None` if there is no such object, or if the lookup fails.
+    /// Returns the known object with key `key`, or `None` if there is no such object or the lookup fails.
     fn look_up(&self, key: &K) -> Option<T> {
         self.config.known_objects.as_ref()?.get_by_key(key).unwrap_or_else(|error| {
             if let Some(handler) = &self.config.on_lookup_error {
@@ -341,7 +338,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 }
 
-/// Returns whether no item in the batch `items` has the key of `item`. If so, records the key with the index that
+/// Returns `true` if no item in the batch `items` has the key of `item`. In that case, records the key with the index that
 /// `item` will have in the batch.
 fn is_new<K: Eq + Hash, T>(
     keys: &mut HashTable<(u64, usize)>,
@@ -362,7 +359,7 @@ fn is_new<K: Eq + Hash, T>(
 }
 
 impl<K, T> Item<K, T> {
-    /// Returns the key of the changed object. Returns `None` if the item affects all objects.
+    /// Returns the changed object's key, or `None` if the item affects all objects.
     pub fn key(&self) -> Option<&K> {
         match self {
             Self::One { key, .. } => Some(key),

@@ -16,12 +16,11 @@ use crate::wait::Wait;
 
 /// A [`Queue`] that is shared between threads, tasks, or both.
 ///
-/// The queue has no background task and needs no runtime. The wait methods of the queue return futures, which can also
-/// [block a thread](Wait::wait). Producers access the queue through [`lock`](Self::lock). If producers must wait for a
-/// slow consumer, they use [`room`](Self::room) instead of `lock`. Consumers either [`process`](Self::process) items
-/// under the lock, or [`take`](Self::take) them and process them without the lock. Either way, the queue [has
-/// synced](Queue::has_synced) when the first list has been processed, not when it was popped. [`synced`](Self::synced)
-/// waits until the queue has synced.
+/// The queue has no background task and needs no runtime. Its wait methods return futures, which can also [block a thread](Wait::wait).
+/// Producers access the queue through [`lock`](Self::lock), or through [`room`](Self::room) to wait for a slow consumer. Consumers either
+/// [`process`](Self::process) items under the lock, or [`take`](Self::take) them and process them without the lock. Either way, the queue
+/// [has synced](Queue::has_synced) when the first list has been processed, not when it was popped. [`synced`](Self::synced) waits until
+/// the queue has synced.
 ///
 /// # Examples
 ///
@@ -52,58 +51,54 @@ use crate::wait::Wait;
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
-    /// The wakers of callers that wait for a change of the queue. The wakers have a separate lock, so a caller can drop a waiting future
-    /// while it holds the queue's lock.
+    /// The wakers of callers that wait for the queue to change. They have a separate lock, so that a caller can drop a waiting future
+    /// while holding the queue's lock.
     waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
-    /// The thread that currently runs a `process` function. This thread holds the lock of `state`.
+    /// The thread that currently runs a `process` function and holds the lock of `state`.
     processing: Mutex<Option<ThreadId>>,
 }
 
 /// The configuration of a [`SharedFifo`].
 pub struct SharedFifoConfig {
-    /// The number of queued items at which [`room`](SharedFifo::room) makes producers wait. The default is 2,000, as in
-    /// client-go.
+    /// The number of queued items from which on [`room`](SharedFifo::room) makes producers wait. The default is 2,000, as in client-go.
     pub bound: usize,
-    /// The metrics of the queue. `None` disables metrics.
+    /// Receives the queue's metrics. `None` disables metrics.
     pub metrics: Option<Box<dyn FifoMetrics>>,
 }
 
-/// The metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last reported
-/// values match the queue. The methods must not block, and must not use the queue.
+/// Receives the metrics of a [`SharedFifo`], as in client-go. The queue calls these methods under its lock, so the last reported values
+/// match the queue. The methods must not block or use the queue.
 ///
-/// If a method panics, the panic propagates from the call that changed the queue, after all waiters have been woken.
+/// A panic in these methods propagates from the call that changed the queue, after all waiters have been woken.
 pub trait FifoMetrics: Send + Sync {
-    /// Reports the number of queued items. In client-go, this is the gauge `informer_queued_items`.
+    /// Reports the number of queued items: client-go's gauge `informer_queued_items`.
     fn queued(&self, items: usize);
 
-    /// Reports the processing time of popped items. In client-go, this is the histogram
-    /// `informer_processing_latency_seconds`.
+    /// Reports the processing time of popped items: client-go's histogram `informer_processing_latency_seconds`.
     fn processed(&self, took: Duration);
 }
 
-/// A guard that gives exclusive access to the queue of a [`SharedFifo`]. Dropping the guard wakes the callers that wait
-/// for a change of the queue.
+/// A guard for exclusive access to a [`SharedFifo`]'s queue. Dropping the guard wakes the callers that wait for the queue to change.
 ///
 /// # Panics
 ///
-/// The drop propagates the first panic of the metrics or of a waker, unless the thread is already panicking. All
-/// waiters are woken before the panic is propagated.
+/// Dropping the guard propagates the first panic from the metrics or a waker, unless the thread is already panicking. All waiters are
+/// woken before the panic is propagated.
 pub struct Guard<'a, Q: Queue> {
-    // The guard of the mutex that protects the queue. This field is dropped before the other fields, so that waiters are woken after the
-    // lock is released.
+    // The mutex guard. This field is dropped before the other fields, so that waiters are woken after the lock is released.
     state: MutexGuard<'a, State<Q>>,
     fifo: &'a SharedFifo<Q>,
     has_changed: bool,
-    /// The popped items that are being processed. When the guard is dropped, it marks these items as processed.
+    /// The popped items that are being processed. Dropping the guard marks them as processed.
     in_process: Option<InProcess>,
     after: After,
 }
 
 /// Items taken from a [`SharedFifo`]. Dropping this value marks the items as processed.
 ///
-/// The caller can move the field `popped` out of the `Taken`, but must keep the remaining part of the `Taken` until the items are
-/// processed. Dropping this part takes the queue's lock, so do not drop it while you hold a [`Guard`].
+/// The caller can move the field `popped` out, but must keep the rest of the `Taken` until the items are processed. Dropping the rest
+/// takes the queue's lock, so do not drop it while holding a [`Guard`].
 pub struct Taken<'a, Q: Queue, P> {
     /// The popped items.
     pub popped: P,
@@ -147,13 +142,13 @@ impl<Q: Queue> SharedFifo<Q> {
         Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive access to the queue, even if the queue is full. Use this method for lookups, for `close`,
-    /// and for changes that must not wait for room in the queue.
+    /// Waits for exclusive access to the queue, even if the queue is full. Use this method for lookups, for `close`, and for changes that
+    /// must not wait for room.
     ///
     /// # Panics
     ///
-    /// Panics if a function that [`process`](Self::process) runs calls this method, because the call would deadlock.
-    /// Such a function receives the queue as an argument.
+    /// Panics if it is called by a function that [`process`](Self::process) runs, because the call would deadlock. That function receives
+    /// the queue as an argument instead.
     pub fn lock(&self) -> Guard<'_, Q> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -175,7 +170,7 @@ impl<Q: Queue> SharedFifo<Q> {
     /// Waits until the queue has room, and then until the caller has exclusive access to the queue. Producers use this
     /// method for back-pressure. A closed queue always has room.
     ///
-    /// The guard is not `Send`, so drop the guard before the next `.await`.
+    /// The guard is not `Send`, so drop it before the next `.await`.
     ///
     /// # Cancel safety
     ///
@@ -186,9 +181,8 @@ impl<Q: Queue> SharedFifo<Q> {
         )
     }
 
-    /// Waits until `pop` returns items, and returns these items. While the caller processes the items, the queue is
-    /// unlocked. `pop` is a function such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait
-    /// until the returned value is dropped.
+    /// Waits until `pop` returns items, and returns them. The queue is unlocked while the caller processes the items. `pop` is a function
+    /// such as `RealFifo::pop` or `|fifo| fifo.pop_batch(1000)`. Other consumers wait until the returned value is dropped.
     ///
     /// # Errors
     ///
@@ -196,9 +190,8 @@ impl<Q: Queue> SharedFifo<Q> {
     ///
     /// # Panics
     ///
-    /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known
-    /// objects, the popped object would be missing from the queue and from the known objects. If `replace` were called
-    /// at that time, `replace` would miss the deletion of the object.
+    /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known objects, the popped
+    /// object would be in neither the queue nor the known objects. A call to `replace` at that time would miss the object's deletion.
     ///
     /// # Cancel safety
     ///
@@ -290,8 +283,8 @@ impl Default for SharedFifoConfig {
     }
 }
 
-/// A future that waits for a result. It calls the function `attempt` when it is first polled, and then after each change of the queue. If
-/// there is no result yet, the function `attempt` returns the guard of the queue.
+/// A future that waits for a result. It calls `attempt` at the first poll, and then after each change to the queue. If there is no result
+/// yet, `attempt` returns the queue's guard.
 struct Attempts<'a, Q: Queue, A> {
     fifo: &'a SharedFifo<Q>,
     attempt: A,
@@ -306,7 +299,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         let this = &mut *self;
-        // Clone the waker outside the lock, because cloning it runs code of the executor.
+        // Clone the waker outside the lock, because cloning it runs executor code.
         let waker = context.waker().clone();
         match (this.attempt)(this.fifo.lock()) {
             Ok(output) => Poll::Ready(output),

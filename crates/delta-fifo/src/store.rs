@@ -1,4 +1,4 @@
-//! The traits of stores.
+//! Traits for stores.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -6,8 +6,8 @@ use crate::error::{BoxError, KeyError, StoreError, TransactionError};
 
 /// A store of objects by key.
 ///
-/// A store has one `Entry` for each key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the
-/// entry contains the queued changes.
+/// A store has one `Entry` per key. In a cache, the entry is the object. In a [`DeltaFifo`](crate::DeltaFifo), the entry contains the
+/// queued changes.
 pub trait Store<K, T> {
     /// The type of the entries.
     type Entry;
@@ -16,7 +16,7 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Key`] if the object has no key. Returns another error if the store rejects the object.
+    /// Returns [`StoreError::Key`] if the object has no key, and another error if the store rejects the object.
     fn add(&mut self, object: T) -> Result<(), StoreError>;
 
     /// Stores or queues a changed object.
@@ -33,14 +33,14 @@ pub trait Store<K, T> {
     /// Returns the same errors as [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Replaces all objects with a list, or queues such a list. `resource_version` is the version of the list.
+    /// Replaces all objects with a list, or queues the list. `resource_version` is the list's version.
     ///
     /// # Errors
     ///
     /// Returns the same errors as [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Makes a queue deliver the known objects again. A cache does nothing.
+    /// Makes a queue deliver the known objects again. Has no effect on a cache.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ pub trait Store<K, T> {
 
     /// Applies `writes` in order. If a write fails, the other writes are still applied.
     ///
-    /// A shared store can override this method, so that readers see all writes at the same time.
+    /// A shared store can override this method so that readers see all writes at the same time.
     ///
     /// # Errors
     ///
@@ -85,11 +85,11 @@ pub trait Store<K, T> {
     /// Returns the error of the key function if the object has no key.
     fn get(&self, object: &T) -> Result<Option<Self::Entry>, KeyError>;
 
-    /// Returns the entry with the key.
+    /// Returns the entry with key `key`.
     fn get_by_key(&self, key: &K) -> Option<Self::Entry>;
 }
 
-/// A write of [`Store::transaction`]. The name is client-go's.
+/// A write in a [`Store::transaction`]. The name is client-go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transaction<T> {
     /// A call of [`Store::add`].
@@ -121,7 +121,7 @@ pub trait KeyLister<K> {
 
 /// Looks up objects by key.
 pub trait KeyGetter<K, T> {
-    /// Returns the object with the key, if there is one.
+    /// Returns the object with key `key`, if any.
     ///
     /// # Errors
     ///
@@ -129,10 +129,9 @@ pub trait KeyGetter<K, T> {
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError>;
 }
 
-/// Read access to the objects that the consumer of a queue knows.
+/// Read access to the objects that a queue's consumer knows.
 ///
-/// A store behind a lock implements this trait. With a lock, the consumer can update the store although the queue also
-/// has access to it:
+/// A store behind a lock implements this trait, so that the consumer can update the store although the queue can access it, too:
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -158,8 +157,8 @@ pub trait KeyListerGetter<K, T>: KeyLister<K> + KeyGetter<K, T> {}
 
 impl<K, T, S: KeyLister<K> + KeyGetter<K, T> + ?Sized> KeyListerGetter<K, T> for S {}
 
-/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue. So
-/// the consumer should update its objects and release the lock before it calls the queue.
+/// Each method holds the lock only during the call. The consumer must not hold the lock while it calls the queue: it should first update
+/// its objects and release the lock.
 impl<K, S: KeyLister<K> + ?Sized> KeyLister<K> for Mutex<S> {
     fn list_keys(&self) -> Vec<K> {
         self.lock().unwrap_or_else(PoisonError::into_inner).list_keys()

@@ -8,8 +8,8 @@ use crate::store::{Store, Transaction};
 /// A [`Store`] that passes the list of all its objects to a function after each change, like client-go's
 /// `UndeltaStore`.
 ///
-/// Use this store if a consumer needs the current objects and not the changes. The cost of each change is proportional
-/// to the number of objects, so use this store for few objects.
+/// Use this store if a consumer needs the current objects instead of the changes. The cost of each change is
+/// proportional to the number of objects, so use this store only for few objects.
 ///
 /// # Examples
 ///
@@ -31,9 +31,8 @@ pub struct UndeltaStore<S, F> {
 }
 
 impl<S, F> UndeltaStore<S, F> {
-    /// Creates a store that calls `push` after each successful change. The argument of `push` is the list of all
-    /// objects of `store`, in no particular order. After a [transaction](Store::transaction), the store calls `push` if
-    /// at least one write succeeded.
+    /// Creates a store that calls `push` after each successful change, with all objects in `store`, in no particular
+    /// order. After a [transaction](Store::transaction), the store calls `push` if at least one write succeeded.
     pub fn new(store: S, push: F) -> Self {
         Self { store, push }
     }

@@ -1,4 +1,4 @@
-//! A future that waits in a task or in a thread.
+//! A future that a task can await and a thread can block on.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A future that waits for a result. Await this future in a task of any runtime, or [block a thread](Self::wait).
+/// A future that tasks on any runtime can await, and that can also [block a thread](Self::wait).
 #[must_use = "does nothing unless it is awaited or `wait` is called"]
 pub struct Wait<F>(F);
 

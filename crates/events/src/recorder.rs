@@ -121,7 +121,7 @@ impl EventRecorder {
     }
 }
 
-/// Returns whether the server accepts the given name as part of an event's name.
+/// Returns `true` if the server accepts the given name as part of an event's name.
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

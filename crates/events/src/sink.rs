@@ -27,7 +27,7 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// Waits for the pause after the nth failed attempt. Returns whether to retry.
+    /// Waits for the pause after the nth failed attempt. Returns `true` if to retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;
@@ -54,7 +54,7 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns whether a retry of the write could succeed. If the server has rejected the event, it would also reject a
+/// Returns `true` if a retry of the write could succeed. If the server has rejected the event, it would also reject a
 /// retry. A response without a `Status` comes from a proxy, so the server has not rejected the event.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
@@ -64,7 +64,7 @@ fn is_retryable(error: &ApiError) -> bool {
     }
 }
 
-/// Returns whether the error "already exists" can be caused by an earlier attempt whose response was lost.
+/// Returns `true` if the error "already exists" can be caused by an earlier attempt whose response was lost.
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }

@@ -88,7 +88,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Returns whether a backoff of `id` that started at the time `event` is still in progress at the time `now`.
+    /// Returns `true` if a backoff of `id` that started at the time `event` is still in progress at the time `now`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -96,8 +96,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns whether the backoff of `id` is in progress at the time `event`. The backoff starts at the last call of
-    /// [`next`](Self::next).
+    /// Returns `true` if the backoff of `id` is in progress at the time `event`. The backoff starts at the last call
+    /// of [`next`](Self::next).
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -125,7 +125,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.len()
     }
 
-    /// Returns whether there are no entries.
+    /// Returns `true` if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -139,7 +139,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns whether the entry was still valid at the time `event`.
+    /// Returns `true` if the entry was still valid at the time `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

@@ -72,7 +72,7 @@ pub use throttle::{Accept, Throttle, ThrottleError};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 
-// The examples of the README run as tests.
+// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

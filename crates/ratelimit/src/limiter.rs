@@ -60,7 +60,7 @@ pub trait RateLimiter<K: ?Sized>: Send {
         let _ = item;
     }
 
-    /// Returns whether the owner counts a call of [`charge`](RateLimiter::charge) as a requeue of the item. A limiter
+    /// Returns `true` if the owner counts a call of [`charge`](RateLimiter::charge) as a requeue of the item. A limiter
     /// that treats all items equally, such as a token bucket, returns `false`.
     fn counts_failures(&self) -> bool {
         true

@@ -237,7 +237,7 @@ impl<C: Clock> Turn<'_, C> {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        // Clone, call and drop wakers outside of the lock, because all three run code of the executor.
+        // Clone, call and drop wakers outside the lock, because all three run code of the executor.
         let mut waker = Some(waker.clone());
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -298,7 +298,7 @@ impl<C> Drop for Turn<'_, C> {
 
 /// The result of removing a waiter from the queue.
 struct Left {
-    /// The waker of the removed waiter. The caller must drop this waker outside of the lock.
+    /// The waker of the removed waiter. The caller must drop this waker outside the lock.
     _own: Option<Waker>,
     /// The waker of the waiter that is now first in the queue. The caller must call this waker.
     next: Option<Waker>,

@@ -122,7 +122,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
 
-    /// Removes an object, regardless of its finalizers. Returns whether the object existed.
+    /// Removes an object, regardless of its finalizers. Returns `true` if the object existed.
     pub fn remove(&self, key: &ObjectKey) -> bool {
         self.shared.with(|store, _| store.remove(key))
     }

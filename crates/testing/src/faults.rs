@@ -172,7 +172,7 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns whether watches must be silent, because the connection is cut. If so, the method stores `waker`, and calls it when the
+    /// Returns `true` if watches must be silent, because the connection is cut. If so, the method stores `waker`, and calls it when the
     /// connection is restored.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();

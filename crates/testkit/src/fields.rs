@@ -47,7 +47,7 @@ fn mask(value: &mut Value) {
     }
 }
 
-/// Returns whether a text is a time in RFC 3339, such as `2026-11-28T09:00:00Z`.
+/// Returns `true` if a text is a time in RFC 3339, such as `2026-11-28T09:00:00Z`.
 fn is_time(text: &str) -> bool {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     text.len() > SHAPE.len()

@@ -110,7 +110,7 @@ impl Journal {
         self.reporters().into_iter().flat_map(calls).collect()
     }
 
-    /// Returns whether a running process has observed the deletion of the object with this key.
+    /// Returns `true` if a running process has observed the deletion of the object with this key.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         self.reporters().iter().any(|(_, reporter)| reporter.was_deleted(controller, key))
     }

@@ -253,7 +253,7 @@ impl<W: World> Lab<W> {
         violation
     }
 
-    /// Returns whether the operator has ended with an error and no process is left.
+    /// Returns `true` if the operator has ended with an error and no process is left.
     fn has_failed(&self) -> bool {
         self.running().is_empty() && self.check_ended().is_err()
     }
@@ -302,7 +302,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns whether the operator changed the world before any call of [`observe_world`](Self::observe_world).
+    /// Returns `true` if the operator changed the world before any call of [`observe_world`](Self::observe_world).
     pub(crate) fn has_changed_world(&self) -> bool {
         self.has_changed_world.load(Ordering::Relaxed)
     }

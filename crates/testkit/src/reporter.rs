@@ -56,7 +56,7 @@ impl Reporter {
         errors
     }
 
-    /// Returns whether the newest event of the object with this key is its deletion.
+    /// Returns `true` if the newest event of the object with this key is its deletion.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         let Some(controller) = self.status.controller(controller) else { return false };
         // The first source delivers the objects that the controller reconciles. A child can have the same key.

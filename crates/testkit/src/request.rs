@@ -77,8 +77,8 @@ impl SentRequest {
         Self { verb: Some(verb), group, resource, subresource, namespace, name, ..request }
     }
 
-    /// Returns whether both requests have the same verb, resource, subresource, namespace and name. If `with_name` is
-    /// false, the names may differ. The names of Events may always differ, because they depend on the time.
+    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is false, the names
+    /// may differ. The names of Events may always differ, because they depend on the time.
     pub(crate) fn is_same(&self, other: &Self, with_name: bool) -> bool {
         let target = |request: &Self| {
             let Self { verb, group, resource, subresource, namespace, .. } = request.clone();
@@ -90,14 +90,14 @@ impl SentRequest {
         target(self) == target(other) && (!with_name || self.is_event() || self.name == other.name)
     }
 
-    /// Returns whether the request is a write: a create, an update, a patch or a deletion.
+    /// Returns `true` if the request is a write: a create, an update, a patch or a deletion.
     pub fn is_write(&self) -> bool {
         use RequestVerb::{Get, List, Watch};
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns whether the request is housekeeping, which does not depend on the purpose of the operator. Requests for Leases, Events and
-    /// access reviews are housekeeping.
+    /// Returns `true` if the request is housekeeping, which does not depend on the purpose of the operator. Requests for Leases, Events
+    /// and access reviews are housekeeping.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }
@@ -106,8 +106,8 @@ impl SentRequest {
         is_lease(&self.group, &self.resource)
     }
 
-    /// Returns whether the request reads which resources the server serves. The number of these requests depends on how
-    /// fast the server serves a new resource.
+    /// Returns `true` if the request reads which resources the server serves. The number of these requests depends on how fast the server
+    /// serves a new resource.
     pub(crate) fn is_discovery(&self) -> bool {
         self.verb.is_none() || self.resource == "customresourcedefinitions" && !self.is_write()
     }
@@ -116,9 +116,8 @@ impl SentRequest {
         is_event(&self.group, &self.resource)
     }
 
-    /// Returns whether the request changed an object of the operator's domain, or wrote an Event. The registration of
-    /// definitions and webhooks does not count. A change of finalizers does not count, because an operator adds its
-    /// finalizer before it does its work.
+    /// Returns `true` if the request changed an object of the operator's domain, or wrote an Event. The registration of definitions and
+    /// webhooks does not count. A change of finalizers does not count, because an operator adds its finalizer before it does its work.
     pub(crate) fn is_effect(&self) -> bool {
         if self.is_event() {
             return self.is_write() && self.code.is_some_and(|code| code < 300);
@@ -133,8 +132,8 @@ impl SentRequest {
         is_registration(&self.group, &self.resource)
     }
 
-    /// Returns whether the request shows that the operator is not idle. This is the case if the request changed an object, or if it was a
-    /// write that failed.
+    /// Returns `true` if the request shows that the operator is not idle. This is the case if the request changed an object, or if it was
+    /// a write that failed.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
@@ -182,7 +181,7 @@ fn is_event(group: &str, resource: &str) -> bool {
     ["", "events.k8s.io"].contains(&group) && resource == "events"
 }
 
-/// Returns whether a manager writes this resource at its start, before it leads.
+/// Returns `true` if a manager writes this resource at its start, before it leads.
 pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
     matches!(
         (group, resource),

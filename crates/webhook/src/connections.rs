@@ -84,7 +84,7 @@ impl Connection {
         InFlight(self.clone())
     }
 
-    /// Returns whether a request is in flight.
+    /// Returns `true` if a request is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         lock(&self.activity).in_flight > 0
     }

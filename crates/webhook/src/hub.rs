@@ -89,7 +89,7 @@ struct Version<H> {
     /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns whether the Rust type of the metadata has this field. The caller passes an object that contains this field.
+    /// Returns `true` if the Rust type of the metadata has this field. The caller passes an object that contains this field.
     knows: fn(&Value, &str) -> bool,
 }
 

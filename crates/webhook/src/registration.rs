@@ -51,7 +51,7 @@ fn api_version() -> String {
 
 /// Creates the objects that register the webhooks. If no [endpoint](Webhooks::endpoint) is set, the following methods return no objects.
 impl Webhooks {
-    /// Returns whether the webhooks have an [endpoint](Webhooks::endpoint).
+    /// Returns `true` if the webhooks have an [endpoint](Webhooks::endpoint).
     pub fn has_endpoint(&self) -> bool {
         self.endpoint.is_some()
     }
@@ -94,7 +94,7 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the conversion webhook of the kind to `definition`. Returns whether the kind has a conversion webhook.
+    /// Adds the conversion webhook of the kind to `definition`. Returns `true` if the kind has a conversion webhook.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {

@@ -153,7 +153,7 @@ impl<K, C: Clock> WorkQueue<K, C> {
         &self.shared.name
     }
 
-    /// Returns whether a shutdown has begun.
+    /// Returns `true` if a shutdown has begun.
     pub fn is_shutting_down(&self) -> bool {
         self.shutdown_mode().is_some()
     }

@@ -128,14 +128,14 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns whether the server has rejected the event, so that it would also reject a retry. If an earlier attempt has
+/// Returns `true` if the server has rejected the event, so that it would also reject a retry. If an earlier attempt has
 /// created the event, the error "already exists" is not a rejection. The event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns whether the error means that the server does not have the resource. If only the namespace is missing, the
+/// Returns `true` if the error means that the server does not have the resource. If only the namespace is missing, the
 /// error is different. The error is also different for a page of a proxy, unless the text of the page is
 /// [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {

@@ -111,7 +111,7 @@ impl ManualClock {
         let mut state = self.state.lock();
         let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
         let removed = at.map(|at| state.sleepers.swap_remove(at));
-        // Drop the waker outside of the lock, because the waker may own a task that also sleeps on this clock.
+        // Drop the waker outside the lock, because the waker may own a task that also sleeps on this clock.
         drop(state);
         drop(removed);
     }

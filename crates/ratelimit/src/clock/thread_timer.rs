@@ -183,7 +183,7 @@ impl Future for ThreadSleep {
         if self.deadline <= now {
             return Poll::Ready(());
         }
-        // Clone and drop wakers outside of the lock, because both run code of the executor.
+        // Clone and drop wakers outside the lock, because both run code of the executor.
         let waker = cx.waker().clone();
         let shared = Arc::clone(&self.shared);
         let mut schedule = shared.lock();

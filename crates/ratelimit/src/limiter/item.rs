@@ -115,7 +115,7 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.len()
     }
 
-    /// Returns whether no items are stored.
+    /// Returns `true` if no items are stored.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -117,7 +117,7 @@ impl Watch {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Returns whether a waiting reader of the watch must poll again. `end` is the length of the log.
+    /// Returns `true` if a waiting reader of the watch must poll again. `end` is the length of the log.
     pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,

@@ -148,7 +148,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object even if it has finalizers. Returns whether the object existed.
+    /// Removes an object even if it has finalizers. Returns `true` if the object existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;

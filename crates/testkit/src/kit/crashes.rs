@@ -221,8 +221,7 @@ impl<W: World> Kit<W> {
         Ok(None)
     }
 
-    /// Allows the steps of the user one by one, and restarts the operator after its crash. Returns whether the operator
-    /// crashed.
+    /// Allows the steps of the user one by one, and restarts the operator after its crash. Returns `true` if the operator crashed.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<bool, Violation> {
         let death = lab.death(process);
         let last = self.steps.len();

@@ -99,8 +99,8 @@ fn shard_of(lease: &str) -> Option<Shard> {
     Shard::all(count.parse().ok()?).nth(index)
 }
 
-/// Returns whether the holder of the Lease works on one of these keys. If there are no keys, every Lease is accepted. A
-/// Lease without a shard covers all keys.
+/// Returns `true` if the holder of the Lease works on one of these keys. If there are no keys, every Lease is accepted.
+/// A Lease without a shard covers all keys.
 fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
     keys.is_empty() || shard_of(lease).is_none_or(|shard| keys.iter().any(|key| shard.has_key(key)))
 }
