@@ -1,16 +1,15 @@
-//! The delays between the attempts of an operation. The delays grow.
+//! Growing delays between attempts of an operation.
 
 use std::time::Duration;
 
 use crate::jitter::{Jitter, scale};
 
-/// Computes growing delays between retries. After a success, the delays start with the first delay again.
+/// Computes growing delays between retries. After a success, starts over with the first delay.
 ///
-/// This type corresponds to client-go's `wait.Backoff`. This type also corresponds to client-go's `BackoffManager`, but
-/// the reset differs. A `Backoff` only computes delays. A `Backoff` does not sleep and does not read a clock. The owner
-/// calls [`reset`](Backoff::reset) after a success. In contrast, client-go's manager resets itself after some time
-/// without a failure, such as two minutes. With client-go's reset, the delays are still long for some time after a
-/// success. If each attempt takes longer than this time, client-go's delays never grow.
+/// This type corresponds to client-go's `wait.Backoff` and, except for the reset, `BackoffManager`. A `Backoff` only
+/// computes delays: it does not sleep or read a clock. The owner calls [`reset`](Backoff::reset) after a success. In
+/// contrast, client-go's manager resets itself after some time without a failure, such as two minutes. Until then, its
+/// delays stay long after a success. If each attempt takes longer than this time, its delays never grow.
 ///
 /// # Examples
 ///
@@ -33,26 +32,26 @@ pub struct Backoff {
     jitter: Jitter,
     /// The next delay without jitter.
     delay: Duration,
-    /// The number of times that the delay can still grow.
+    /// How many more times the delay can grow.
     steps: u32,
 }
 
-/// The configuration of a [`Backoff`]. The default values come from client-go's reflector. With the default values, the
-/// first delay is 0.8 s. Each failure doubles the delay, up to 30 s. The jitter adds up to 100 % to the delay.
+/// The configuration of a [`Backoff`]. The default values come from client-go's reflector: the first delay is 0.8 s,
+/// each failure doubles the delay up to 30 s, and jitter adds up to 100 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffConfig {
     /// The first delay.
     pub base: Duration,
-    /// The growth factor. If the factor is below 1 or NaN, the delay does not grow.
+    /// The growth factor. If it is below 1 or NaN, the delay does not grow.
     pub factor: f64,
     /// The maximum delay, without jitter.
     pub cap: Duration,
-    /// The maximum jitter, as a fraction of the delay to which it is added. For example, with 1.0, the jitter at most
-    /// doubles the delay. If the fraction is negative or NaN, there is no jitter.
+    /// The maximum jitter, as a fraction of the delay to which it is added. For example, 1.0 at most doubles the
+    /// delay. If the fraction is negative or NaN, there is no jitter.
     pub jitter: f64,
     /// The number of failures after which the delay no longer grows. The default is no limit.
     pub steps: u32,
-    /// The longest `Retry-After` that the backoff accepts. The default is 10 minutes.
+    /// The maximum `Retry-After`. Longer values are shortened to it. The default is 10 minutes.
     pub longest_retry_after: Duration,
 }
 
@@ -70,13 +69,13 @@ impl Default for BackoffConfig {
 }
 
 impl Backoff {
-    /// Creates a backoff that has not counted any failures yet. Equal seeds produce equal delays.
+    /// Creates a backoff without failures. Equal seeds produce equal delays.
     pub fn new(config: BackoffConfig, seed: u64) -> Self {
         Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
     }
 
-    /// Returns the time to wait after a failure. If the server sends a `Retry-After`, the delay is at least that long,
-    /// up to the configured maximum. The `Retry-After` has no effect on later delays.
+    /// Returns the time to wait after a failure, which is at least `retry_after`, up to the configured maximum.
+    /// `retry_after` has no effect on later delays.
     pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let delay = self.delay;
         if self.steps > 0 && self.config.factor > 1.0 {
@@ -87,7 +86,7 @@ impl Backoff {
         delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(minimum)
     }
 
-    /// Starts again with the first delay. Call this method after each success.
+    /// Starts over with the first delay. Call this method after each success.
     pub fn reset(&mut self) {
         self.delay = self.config.base.min(self.config.cap);
         self.steps = self.config.steps;

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 /// A token bucket that gains `qps` tokens per second and contains at most `burst` tokens. The bucket starts full.
 ///
 /// The bucket uses saturating integers. Rounding errors do not accumulate, and large rates and long pauses cause no
-/// overflow. If a call passes an earlier time than a previous call, the bucket uses the latest time that it has
-/// received.
+/// overflow. If a call passes an earlier time than a previous call, the bucket uses the latest time so far.
 ///
 /// - If `qps` is infinite or above 10^18, a token is always available for any `burst`.
 /// - If `qps` is zero, negative or NaN, the bucket starts with `burst` tokens and never gains another token.
@@ -29,33 +28,33 @@ use std::time::{Duration, Instant};
 pub struct TokenBucket {
     qps: f64,
     burst: u32,
-    /// The number of tokens that the bucket gains per nanosecond, in units of `1 / ONE`. The value is `None` if the
-    /// rate is unlimited.
+    /// The number of tokens that the bucket gains per nanosecond, in units of `1 / ONE`. `None` if the rate is
+    /// unlimited.
     per_nano: Option<i128>,
-    /// The number of tokens in the bucket, in units of `1 / ONE`. The number is at most `burst`. The number is negative
-    /// if callers have reserved tokens that the bucket has not gained yet.
+    /// The number of tokens in the bucket, in units of `1 / ONE`, at most `burst`. Negative if callers have reserved
+    /// tokens that the bucket has not gained yet.
     level: i128,
-    /// The time for which `level` was computed. The value is `None` before the first use, when the bucket is full.
+    /// The time for which `level` was computed. `None` before the first use, when the bucket is full.
     at: Option<Instant>,
 }
 
-/// The fixed-point scale. With this scale, the level of the largest burst still fits into the integer. A rate as low as
-/// one token in a million years can also be represented.
+/// The fixed-point scale. With this scale, the largest burst still fits into the integer, and a rate as low as one
+/// token in a million years can be represented.
 const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
-    /// Creates a bucket that has `burst` tokens at the time `now`.
+    /// Creates a bucket with `burst` tokens at `now`.
     pub fn new(qps: f64, burst: u32, now: Instant) -> Self {
         Self { at: Some(now), ..Self::full(qps, burst) }
     }
 
-    /// Creates a bucket that is full when it is first used. Use this function in code that has not read the clock yet.
+    /// Creates a bucket that is full when it is first used, for code that has not read the clock yet.
     pub fn full(qps: f64, burst: u32) -> Self {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            // Round up the gain per nanosecond, so that a token never becomes available too late. For example, at 10
-            // tokens per second, a token must be available after exactly 1/10 s.
+            // Round up, so that a token is never available too late. For example, at 10 tokens per second, a token must
+            // be available after exactly 1/10 s.
             Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
@@ -82,8 +81,8 @@ impl TokenBucket {
         accepted
     }
 
-    /// Reserves a token even if none is available, and returns the time until this token is available. If the bucket
-    /// can never gain this token, reserves nothing and returns [`Duration::MAX`].
+    /// Reserves a token even if none is available, and returns the time until it becomes available. If the bucket can
+    /// never gain this token, reserves nothing and returns [`Duration::MAX`].
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let wait = self.wait_for_one(now);
         if wait < Duration::MAX {
@@ -92,30 +91,28 @@ impl TokenBucket {
         wait
     }
 
-    /// Returns a [reserved](Self::reserve) token to the bucket. After this call, the reservation no longer delays other
-    /// callers.
+    /// Returns a [reserved](Self::reserve) token to the bucket, so that the reservation no longer delays other callers.
     pub fn give_back(&mut self) {
         if self.per_nano.is_some() {
             self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
         }
     }
 
-    /// Returns the time until a token is available. If a token is available now, the result is zero. If the bucket will
-    /// never have a token, the result is [`Duration::MAX`]. The method does not take a token.
+    /// Returns the time until a token is available, without taking a token. The result is zero if a token is available
+    /// now, and [`Duration::MAX`] if the bucket will never have a token.
     pub fn wait_for_one(&mut self, now: Instant) -> Duration {
         self.wait(0, now)
     }
 
-    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited. The method does not take a
-    /// token.
+    /// Returns the number of available tokens, or [`u32::MAX`] if the rate is unlimited, without taking a token.
     pub fn tokens(&mut self, now: Instant) -> u32 {
         let Some(per_nano) = self.per_nano else { return u32::MAX };
         self.advance(now, per_nano);
         u32::try_from(self.level / ONE).unwrap_or(0)
     }
 
-    /// Returns the time when a token would be available if callers first returned `given_back` reserved tokens. `None`
-    /// means never.
+    /// Returns when a token would be available if callers first returned `given_back` reserved tokens. `None` means
+    /// never.
     pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
         let wait = self.wait(given_back, now);
         let now = self.at.map_or(now, |at| now.max(at));

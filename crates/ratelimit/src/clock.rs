@@ -21,23 +21,22 @@ pub use self::tokio::TokioClock;
 
 use crate::sync::thread;
 
-/// A future that completes when its deadline has passed. The future can be dropped at any time.
+/// A future that completes when its deadline has passed. It can be dropped at any time.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A source of time that can also park threads until a deadline. `async` waits need a [`Timer`].
+/// A source of time that can also park threads until a deadline. Async waits need a [`Timer`].
 ///
-/// - [`StdClock`] is the default. `StdClock` uses the machine's monotonic clock. The [`Timer`] implementation of
-///   `StdClock` works with any executor.
-/// - [`ManualClock`] is for tests and simulations. A `ManualClock` advances only when [`advance`](ManualClock::advance)
-///   is called.
+/// - [`StdClock`] is the default. It uses the machine's monotonic clock. Its [`Timer`] implementation works with any
+///   executor.
+/// - [`ManualClock`] is for tests and simulations. It advances only when [`advance`](ManualClock::advance) is called.
 /// - [`ThreadTimer`] is like `StdClock`, but has its own timer thread.
 /// - `TokioClock` (feature `tokio`) uses tokio's clock and timer, and follows tokio's paused time.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time. The time never decreases.
     fn now(&self) -> Instant;
 
-    /// Parks the calling thread until `deadline` has passed or until the thread is unparked. If `deadline` is `None`,
-    /// the thread parks until it is unparked. As with [`std::thread::park`], spurious wake-ups are possible.
+    /// Parks the calling thread until `deadline` has passed or the thread is unparked. If `deadline` is `None`, the
+    /// thread parks until it is unparked. As with [`std::thread::park`], spurious wake-ups are possible.
     fn park_until(&self, deadline: Option<Instant>) {
         match deadline {
             None => thread::park(),
@@ -46,20 +45,19 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// A [`Clock`] that can also wake tasks, so that `async` code can wait for a deadline.
+/// A [`Clock`] that can also wake tasks, so that async code can wait for a deadline.
 ///
 /// A timer must not call a waker while it holds a lock that its other methods also take. A waker may read the clock or
-/// create a sleep, so calling a waker under the lock could deadlock.
+/// create a sleep, so calling it under the lock could deadlock.
 pub trait Timer: Clock {
     /// Returns a future that completes when [`Clock::now`] has reached `deadline`.
     fn sleep_until(&self, deadline: Instant) -> Sleep;
 
-    /// Returns a timer that can be used on any thread. This timer is bound to the executor that the method is called
-    /// on.
+    /// Returns a timer for the current executor that can be used on any thread.
     ///
     /// A work queue calls this method when a task starts to wait. Later, the queue creates and polls sleeps on any
-    /// thread that adds a key or calls the waker of an earlier sleep. For this reason, polling a sleep must not depend
-    /// on the cooperative budget of the task that runs on this thread.
+    /// thread that adds a key or calls an earlier sleep's waker. Therefore, polling a sleep must not depend on the
+    /// cooperative budget of the thread's current task.
     ///
     /// The default implementation returns `None`, which means that `self` can be used on any thread. Override it if
     /// [`sleep_until`](Self::sleep_until) needs an executor's context.
@@ -67,19 +65,19 @@ pub trait Timer: Clock {
         None
     }
 
-    /// Returns the ID of the executor that this [detached](Self::detached) timer is bound to. A work queue uses an
-    /// executor's timer only while a task of this executor waits.
+    /// Returns the ID of this [detached](Self::detached) timer's executor. A work queue uses an executor's timer only
+    /// while one of the executor's tasks waits.
     ///
     /// The default implementation returns 0, which means that all detached timers of this type are interchangeable.
     fn executor_id(&self) -> u64 {
         0
     }
 
-    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. If the result is
-    /// `Pending`, the task must yield now, and the executor wakes it later.
+    /// Consumes one unit of the executor's cooperative budget for an operation that does not wait. `Pending` means
+    /// that the task must yield now. The executor wakes it later.
     ///
-    /// The default implementation returns `None`, which means that the executor has no such budget. In this case, a
-    /// work queue makes its tasks yield at regular intervals.
+    /// The default implementation returns `None`, which means that the executor has no budget. A work queue then makes
+    /// its tasks yield at regular intervals.
     fn poll_proceed(&self, cx: &mut Context<'_>) -> Option<Poll<()>> {
         let _ = cx;
         None
@@ -121,8 +119,7 @@ fn park_for(timeout: std::time::Duration) {
     }
 }
 
-// Time does not advance while tests run under the model checker. Tests that wait for a deadline use `ManualClock`
-// instead.
+// Time does not advance under the model checker. Tests that wait for a deadline use `ManualClock` instead.
 #[cfg(pintle_shuttle)]
 fn park_for(_timeout: std::time::Duration) {
     thread::yield_now();

@@ -1,4 +1,4 @@
-//! Backoffs by id.
+//! Backoffs by ID.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::jitter::{Jitter, scale};
 
-/// Stores a separate backoff for each ID. client-go's `flowcontrol.Backoff` is similar.
+/// Stores a separate backoff for each ID, like client-go's `flowcontrol.Backoff`.
 ///
-/// The caller passes the current time or the time of an event to each method. An entry that is no longer used is kept
-/// until [`gc`](ItemBackoff::gc) is called. To free memory, the owner must call `gc` periodically.
+/// The caller passes the current time or an event's time to each method. Unused entries stay in memory until
+/// [`gc`](ItemBackoff::gc) is called, so call `gc` periodically.
 ///
 /// # Examples
 ///
@@ -32,8 +32,8 @@ pub struct ItemBackoff<K = String> {
     entries: HashMap<K, Entry>,
 }
 
-/// The configuration of an [`ItemBackoff`]. The default values come from the kubelet, which uses them to restart
-/// crashing containers. With the default values, the first backoff is 10 s, and the backoff doubles up to 5 minutes.
+/// The configuration of an [`ItemBackoff`]. The default values are the kubelet's for restarting crashing containers:
+/// the first backoff is 10 s and doubles up to 5 minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemBackoffConfig {
     /// The duration of the first backoff, even if it is longer than `cap`.
@@ -43,8 +43,7 @@ pub struct ItemBackoffConfig {
     /// The maximum jitter of the next backoff, as a fraction of the current backoff. The default is 0. If the fraction
     /// is negative or NaN, there is no jitter.
     pub jitter: f64,
-    /// The time after which an entry without an update expires. With `None`, the default, this time is twice the value
-    /// of `cap`.
+    /// The time after which an entry without an update expires. `None`, the default, means twice the value of `cap`.
     pub expire_after: Option<Duration>,
 }
 
@@ -66,8 +65,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         Self { config, jitter: Jitter::new(seed), entries: HashMap::new() }
     }
 
-    /// Returns the current backoff of `id`, even if the entry of `id` has expired. Returns zero if there is no entry
-    /// for `id`.
+    /// Returns the current backoff of `id`, even if its entry has expired, or zero if there is no entry for `id`.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
     where
         K: Borrow<Q>,
@@ -75,7 +73,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
     }
 
-    /// Increases the backoff of `id` after a failure at the time `event`. The new backoff starts at the time `now`.
+    /// Increases the backoff of `id` after a failure at `event`. The new backoff starts at `now`.
     pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
         let ItemBackoffConfig { base, cap, jitter, .. } = self.config;
         let id = id.into();
@@ -88,7 +86,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.insert(id, Entry { delay, updated: now });
     }
 
-    /// Returns `true` if a backoff of `id` that started at the time `event` is still in progress at the time `now`.
+    /// Returns `true` if a backoff of `id` that started at `event` is still in progress at `now`.
     pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -96,8 +94,8 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
     }
 
-    /// Returns `true` if the backoff of `id` is in progress at the time `event`. The backoff starts at the last call
-    /// of [`next`](Self::next).
+    /// Returns `true` if the backoff of `id` is in progress at `event`. The backoff starts at the last call to
+    /// [`next`](Self::next).
     pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -113,7 +111,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
         self.entries.remove(id);
     }
 
-    /// Removes all entries that have expired at the time `now`, and releases their memory.
+    /// Removes all entries that have expired at `now`, and releases their memory.
     pub fn gc(&mut self, now: Instant) {
         let config = self.config;
         self.entries.retain(|_, entry| config.counts(entry, now));
@@ -139,7 +137,7 @@ impl<K: Hash + Eq> ItemBackoff<K> {
 }
 
 impl ItemBackoffConfig {
-    /// Returns `true` if the entry was still valid at the time `event`.
+    /// Returns `true` if the entry was still valid at `event`.
     fn counts(&self, entry: &Entry, event: Instant) -> bool {
         let expire_after = self.expire_after.unwrap_or(self.cap.saturating_mul(2));
         event.saturating_duration_since(entry.updated) <= expire_after

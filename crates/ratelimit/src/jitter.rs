@@ -1,9 +1,9 @@
-//! Random pauses, and arithmetic with durations.
+//! Random pauses and duration arithmetic.
 
 use std::time::Duration;
 
-/// A source of random pauses. Random pauses prevent all retries from happening at the same time. Equal seeds produce
-/// equal pauses.
+/// A source of random pauses, which prevent retries from all happening at the same time. Equal seeds produce equal
+/// pauses.
 ///
 /// # Examples
 ///
@@ -27,13 +27,13 @@ impl Jitter {
         Self { random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Returns a random pause with a uniform distribution between zero and `longest`.
+    /// Returns a random pause, uniformly distributed between zero and `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         scale(longest, self.random.f64())
     }
 }
 
-/// Returns `duration * factor`, limited to [`Duration::MAX`]. If the factor is negative or NaN, it counts as 0.
+/// Returns `duration * factor`, saturating at [`Duration::MAX`]. A negative or NaN factor counts as 0.
 pub(crate) fn scale(duration: Duration, factor: f64) -> Duration {
     if factor > 0.0 && !duration.is_zero() {
         Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)

@@ -18,7 +18,7 @@
 //! | [`TokenBucket`] | `rate.Limiter`, used by `flowcontrol` | caps a rate; the caller passes the time |
 //! | [`Throttle`] | `flowcontrol.RateLimiter` | a shared bucket; threads and tasks wait for its tokens |
 //! | [`Backoff`], [`BackoffConfig`] | `wait.Backoff`, `wait.BackoffManager` | the delay before the next attempt of one operation, such as a connection or a watch |
-//! | [`ItemBackoff`], [`ItemBackoffConfig`] | `flowcontrol.Backoff` | backoffs by id, each with the time of its last update |
+//! | [`ItemBackoff`], [`ItemBackoffConfig`] | `flowcontrol.Backoff` | backoffs by ID, each with the time of its last update |
 //! | [`RateLimiter`] | `workqueue.TypedRateLimiter`, without its memory | the delay of a work queue item, by its number of failures |
 //! | [`ItemRateLimiter`] | the memory of `TypedRateLimiter` | counts the failures of each item, for use without a work queue |
 //! | [`ExponentialFailureRateLimiter`] | `TypedItemExponentialFailureRateLimiter` | doubles the delay with each failure |
@@ -30,9 +30,9 @@
 //! | [`Jitter`] | `wait.Jitter` | random pauses from a seed |
 //! | [`Clock`], [`Timer`] | `clock.Clock` | the source of time, here and in the work queue |
 //!
-//! A *rate limiter* computes the delay before a retry from the number of failures. A *backoff* computes delays that
-//! grow with each failure, and starts again after a success. A *throttle* limits the rate of an operation, regardless
-//! of whether the operation fails. A type with `Item` in its name stores a separate state for each item.
+//! A *rate limiter* computes the delay before a retry from the number of failures. A *backoff* computes delays that grow with each failure,
+//! and starts over after a success. A *throttle* limits the rate of an operation, regardless of whether the operation fails. A type with
+//! `Item` in its name stores a separate state for each item.
 //!
 //! # Differences from client-go
 //!
@@ -40,8 +40,8 @@
 //! |---|---|---|
 //! | Several waiters are cancelled at once | later waiters may wait for tokens that no waiter takes | all reserved tokens are returned |
 //! | A wait that can never end | `Accept` sleeps for 292 years | [`ThrottleError::Never`] immediately |
-//! | Stopping a bucket | has no effect | ends all waits |
-//! | A `BackoffManager` starts over | after a quiet time | when its owner calls [`Backoff::reset`] after a success |
+//! | Stopping a rate limiter | has no effect | ends all waits |
+//! | Resetting a `BackoffManager` | after a time without failures | when its owner calls [`Backoff::reset`] after a success |
 //! | `Retry-After` | each caller handles it | a lower bound for the delay of a [`Backoff`], up to a cap |
 //! | When an entry of a `flowcontrol.Backoff` expires | after twice the cap, or by a function | after twice the cap, or after a configured time |
 

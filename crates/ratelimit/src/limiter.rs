@@ -1,4 +1,4 @@
-//! The policy that decides how long to wait before an item is retried.
+//! Policies that decide how long to wait before an item is retried.
 
 mod compose;
 mod item;
@@ -14,14 +14,14 @@ pub use per_item::{ExponentialFailureRateLimiter, FastSlowRateLimiter};
 
 use crate::bucket::TokenBucket;
 
-/// A policy that computes the delay before the next attempt of an item.
+/// A policy that computes the delay before an item's next attempt.
 ///
-/// The limiter does not store failures. The owner of the items stores the number of failures of each item. A work queue
-/// stores these numbers itself. Without a work queue, [`ItemRateLimiter`] stores these numbers in a map.
+/// The limiter does not store failures. The items' owner stores the number of failures of each item. A work queue
+/// stores these numbers itself. Without a work queue, [`ItemRateLimiter`] stores them in a map.
 ///
 /// [`delay`](RateLimiter::delay) computes the delay without side effects. If the retry takes place, the owner calls
-/// [`charge`](RateLimiter::charge) and increments the failure count. If a retry has no effect because an earlier retry
-/// is pending, the owner does not need to count this retry.
+/// [`charge`](RateLimiter::charge) and increments the failure count. The owner need not count a retry that has no
+/// effect because an earlier retry is pending.
 ///
 /// # Examples
 ///
@@ -43,24 +43,24 @@ use crate::bucket::TokenBucket;
 /// assert_eq!(delays, [1, 2, 3]);
 /// ```
 pub trait RateLimiter<K: ?Sized>: Send {
-    /// Returns how long to wait, from the time `now`, before the next attempt of `item`. `failures` is the number of
-    /// earlier failures of the item.
+    /// Returns how long to wait, from `now` on, before the next attempt of `item`. `failures` is the item's number of
+    /// earlier failures.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;
 
-    /// Informs the limiter that `item` will be retried after the delay that [`delay`](RateLimiter::delay) has computed.
-    /// For example, a token bucket then reserves a token. The owner calls this method right after `delay`, with the
-    /// same value of `now`.
+    /// Notifies the limiter that `item` will be retried after the delay that [`delay`](RateLimiter::delay) has
+    /// computed. For example, a token bucket then reserves a token. The owner calls this method right after `delay`,
+    /// with the same `now`.
     fn charge(&mut self, item: &K, now: Instant) {
         let _ = (item, now);
     }
 
-    /// The owner calls this method when it forgets the failures of `item`. If the limiter stores data about items, the
-    /// limiter must then forget this item.
+    /// Removes any data that the limiter stores about `item`. The owner calls this method when it forgets the failures
+    /// of `item`.
     fn forget(&mut self, item: &K) {
         let _ = item;
     }
 
-    /// Returns `true` if the owner counts a call of [`charge`](RateLimiter::charge) as a requeue of the item. A limiter
+    /// Returns `true` if the owner counts a call to [`charge`](RateLimiter::charge) as a requeue of the item. A limiter
     /// that treats all items equally, such as a token bucket, returns `false`.
     fn counts_failures(&self) -> bool {
         true
@@ -87,7 +87,7 @@ impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Box<L> {
 
 /// Creates client-go's `DefaultTypedControllerRateLimiter`. The limiter returns the longer of two delays.
 ///
-/// The first delay grows exponentially with the failures of the item, from 5 ms to 1000 s. The second delay is the time
+/// The first delay grows exponentially with the item's failures, from 5 ms to 1000 s. The second delay is the time
 /// until a token is available in a bucket that all items share. The bucket gains 10 tokens per second, has a burst of
 /// 100, and is full when it is first used.
 ///
@@ -100,8 +100,7 @@ pub fn default_controller_rate_limiter<K: ?Sized + 'static>() -> MaxOfRateLimite
     ])
 }
 
-/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. The limiter returns a delay that grows exponentially for
-/// each item, from 1 ms to 1000 s.
+/// Creates client-go's `DefaultTypedItemBasedRateLimiter`. Each item's delay grows exponentially from 1 ms to 1000 s.
 pub fn default_item_based_rate_limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1000))
 }

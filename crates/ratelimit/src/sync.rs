@@ -1,5 +1,4 @@
-//! The types for locks and threads that this crate uses. The types come from std. With `--cfg pintle_shuttle`, the
-//! types come from shuttle.
+//! Lock and thread types. They come from std, or from shuttle with `--cfg pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
@@ -8,8 +7,8 @@ pub(crate) use std::{sync as imp, thread};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
-/// A mutex that ignores poisoning. Only user code can panic while this mutex is locked. Whenever user code is called,
-/// the data in the mutex is consistent.
+/// A mutex that ignores poisoning. Only user code can panic while the mutex is locked, and the data is consistent
+/// whenever user code is called.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

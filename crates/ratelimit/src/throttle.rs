@@ -14,13 +14,12 @@ use crate::clock::{Clock, Sleep, StdClock, Timer};
 use crate::sync::{Arc, Mutex, thread};
 use crate::wake::{call_all, pass_on};
 
-/// A token bucket that threads and tasks can share and wait for. client-go's `flowcontrol.RateLimiter` is similar.
-/// Clones share the bucket.
+/// A token bucket that threads and tasks can share and wait for, like client-go's `flowcontrol.RateLimiter`. Clones
+/// share the bucket.
 ///
-/// Waiters get tokens in the order in which they arrive. Each waiter reserves a token, and no other caller gets this
-/// token. If a wait is cancelled, the token of this wait is returned, and later waiters move up in the queue. A waiter
-/// that is not polled does not delay later waiters, because each waiter has reserved its own token. The number of
-/// waiters is not limited.
+/// Waiters get tokens in order of arrival. Each waiter reserves a token that no other caller gets. If a wait is
+/// cancelled, its token is returned, and later waiters move up in the queue. An unpolled waiter does not delay later
+/// waiters, because each waiter has reserved its own token. The number of waiters is not limited.
 ///
 /// # Examples
 ///
@@ -38,38 +37,37 @@ pub struct Throttle<C = StdClock> {
 }
 
 struct Shared<C> {
-    /// The state of the throttle. The lock is held only for a few operations, and never while a waker is called.
+    /// The lock is held only for a few operations, and never while a waker is called.
     state: Mutex<State>,
     clock: C,
     qps: f64,
 }
 
 struct State {
-    /// The bucket. Each waiter has reserved one token of this bucket. A reserved token may not be available yet.
+    /// Each waiter has reserved one token from this bucket, which may not be available yet.
     bucket: TokenBucket,
-    /// The waiters, ordered by their arrival. The first waiter always has a waker, except during its poll. When the
-    /// first waiter leaves the queue, it wakes the next waiter.
+    /// The waiters in order of arrival. The first waiter always has a waker, except during its poll. When the first
+    /// waiter leaves the queue, it wakes the next waiter.
     line: BTreeMap<Place, Option<Waker>>,
     arrivals: u64,
     stopped: bool,
 }
 
-/// A position in the queue of waiters. A lower position belongs to a waiter that arrived earlier.
+/// A waiter's position in the queue. Earlier waiters have lower positions.
 #[derive(Clone, Copy)]
 struct Place(u64);
 
-/// The error of a wait that ends without a token. The wait consumes no token.
+/// The error of a wait that ends without a token, and consumes none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThrottleError {
-    /// No token will ever be available. Either the burst is 0, or the burst is used up and the rate is 0.
+    /// No token will ever be available: the burst is 0, or the burst is used up and the rate is 0.
     Never,
     /// The throttle was stopped.
     Stopped,
-    /// The wait would be longer than the caller's timeout. The method returns this error immediately, without waiting
-    /// for the timeout.
+    /// The wait would exceed the caller's timeout. This error is returned immediately, without waiting for the timeout.
     TooLong {
-        /// How long the caller would have to wait for the token.
+        /// The time until a token would be available.
         wait: Duration,
     },
 }
@@ -104,7 +102,7 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics. Before the method panics, it wakes all other waiters.
+    /// Panics if a waker panics, after waking all other waiters.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
@@ -124,7 +122,7 @@ impl<C: Clock> Throttle<C> {
     }
 
     /// Blocks the thread like [`blocking_accept`](Throttle::blocking_accept), but at most for `timeout`. If no token
-    /// will be available within the timeout, the method returns an error immediately.
+    /// will be available within `timeout`, returns an error immediately.
     ///
     /// # Errors
     ///
@@ -144,16 +142,15 @@ impl<C: Clock> Throttle<C> {
         }
     }
 
-    /// Returns the deadline of a wait that starts now and has this timeout. Returns `None` if an `Instant` cannot
-    /// represent the deadline.
+    /// Returns the time `timeout` from now, or `None` if an `Instant` cannot represent it.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         self.shared.clock.now().checked_add(timeout)
     }
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until a token is available, and then takes the token. The first poll of the future determines its position
-    /// in the queue.
+    /// Waits until a token is available, and then takes the token. The future's first poll determines its position in
+    /// the queue.
     ///
     /// # Errors
     ///
@@ -167,7 +164,7 @@ impl<C: Timer> Throttle<C> {
     }
 
     /// Waits for a token like [`accept`](Throttle::accept), but at most for `timeout`. If no token will be available
-    /// within the timeout, the method returns an error immediately.
+    /// within `timeout`, returns an error immediately.
     ///
     /// # Errors
     ///
@@ -220,14 +217,14 @@ impl<C: Timer> Future for Accept<'_, C> {
 struct Turn<'a, C> {
     shared: &'a Shared<C>,
     deadline: Option<Instant>,
-    /// The waiter's position in the queue, and the time when its reserved token becomes available. The value is `None`
-    /// if the waiter is not in the queue.
+    /// The waiter's position in the queue, and the time when its reserved token becomes available. `None` if the waiter
+    /// is not in the queue.
     place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// Returns the result of the wait, if the wait has ended. If the wait has not ended, returns the time at which the
-    /// caller should poll again. The waker may be called before this time.
+    /// Returns the result of the wait, or the time at which the caller should poll again if the wait has not ended. The
+    /// waker may be called before this time.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
@@ -237,7 +234,7 @@ impl<C: Clock> Turn<'_, C> {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        // Clone, call and drop wakers outside the lock, because all three run code of the executor.
+        // Clone, call and drop wakers outside the lock, because all three run executor code.
         let mut waker = Some(waker.clone());
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -259,8 +256,8 @@ impl<C: Clock> Turn<'_, C> {
         Err(until)
     }
 
-    /// Reserves a token. Returns `None` if the token is available already. If the token is not available yet, returns
-    /// the new waiter's position and the time when its token becomes available.
+    /// Reserves a token. Returns `None` if the token is already available. Otherwise, returns the new waiter's position
+    /// and the time when its token becomes available.
     fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
@@ -287,7 +284,7 @@ impl<C> Drop for Turn<'_, C> {
         let Some((place, _)) = self.place else { return };
         let mut state = self.shared.state.lock();
         let left = state.leave(place);
-        // If the waiter is no longer in the queue, the throttle was stopped. After a stop, no token has to be returned.
+        // A waiter that is no longer in the queue was removed by `stop`, and then has no token to return.
         if left.is_some() {
             state.bucket.give_back();
         }
@@ -298,16 +295,15 @@ impl<C> Drop for Turn<'_, C> {
 
 /// The result of removing a waiter from the queue.
 struct Left {
-    /// The waker of the removed waiter. The caller must drop this waker outside the lock.
+    /// The removed waiter's waker. The caller must drop it outside the lock.
     _own: Option<Waker>,
-    /// The waker of the waiter that is now first in the queue. The caller must call this waker.
+    /// The waker of the waiter that is now first in the queue. The caller must call it.
     next: Option<Waker>,
 }
 
 impl State {
-    /// Returns the time when the token that a waiter has reserved becomes available. The waiter is served at this time.
-    /// The time is computed when the waiter arrives. For the first waiter, this time can become earlier if other
-    /// waiters have returned their tokens.
+    /// Returns the time when a waiter's reserved token becomes available. The time is computed when the waiter arrives.
+    /// For the first waiter, it can become earlier if other waiters have returned their tokens.
     fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
         if !self.is_first(place) {
             return latest;

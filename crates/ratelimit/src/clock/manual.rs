@@ -10,10 +10,10 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::{Arc, Mutex};
 use crate::wake::{call_all, pass_on};
 
-/// A clock that advances only if a test calls [`advance`](ManualClock::advance). Clones share the time.
+/// A clock that advances only when a test calls [`advance`](ManualClock::advance). Clones share the time.
 ///
-/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute. If the clock
-/// advances after a deadline was computed and before the sleep starts, the sleep still ends in time.
+/// `advance` wakes all sleeping tasks and threads whose deadlines have passed. Deadlines are absolute: if the clock
+/// advances between computing a deadline and starting the sleep, the sleep still ends in time.
 ///
 /// # Examples
 ///
@@ -41,8 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Sleeper {
     id: u64,
-    /// The deadline. The deadline is `None` for a thread that is parked without a deadline. `advance` does not wake a
-    /// thread without a deadline.
+    /// `None` for a thread that is parked without a deadline, which `advance` does not wake.
     deadline: Option<Instant>,
     wake: Wake,
 }
@@ -60,14 +59,12 @@ impl ManualClock {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }
 
-    /// Advances the clock, and wakes all tasks and threads whose deadlines have passed. The earliest deadline comes
-    /// first.
+    /// Advances the clock, and wakes all tasks and threads whose deadlines have passed, the earliest deadline first.
     ///
     /// # Panics
     ///
-    /// Panics if a waker panics. If a waker panics, the method first calls all other wakers and then resumes the panic.
-    /// The method also panics if an [`Instant`] cannot represent the new time. After such a panic, the time of the
-    /// clock is unchanged.
+    /// Panics if a waker panics, after calling all other wakers. Also panics if an [`Instant`] cannot represent the new
+    /// time, and then leaves the clock's time unchanged.
     pub fn advance(&self, by: Duration) {
         let mut due = {
             let mut state = self.state.lock();
@@ -85,13 +82,13 @@ impl ManualClock {
         pass_on(call_all(due.into_iter().map(wake)));
     }
 
-    /// Returns how many tasks and threads are waiting on this clock. With this method, a test can wait until the code
-    /// under test sleeps.
+    /// Returns how many tasks and threads are waiting on this clock, so that a test can wait until the code under test
+    /// sleeps.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 
-    /// Returns the earliest deadline of all tasks and threads that sleep on this clock.
+    /// Returns the earliest deadline of all tasks and threads that wait on this clock.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
     }

@@ -13,13 +13,12 @@ use crate::wake::call_all;
 
 /// A clock like [`StdClock`](super::StdClock), but with its own timer thread. Clones share the thread.
 ///
-/// The thread starts when a sleep is polled for the first time, and ends ten seconds after the last sleep.
+/// The thread starts when a sleep is first polled, and ends ten seconds after the last sleep.
 ///
-/// If a waker panics, the timer thread continues. The panic hook reports the panic, and the panic does not affect other
-/// sleeps.
+/// If a waker panics, the timer thread continues. The panic hook reports the panic, and other sleeps are not affected.
 ///
-/// If the operating system cannot start the thread, the sleep blocks the polling thread for at most a millisecond,
-/// wakes its task, and tries again at the next poll. So sleeps still end in time, but use more CPU time.
+/// If the operating system cannot start the thread, a sleep blocks the polling thread for at most a millisecond, wakes
+/// its task, and tries again at the next poll. Sleeps then still end in time, but use more CPU time.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimer {
     shared: Arc<Shared>,
@@ -27,9 +26,9 @@ pub struct ThreadTimer {
 
 #[derive(Debug)]
 struct Shared {
-    /// Starts the thread that runs the function. Tests replace this field.
+    /// Starts a thread. Tests replace this function.
     spawn: Spawn,
-    /// The sleeps. The lock is held only for a few map operations, and never during the call of a waker.
+    /// The sleeps. The lock is held only for a few map operations, and never while a waker is called.
     schedule: Mutex<Schedule>,
     changed: Condvar,
 }
@@ -51,20 +50,20 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
 struct Schedule {
     next_id: u64,
     sleepers: BTreeMap<(Instant, u64), Waker>,
-    /// The next time when the thread checks the sleeps. The value is `None` if the thread is not running.
+    /// When the thread next checks the sleeps. `None` if the thread is not running.
     looks_at: Option<Instant>,
-    /// The time when the thread ends, unless a sleep is registered first.
+    /// When the thread ends, unless a sleep is registered first.
     ends_at: Option<Instant>,
 }
 
-/// How long the thread waits for a new sleep before it ends. The thread waits, because starting a thread takes longer
-/// than a short sleep.
+/// How long the thread waits for a new sleep before it ends. Starting a new thread would take longer than a short
+/// sleep.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// How long a sleep waits before it tries again to start the thread.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The action that the timer thread takes next.
+/// The timer thread's next action.
 #[derive(Debug)]
 enum Next {
     Wake(Waker),
@@ -72,12 +71,12 @@ enum Next {
     End,
 }
 
-/// Whether the timer thread must be started or notified because of a new sleep.
+/// Whether a new sleep requires starting or notifying the timer thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Thread {
     /// The thread must be started.
     Start,
-    /// The thread waits for a later deadline, so it must be notified of the new sleep.
+    /// The thread waits for a later deadline and must be notified.
     Notify,
     LooksInTime,
 }
@@ -89,7 +88,7 @@ impl Schedule {
         self.next_id
     }
 
-    /// Registers the waker that the thread calls when a sleep ends. Returns the previous waker of the sleep.
+    /// Registers the waker that the thread calls when a sleep ends. Returns the sleep's previous waker.
     fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> (Thread, Option<Waker>) {
         let replaced = self.sleepers.insert((deadline, id), waker);
         let thread = match self.looks_at {
@@ -107,7 +106,7 @@ impl Schedule {
     fn next(&mut self, now: Instant) -> Next {
         let until = match self.sleepers.first_entry() {
             Some(first) if first.key().0 <= now => {
-                // New sleeps need not notify the thread now, because the thread is about to check all sleeps.
+                // The thread is about to check all sleeps, so new sleeps need not notify it.
                 self.looks_at = Some(now);
                 return Next::Wake(first.remove());
             }
@@ -183,7 +182,7 @@ impl Future for ThreadSleep {
         if self.deadline <= now {
             return Poll::Ready(());
         }
-        // Clone and drop wakers outside the lock, because both run code of the executor.
+        // Clone and drop wakers outside the lock, because both run executor code.
         let waker = cx.waker().clone();
         let shared = Arc::clone(&self.shared);
         let mut schedule = shared.lock();
@@ -223,7 +222,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns a schedule whose thread is running. The thread has checked the schedule at `start`.
+    /// Returns a schedule whose thread is running and has checked the schedule at `start`.
     fn running(start: Instant) -> Schedule {
         let mut schedule = Schedule::default();
         assert_eq!(schedule.insert(start + 5 * SECOND, 1, Waker::noop().clone()).0, Thread::Start);

@@ -10,8 +10,7 @@ use tokio::task::coop::{poll_proceed, unconstrained};
 
 use super::{Clock, Sleep, Timer};
 
-/// tokio's clock. This clock uses the timer of the current tokio runtime. In tests, the clock follows the paused time
-/// of the tokio runtime.
+/// tokio's clock. It uses the current tokio runtime's timer, and follows the runtime's paused time in tests.
 ///
 /// Like [`tokio::time::sleep`], [`Timer::sleep_until`] panics outside of a tokio runtime, or if the runtime's time
 /// driver is not enabled.
@@ -40,8 +39,8 @@ impl Clock for TokioClock {
 
 impl Timer for TokioClock {
     fn sleep_until(&self, deadline: Instant) -> Sleep {
-        // A work queue polls its sleep in the task that adds a key. Any task can add a key. If that task has used up
-        // its cooperative budget, a sleep without `unconstrained` would not register with the timer.
+        // A work queue polls its sleep in any task that adds a key. If that task has used up its cooperative budget,
+        // a sleep without `unconstrained` would not register with the timer.
         Box::pin(unconstrained(tokio::time::sleep_until(deadline.into())))
     }
 
@@ -56,7 +55,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// A clock like [`TokioClock`] that is bound to one tokio runtime. The clock can be used on any thread.
+/// A [`TokioClock`] for one tokio runtime that can be used on any thread.
 #[derive(Debug)]
 struct RuntimeClock(Handle);
 

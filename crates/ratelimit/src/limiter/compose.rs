@@ -1,4 +1,4 @@
-//! Limiters that combine other limiters, and a limiter that uses a token bucket.
+//! Limiters that combine other limiters, and a token bucket limiter.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::bucket::TokenBucket;
 
-/// A limiter that uses one token bucket for all items. Each attempt reserves a token. The delay of the attempt is the
-/// time until the reserved token is available.
+/// A limiter with one token bucket for all items. Each attempt reserves a token, and its delay is the time until the
+/// token is available.
 ///
 /// The limiter never returns reserved tokens to the bucket, so the delays grow without bound while there is a backlog.
 /// To limit the rate of a work queue, use its dequeue limit instead.
@@ -37,8 +37,7 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
     }
 }
 
-/// A limiter that returns the longest of several limiters' delays. A call of [`charge`](RateLimiter::charge) also calls
-/// `charge` of all these limiters.
+/// A limiter that returns the longest of several limiters' delays. [`charge`](RateLimiter::charge) charges all of them.
 ///
 /// # Examples
 ///
@@ -94,8 +93,8 @@ impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
     }
 }
 
-/// A limiter that returns the delays of another limiter, but at most `max`. A call of [`charge`](RateLimiter::charge)
-/// also calls `charge` of the other limiter.
+/// A limiter that returns another limiter's delays, but at most `max`. [`charge`](RateLimiter::charge) charges the
+/// other limiter.
 #[derive(Clone, Debug)]
 pub struct WithMaxWaitRateLimiter<L> {
     limiter: L,
@@ -103,7 +102,7 @@ pub struct WithMaxWaitRateLimiter<L> {
 }
 
 impl<L> WithMaxWaitRateLimiter<L> {
-    /// Creates a limiter that returns the delays of `limiter`, but at most `max`.
+    /// Creates a limiter that caps the delays of `limiter` at `max`.
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }
     }

@@ -1,4 +1,4 @@
-//! A limiter that counts the failures of each item.
+//! A limiter that counts each item's failures.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -10,9 +10,8 @@ use super::RateLimiter;
 
 /// A [`RateLimiter`] that also stores how often each item has failed.
 ///
-/// This type corresponds to client-go's `TypedRateLimiter`. Its methods are [`when`](Self::when), [`forget`](Self::forget) and
-/// [`num_requeues`](Self::num_requeues). Do not use this type with a work queue, because the queue already stores the failures of its
-/// items.
+/// This type corresponds to client-go's `TypedRateLimiter`, with the methods [`when`](Self::when), [`forget`](Self::forget) and
+/// [`num_requeues`](Self::num_requeues). A work queue does not need this type, because it already stores its items' failures.
 ///
 /// # Examples
 ///
@@ -34,30 +33,30 @@ pub struct ItemRateLimiter<K, L> {
     keep: KeepFailures,
     hasher: DefaultHashBuilder,
     items: HashTable<Item<K>>,
-    /// When the number of items reaches this value, the next insert first removes the expired items.
+    /// The number of items at which the next insert first removes the expired items.
     sweep_at: usize,
 }
 
-/// How long the limiter remembers the failures of an item.
+/// How long a limiter remembers an item's failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFailures {
-    /// The limiter remembers the failures until `forget` is called, as in client-go. If `forget` is never called for an
-    /// item, the limiter never removes the item.
+    /// The limiter remembers failures until `forget` is called, as in client-go. Items for which `forget` is never called are
+    /// never removed.
     UntilForgotten,
-    /// The limiter remembers the failures until `forget` is called, or until this time has passed since the last delay
-    /// ended. When an item's failures expire, `forget` of the wrapped limiter is also called.
+    /// The limiter remembers failures until `forget` is called, or until this time has passed since the last delay ended. When
+    /// an item's failures expire, the wrapped limiter's `forget` is also called.
     For(Duration),
 }
 
 struct Item<K> {
     key: K,
     failures: u32,
-    /// The time when the item's failures expire. `None` means never.
+    /// When the item's failures expire. `None` means never.
     expires: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
-    /// Creates a limiter that has not stored any items yet. `limiter` computes the delays.
+    /// Creates a limiter without stored items. `limiter` computes the delays.
     pub fn new(limiter: L, keep: KeepFailures) -> Self {
         Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
     }
@@ -95,8 +94,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         delay
     }
 
-    /// Resets the number of failures of `item` to zero. Call this method after a success, or when the item will not be
-    /// retried again.
+    /// Resets the number of failures of `item` to zero. Call this method after a success, or when `item` will not be retried
+    /// again.
     pub fn forget(&mut self, item: &K) {
         self.limiter.forget(item);
         if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
@@ -104,13 +103,13 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         }
     }
 
-    /// Returns the number of failures of `item`, or 0 if they have expired at the time `now`.
+    /// Returns the number of failures of `item`, or 0 if they have expired at `now`.
     pub fn num_requeues(&self, item: &K, now: Instant) -> u32 {
         let found = self.items.find(self.hasher.hash_one(item), |i| i.key == *item);
         found.map_or(0, |item| item.failures_at(now))
     }
 
-    /// Returns the number of stored items. The number includes expired items that have not been removed yet.
+    /// Returns the number of stored items, including expired items that have not been removed yet.
     pub fn len(&self) -> usize {
         self.items.len()
     }
@@ -120,8 +119,8 @@ impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
         self.items.is_empty()
     }
 
-    /// Removes all expired items, releases their memory, and calls `forget` of the wrapped limiter for each of them.
-    /// Expired items are removed only after the number of items has doubled, so `when` is cheap on average.
+    /// Removes all expired items, releases their memory, and calls the wrapped limiter's `forget` for each of them. This
+    /// happens only after the number of items has doubled, so `when` is cheap on average.
     fn sweep(&mut self, now: Instant) {
         let Self { limiter, hasher, items, sweep_at, .. } = self;
         items.retain(|item| {

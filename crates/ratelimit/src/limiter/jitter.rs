@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use super::RateLimiter;
 use crate::jitter::{Jitter, scale};
 
-/// A limiter that subtracts a random part from the delays of another limiter. As a result, items that failed at the
-/// same time are retried at different times.
+/// A limiter that subtracts a random part from another limiter's delays, so that items that failed at the same time are
+/// retried at different times.
 ///
-/// A delay `d` becomes a random delay with a uniform distribution in `[d * (1 - fraction), d]`. The jitter is
-/// subtracted, so no delay exceeds the maximum of the other limiter. Items that have reached the maximum delay are
-/// therefore also retried at different times.
+/// A delay `d` becomes a random delay, uniformly distributed in `[d * (1 - fraction), d]`. Because the jitter is
+/// subtracted, no delay exceeds the other limiter's maximum, and items that have reached the maximum are also retried
+/// at different times.
 ///
 /// # Examples
 ///

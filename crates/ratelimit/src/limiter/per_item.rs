@@ -1,4 +1,4 @@
-//! Limiters whose delays depend on the failures of a single item.
+//! Limiters whose delays depend on a single item's failures.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::RateLimiter;
 
 /// A limiter that doubles the delay with each failure: `base * 2^failures`, but at most `max`.
 ///
-/// The default values come from controller-runtime. The delays grow from 5 ms to 1000 s. The integer arithmetic
+/// The default values come from controller-runtime: the delays grow from 5 ms to 1000 s. The integer arithmetic
 /// saturates, so no number of failures causes an overflow. If `base` is zero, all delays are zero.
 ///
 /// # Examples
@@ -66,7 +66,7 @@ pub struct FastSlowRateLimiter {
 }
 
 impl FastSlowRateLimiter {
-    /// Creates a limiter. The delay is `fast` for the first `max_fast_attempts` attempts, and `slow` for all later
+    /// Creates a limiter with the delay `fast` for the first `max_fast_attempts` attempts, and `slow` for all later
     /// attempts.
     pub const fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         Self { fast, slow, max_fast_attempts }
@@ -83,7 +83,7 @@ impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
 pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
     match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
         Some(delay) => delay.min(max),
-        // In this branch, the factor does not fit into 32 bits, or the product overflows. A zero base stays zero.
+        // The factor does not fit into 32 bits, or the product overflows. A zero base stays zero.
         None if base.is_zero() => base.min(max),
         None => exponential_slow(base, max, doublings),
     }
