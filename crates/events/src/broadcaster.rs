@@ -1,4 +1,4 @@
-//! The broadcaster of events.
+//! Broadcasts recorded events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,21 +36,19 @@ use crate::watcher::{EventWatcher, Watch};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// The maximum number of events in the queue of each sink and each watcher. The minimum is 1. The default is 1000.
-    /// If the queue is full, the sink or watcher loses new events.
+    /// The capacity of each sink's and each watcher's queue, at least 1. The default is 1000. If the queue is full, the sink or watcher
+    /// loses new events.
     pub queue: usize,
-    /// The number of attempts to write an event while the server is unreachable. The minimum is 1. The default is 12.
+    /// The number of attempts to write an event while the server is unreachable, at least 1. The default is 12.
     pub tries: u32,
     /// The pause between attempts. The default is 10 s.
     pub retry_pause: Duration,
-    /// The rules by which a sink combines events of the API `v1` and limits their rate.
+    /// How sinks combine `v1` events and limit their rate.
     pub correlator: CorrelatorConfig,
-    /// The rules for event series of the API `events.k8s.io`. The rules determine when the sink updates a series and
-    /// when the series ends.
+    /// When sinks update and end `events.k8s.io` event series.
     pub series: SeriesConfig,
-    /// The metrics provider. `None` disables metrics. The broadcaster uses the metrics provider until the broadcaster
-    /// and its last recorder are dropped. If there are several broadcasters, or if one broadcaster has several sinks, each metric is the
-    /// sum of their counts.
+    /// The metrics provider. `None` disables metrics. The provider is used until the broadcaster and its last recorder are dropped. Each
+    /// metric is the sum over all broadcasters and sinks.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
@@ -70,9 +68,9 @@ impl Default for BroadcasterConfig {
 
 /// Delivers events to sinks, to watchers and to the log, like client-go's `EventBroadcaster`.
 ///
-/// Each sink writes events to a server in its own task. Each sink and each watcher has its own queue, so a slow sink or
-/// watcher does not delay the others. Dropping the broadcaster stops all writes immediately. The events in the queues
-/// are lost. [`shutdown`](EventBroadcaster::shutdown) writes the queued events before it stops the broadcaster.
+/// Each sink writes events to a server in its own task. Each sink and each watcher has its own queue, so a slow sink or watcher does not
+/// delay the others. Dropping the broadcaster stops all writes immediately, and the queued events are lost.
+/// [`shutdown`](EventBroadcaster::shutdown) writes the queued events first.
 ///
 /// # Examples
 ///
@@ -124,9 +122,9 @@ impl EventBroadcaster {
         Self { hub, config: Box::new(config), stop, sinks, _open }
     }
 
-    /// Adds a sink that uses `api` to write events of the API `v1`. Each sink counts repetitions, combines similar
-    /// events and limits the rate of events, independently of other sinks. An event is written to the namespace of its
-    /// object, so `api` must be able to write to the namespaces of all these objects.
+    /// Adds a sink that writes `v1` events with `api`. Each sink counts repetitions, combines similar events and limits the rate of
+    /// events, independently of other sinks. An event is written to its object's namespace, so `api` must be able to write to all of these
+    /// namespaces.
     ///
     /// # Panics
     ///
@@ -136,18 +134,15 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Adds a sink that uses `api` to write events of the API `events.k8s.io/v1`. Repetitions become a series. The sink
-    /// writes the count of a series with the second event, at each [refresh interval](SeriesConfig::refresh), when the
-    /// series [ends](SeriesConfig::finish), and at shutdown.
+    /// Adds a sink that writes `events.k8s.io/v1` events with `api`. Repetitions become a series. The sink writes a series' count with the
+    /// second event, at each [refresh interval](SeriesConfig::refresh), when the series [ends](SeriesConfig::finish), and at shutdown.
     ///
-    /// The response to the first event shows whether the server supports this API. If the server does not support this
-    /// API, the sink uses `fallback` to write events of the API `v1` instead, in the same way as
-    /// [`start_recording_to_sink`](Self::start_recording_to_sink).
+    /// The response to the first event shows whether the server supports this API. If not, the sink writes `v1` events with `fallback`
+    /// instead, like [`start_recording_to_sink`](Self::start_recording_to_sink).
     ///
-    /// Unlike `v1`, this API requires a qualified component name, such as `example.com/website-controller`. If an event
-    /// has no action, the sink sends the reason as the action. If an event has no host, the sink uses the name of this
-    /// machine as the host. The sink shortens each message to 1024 bytes, and each reason, action and instance to 128
-    /// bytes.
+    /// Unlike `v1`, this API requires a qualified component name, such as `example.com/website-controller`. A missing action is replaced
+    /// by the reason, and a missing host by this machine's name. The sink shortens each message to 1024 bytes, and each reason, action and
+    /// instance to 128 bytes.
     ///
     /// # Panics
     ///
@@ -165,15 +160,14 @@ impl EventBroadcaster {
         self.start(|events| sink.run(events));
     }
 
-    /// Starts to log each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the
-    /// fields are `object`, `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
+    /// Starts logging each recorded event, like client-go's `StartStructuredLogging`. The log level is INFO, and the fields are `object`,
+    /// `field_path`, `kind`, `api_version`, `type`, `reason`, `action` and `message`.
     pub fn start_logging(&self) {
         self.hub.add(Listener::Log);
     }
 
-    /// Returns a watcher that receives each event that is recorded after this call and for which
-    /// `filter` returns true. The thread that records an event calls the filter, so the filter should be fast. If the
-    /// filter panics for an event, the watcher does not receive this event.
+    /// Returns a watcher that receives each event that is recorded after this call and accepted by `filter`. The thread that records an
+    /// event calls `filter`, so `filter` should be fast. If `filter` panics for an event, the watcher does not receive that event.
     pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
         let (watch, watcher) = Watch::new(self.config.queue, filter);
         self.hub.add(Listener::Watcher(watch));
@@ -185,10 +179,9 @@ impl EventBroadcaster {
         EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Writes the queued events and the counts of the series, and then stops the broadcaster. New events are not
-    /// accepted. The broadcaster makes one more attempt for each queued event. After `timeout`, the broadcaster stops
-    /// even if events are still queued. The method returns the counts of all events, including those that were lost.
-    /// Events that were not written count as failed. Each watcher receives the events that are in its queue, and then ends.
+    /// Writes the queued events and the series' counts, and then stops the broadcaster. New events are not accepted. The broadcaster makes
+    /// one more attempt for each queued event. After `timeout`, it stops even if events are still queued. Returns the counts of all
+    /// events. Events that were not written count as failed. Each watcher still receives the events in its queue, and then ends.
     ///
     /// # Cancel safety
     ///

@@ -12,29 +12,28 @@ use serde_json::{Value, json};
 use crate::event::{Event, EventSource, ObjectReference};
 use crate::lru::Lru;
 
-/// The text with which the message of each combined event begins.
+/// The prefix of each combined event's message.
 pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 
 /// The limits of a [`Correlator`]. The default values come from client-go.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// If the sink receives this number of different messages about the same subject, it begins to combine them.
-    /// For example, with 10, the tenth message and all later messages become one event. The default is 10.
+    /// The number of different messages about the same subject from which on the sink combines them. For example, with 10, the tenth and
+    /// all later messages become one event. The default is 10.
     pub max_similar: usize,
     /// The maximum time between two messages that become one event. The default is 10 minutes.
     pub similar_interval: Duration,
-    /// The burst of the spam filter: the number of events of one flow that the sink may write without a pause. [`spam_key`](Self::spam_key)
-    /// determines to which flow an event belongs. The default is 25.
+    /// The spam filter's burst: the number of events per flow that the sink may write without a pause. [`spam_key`](Self::spam_key)
+    /// determines an event's flow. The default is 25.
     pub spam_burst: u32,
-    /// The interval after which the spam filter allows one more event of a flow, once the burst is used up. The default
-    /// is 5 minutes.
+    /// The interval after which the spam filter allows another event of a flow, once the burst is used up. The default is 5 minutes.
     pub spam_refill: Duration,
-    /// The maximum number of flows that the sink stores. The same maximum applies to the number of groups of similar
-    /// events, and to the number of stored events. If the value is 0, it counts as 1. The default is 4096.
+    /// The maximum number of flows, of groups of similar events, and of events that the sink remembers. 0 counts as 1. The default
+    /// is 4096.
     pub cache_size: usize,
-    /// A function that returns the key of the flow to which an event belongs. The spam filter limits the events of each
-    /// flow separately. By default, the key consists of the source, the object and the type. Events with different
-    /// reasons then share one limit. If this function panics, the event is lost and counts as failed.
+    /// Returns the key of an event's flow. The spam filter limits each flow separately. By default, the key consists of the source, the
+    /// object and the type, so events with different reasons share one limit. If this function panics, the event is lost and counts as
+    /// failed.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -63,11 +62,11 @@ impl fmt::Debug for CorrelatorConfig {
     }
 }
 
-/// Decides which of the recorded events are written, to limit the number of writes. A [`Correlator`] counts
-/// repetitions, combines similar events, and limits the rate of events.
+/// Limits the number of writes for recorded events. A [`Correlator`] counts repetitions, combines similar events, and limits the rate of
+/// events.
 ///
-/// The method [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the
-/// caller must take. A `Correlator` does no I/O and does not read a clock.
+/// [`correlate`](Self::correlate) takes an event and the current time, and returns the action that the caller must take. A `Correlator`
+/// does no I/O and reads no clock.
 ///
 /// # Examples
 ///
@@ -101,7 +100,7 @@ struct Similar {
     last: Instant,
 }
 
-/// The data that is kept for all events with the same key.
+/// The data about all events with the same key.
 #[derive(Debug, Default)]
 struct Known {
     count: i32,
@@ -111,10 +110,10 @@ struct Known {
     resource_version: String,
 }
 
-/// The action that a caller must take for an event.
+/// The action that the caller must take for an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Create it.
+    /// Create the event.
     Create(Correlated),
     /// Update the stored event with this merge patch. If the stored event no longer exists, create it again.
     Patch(Correlated, ObjectKey, Value),
@@ -133,13 +132,13 @@ pub struct Correlated {
 }
 
 impl Correlator {
-    /// Creates a correlator that has not recorded any events yet.
+    /// Creates a correlator without recorded events.
     pub fn new(config: CorrelatorConfig) -> Self {
         let size = config.cache_size;
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Records an event, and returns the action that the caller must take for the event.
+    /// Records an event, and returns the action that the caller must take.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);
@@ -173,7 +172,7 @@ impl Correlator {
         }
     }
 
-    /// Records that the server has stored the event. The counts of later repetitions are added to the stored event.
+    /// Records that the server has stored the event. Later repetitions are counted in the stored event.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -181,8 +180,8 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// Returns the event to write, the key by which the event is counted, and `false`. If there are too many similar
-    /// events, returns a combined event, its key, and `true`.
+    /// Returns the event to write, its counting key, and whether the event is combined, which happens if there are too many similar
+    /// events.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -196,15 +195,14 @@ impl Correlator {
             let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
             return (event, key, false);
         }
-        // Keep one message less than the maximum. More messages are not needed to detect that the maximum is reached again.
+        // Keep one message less than the maximum, which is enough to detect that the maximum is reached again.
         similar.messages.pop_first();
         event.message = format!("{COMBINED_PREFIX}{}", event.message);
         (event, similar_key, true)
     }
 }
 
-/// Returns a key that is equal for similar events. The key contains all fields except the message and the object's
-/// field path.
+/// Returns a key that is equal for similar events: all fields except the message and the object's field path.
 fn similar_key(event: &Event) -> String {
     key(&[
         &source_key(&event.source),

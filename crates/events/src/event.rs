@@ -7,8 +7,7 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An `Event` of the API `v1`. An event is a human-readable message about an object. By default, the server deletes an
-/// event after an hour.
+/// A `v1` `Event`, a human-readable message about an object. By default, the server deletes an event after an hour.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -18,7 +17,7 @@ pub struct Event {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The object that the event describes. The object must be in the namespace of the event, or be cluster-scoped.
+    /// The object that the event describes, which must be in the event's namespace or cluster-scoped.
     #[serde(default)]
     pub involved_object: ObjectReference,
     /// The reason for the event, as one word in upper camel case.
@@ -42,14 +41,14 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// The time of the first occurrence of the event. Recorders for the API `events.k8s.io` set this field.
+    /// The time of the event's first occurrence. Recorders for the `events.k8s.io` API set this field.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`. Recorders for the
-    /// API `events.k8s.io` set this field.
+    /// `events.k8s.io` API set this field.
     #[serde(default)]
     pub reporting_component: String,
-    /// The instance of the controller, such as the name of its pod.
+    /// The controller instance, such as the name of its pod.
     #[serde(default)]
     pub reporting_instance: String,
     /// The action that succeeded or failed, as one word such as `Binding`.
@@ -58,18 +57,18 @@ pub struct Event {
     /// A second object that is related to the event, such as the node that a pod was bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// The repetitions. Recorders for the API `events.k8s.io` set this field.
+    /// The repetitions. Recorders for the `events.k8s.io` API set this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// All fields of the event that this struct does not declare.
+    /// All fields that this struct does not declare.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
-/// Formats the event like client-go's `FakeRecorder`, as `Normal Pulled done`. If the event has annotations, they
-/// follow. The alternate form, `{:#}`, also contains the object's kind.
+/// Formats the event like client-go's `FakeRecorder`, as `Normal Pulled done`, followed by any annotations. The
+/// alternate form, `{:#}`, also contains the object's kind.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
@@ -90,7 +89,7 @@ impl fmt::Display for Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventSeries {
-    /// The number of occurrences when the series was last updated. The number of occurrences is at least 2.
+    /// The number of occurrences when the series was last updated, at least 2.
     #[serde(default)]
     pub count: i32,
     /// The time of the latest occurrence when the series was last updated.
@@ -124,20 +123,20 @@ pub struct ObjectReference {
     /// The kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The namespace. The namespace is empty if the object is cluster-scoped.
+    /// The namespace. Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The UID. `kubectl describe` shows an event only if the event contains the UID of the object.
+    /// The UID. `kubectl describe` shows only events that contain the object's UID.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The object's resourceVersion when the event was recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// The part of the object that the event describes, such as `spec.containers{web}`. The path is empty if the event
-    /// describes the whole object.
+    /// The part of the object that the event describes, such as `spec.containers{web}`. Empty if the event describes
+    /// the whole object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -178,7 +177,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Returns the value that the API uses for this type.
+    /// Returns the API's value for this type: `Normal` or `Warning`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

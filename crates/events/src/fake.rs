@@ -8,12 +8,11 @@ use crate::metrics::Counters;
 use crate::recorder::EventRecorder;
 use crate::watcher::{EventWatcher, Watch};
 
-/// A recorder that stores events for tests, like client-go's `FakeRecorder`. A `FakeRecorder` sends nothing to a server
-/// and needs no tokio runtime.
+/// A recorder that stores events for tests, like client-go's `FakeRecorder`. It sends nothing to a server and needs no tokio
+/// runtime.
 ///
-/// As text, an [`Event`] has the same format as in client-go, so that tests can compare strings. Unlike in client-go,
-/// recording an event never blocks the caller. If the buffer is full, the `FakeRecorder` drops a new event and
-/// [counts](Self::dropped) it.
+/// An [`Event`] is displayed as in client-go, so that tests can compare strings. Unlike in client-go, recording an event
+/// never blocks the caller. If the buffer is full, new events are dropped and [counted](Self::dropped).
 ///
 /// # Examples
 ///
@@ -41,8 +40,7 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake recorder. The buffer stores up to `buffer` events until the test takes them. A `buffer` of 0
-    /// counts as 1.
+    /// Creates a fake recorder that stores up to `buffer` events until the test takes them. A `buffer` of 0 counts as 1.
     pub fn new(buffer: usize) -> Self {
         let (watch, events) = Watch::new(buffer, |_| true);
         let hub = Arc::new(Hub::new(Counters::new(None)));
@@ -55,7 +53,7 @@ impl FakeRecorder {
         EventRecorder::new(EventSource::default(), self.hub.clone())
     }
 
-    /// Returns the events that were recorded since the previous call of this method, in order.
+    /// Returns the events that were recorded since the previous call, in order.
     pub fn take(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
     }

@@ -1,4 +1,4 @@
-//! Delivers the events of recorders to all listeners.
+//! Delivers recorded events to all listeners.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,13 +9,12 @@ use crate::event::{Event, EventType};
 use crate::metrics::Counters;
 use crate::watcher::Watch;
 
-/// Delivers an event to all listeners without blocking the caller. If a listener's queue is full, this listener does
-/// not receive the event.
+/// Delivers events to all listeners without blocking the caller. A listener whose queue is full does not receive the event.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) counters: Arc<Counters>,
-    /// The listeners. The value is `None` after the broadcaster was dropped. Each change replaces the whole list. So the hub can copy the
-    /// reference to a list, and call these listeners without the lock.
+    /// The listeners. `None` after the broadcaster was dropped. Each change replaces the whole list, so the hub can clone the `Arc` and
+    /// call the listeners without the lock.
     listeners: RwLock<Option<Arc<[Listener]>>>,
 }
 
@@ -36,7 +35,7 @@ impl Hub {
         self.change(|listeners| listeners.push(listener));
     }
 
-    /// Removes all listeners. The listeners still receive the events that are in their queues.
+    /// Removes all listeners. They still receive the events in their queues.
     pub(crate) fn close(&self) {
         // Drop the listeners while no lock is held, because dropping a filter runs user code.
         let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();

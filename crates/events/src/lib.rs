@@ -1,4 +1,4 @@
-//! Records Kubernetes Events, and writes them to a server.
+//! Records Kubernetes Events and writes them to a server.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,14 +23,14 @@
 //!
 //! # Main types
 //!
-//! - An [`EventRecorder`] records events in any part of a program. Recording never blocks.
-//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes the
-//!   events to a server. When a broadcaster is shut down, it returns [`EventCounts`]. [`BroadcasterConfig::metrics`]
-//!   sets the metrics provider.
-//! - An [`Event`] is an event of the API `v1`. An [`ObjectReference`] names the object that an event describes. A
-//!   [`Correlator`] decides, without I/O, whether an event is created, counted as a repetition, combined with similar
-//!   events, or dropped.
-//! - A [`SeriesEvent`] is an event of the API `events.k8s.io/v1`. Its repetitions form an [`EventSeries`].
+//! - An [`EventRecorder`] records events anywhere in a program. Recording never blocks.
+//! - An [`EventBroadcaster`] delivers the events to sinks, to [`EventWatcher`]s and to the log. Each sink writes events
+//!   to a server. Shutting down a broadcaster returns [`EventCounts`]. [`BroadcasterConfig::metrics`] sets the metrics
+//!   provider.
+//! - An [`Event`] is a `v1` event. An [`ObjectReference`] names the object that an event describes. A [`Correlator`]
+//!   decides, without I/O, whether to create an event, count it as a repetition, combine it with similar events, or drop
+//!   it.
+//! - A [`SeriesEvent`] is an `events.k8s.io/v1` event, whose repetitions form an [`EventSeries`].
 //! - A [`FakeRecorder`] stores recorded events for tests.
 
 mod broadcaster;
@@ -57,7 +57,7 @@ pub use series::SeriesConfig;
 pub use series_event::SeriesEvent;
 pub use watcher::EventWatcher;
 
-// Runs the examples of the README as tests.
+// Runs the README's examples as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

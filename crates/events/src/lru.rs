@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A map that evicts the least recently used entry when the map is full.
+/// A map that evicts the least recently used entry when it is full.
 #[derive(Debug)]
 pub(crate) struct Lru<K, V> {
     capacity: usize,
@@ -14,12 +14,12 @@ pub(crate) struct Lru<K, V> {
 }
 
 impl<K: Clone + Hash + Eq, V> Lru<K, V> {
-    /// Creates a map for up to `capacity` entries. The capacity is at least 1.
+    /// Creates a map for up to `capacity` entries, but at least one.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), entries: HashMap::new(), order: BTreeMap::new(), clock: 0 }
     }
 
-    /// Returns the value of `key`. If the key does not exist, the method inserts a new value.
+    /// Returns the value of `key`, inserting a new value if `key` does not exist.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
         self.make_room(&key);
@@ -30,8 +30,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         value
     }
 
-    /// If `key` is not in the map and the map is full, the method evicts an entry. Returns the value of the evicted
-    /// entry.
+    /// Evicts an entry if the map is full and does not contain `key`. Returns the evicted value.
     pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
         if self.entries.contains_key(key) || self.entries.len() < self.capacity {
             return None;
@@ -40,7 +39,7 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
         self.entries.remove(&oldest).map(|(_, value)| value)
     }
 
-    /// Returns the value of `key`, but does not mark the entry as used.
+    /// Returns the value of `key` without marking the entry as used.
     pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }

@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
-/// The counts of all events that the recorders of a broadcaster recorded.
+/// The counts of all events recorded through a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// The number of recorded events. If a broadcaster has several sinks, an event counts once for each sink. This number is the sum of the
-    /// other fields except `combined`, plus the number of queued events.
+    /// The number of recorded events. An event counts once for each sink. This number is the sum of the other fields except `combined`,
+    /// plus the number of queued events.
     pub recorded: u64,
     /// The number of events that the sinks created on the server.
     pub created: u64,
-    /// The number of repetitions that the sinks added to the count of an event on the server.
+    /// The number of repetitions that the sinks added to an existing event on the server.
     pub patched: u64,
     /// The number of `created` and `patched` events that combine several different messages.
     pub combined: u64,
-    /// The number of repetitions that were added to a series in memory. The series is written periodically.
+    /// The number of repetitions that were added to a series in memory, which is written periodically.
     pub counted: u64,
     /// The number of events that the spam filter dropped because too many events described the same object.
     pub spam: u64,

@@ -1,4 +1,4 @@
-//! The recorder of events.
+//! Records events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +12,7 @@ use crate::hub::Hub;
 /// Records events for one component. Clones are cheap.
 ///
 /// Recording an event never blocks the caller and never fails. If events are recorded faster than they can be written,
-/// the newest events are dropped and counted as dropped. Events are messages for people. A program must not depend on
+/// the newest events are dropped and counted as dropped. Events are messages for people: a program must not depend on
 /// events being written.
 ///
 /// # Examples
@@ -36,8 +36,8 @@ impl EventRecorder {
         Self { source, hub, last_nanos: Arc::default() }
     }
 
-    /// Records an event that describes an object. `about` is a reference to an object of any resource type, or an
-    /// [`ObjectReference`].
+    /// Records an event about an object. `about` is an [`ObjectReference`], or a reference to an object of any resource
+    /// type.
     ///
     /// `reason` is one word in upper camel case. Use the same reason for all events of the same kind. `message` is a
     /// human-readable sentence.
@@ -59,8 +59,8 @@ impl EventRecorder {
 
     /// Records an event with additional fields, such as an action, a related object, annotations or labels.
     ///
-    /// If the source, the time, the namespace or the name is missing, the recorder fills it in. A missing type becomes
-    /// `Normal`. The recorder drops an event whose type is unknown, because servers would reject the event.
+    /// The recorder fills in a missing source, time, namespace or name. A missing type becomes `Normal`. Events with an
+    /// unknown type are dropped, because servers would reject them.
     ///
     /// # Examples
     ///
@@ -108,8 +108,8 @@ impl EventRecorder {
         event
     }
 
-    /// Returns a name for an event. The name of an event consists of the object's name and a number. Each event of this
-    /// recorder has a different number.
+    /// Returns a name for an event: the object's name and a number that is different for each of this recorder's
+    /// events.
     fn name(&self, object: &str, now: Timestamp) -> String {
         const LONGEST: usize = 253;
         let now = i64::try_from(now.as_nanosecond()).unwrap_or(i64::MAX);

@@ -8,17 +8,17 @@ use crate::event::{EventSeries, ObjectReference};
 use crate::lru::Lru;
 use crate::series_event::SeriesEvent;
 
-/// The limits for event series of the API `events.k8s.io`. The default values come from client-go.
+/// The limits for event series in the `events.k8s.io` API. The default values come from client-go.
 #[derive(Clone, Debug)]
 pub struct SeriesConfig {
-    /// The time between two writes of a series that has not ended. Each write updates the count on the server, and
-    /// keeps the server from deleting the event. The default is 30 minutes.
+    /// The time between two writes of an ongoing series. Each write updates the count on the server, and keeps the server from deleting the
+    /// event. The default is 30 minutes.
     pub refresh: Duration,
-    /// The time between the last repetition of a series and the end of the series. If an event has no repetitions,
-    /// the sink forgets the event after this time. The default is 6 minutes.
+    /// The time after the last repetition at which a series ends. An event without repetitions is forgotten after this time. The default is
+    /// 6 minutes.
     pub finish: Duration,
-    /// The maximum number of events that are stored. If the value is 0, it counts as 1. The default is 4096. If there
-    /// are more events, the event with the oldest last repetition is evicted, and its count is written.
+    /// The maximum number of events that the sink remembers. 0 counts as 1. The default is 4096. If there are more events, the event with
+    /// the oldest last repetition is evicted, and its count is written.
     pub cache_size: usize,
 }
 
@@ -28,15 +28,15 @@ impl Default for SeriesConfig {
     }
 }
 
-/// The recent events, each with the number of its repetitions. This type does no I/O and does not read a clock.
+/// The recent events with their repetition counts. Does no I/O and reads no clock.
 #[derive(Debug)]
 pub(crate) struct Series {
     config: SeriesConfig,
     entries: Lru<SeriesKey, Entry>,
 }
 
-/// The identity of an event. The identity consists of all fields except the note, the times, and the resourceVersion of the object. The
-/// resourceVersion changes with each update of the object.
+/// An event's identity: all fields except the note, the times, and the object's resourceVersion, which changes with each update of the
+/// object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SeriesKey {
     texts: [String; 5],
@@ -48,10 +48,9 @@ struct SeriesKey {
 struct Entry {
     event: SeriesEvent,
     observed: Instant,
-    /// The time of the last write of this event to the server. Before the first write, this is the time at which the event should have been
-    /// written.
+    /// When this event was last written to the server. Before the first write, the time at which it should have been written.
     written: Instant,
-    /// Whether the event has repetitions that were not written to the server yet.
+    /// Whether the event has repetitions that are not on the server yet.
     is_unwritten: bool,
 }
 
@@ -64,9 +63,9 @@ impl Entry {
 /// The events that the caller must write after it has recorded an event.
 #[derive(Debug)]
 pub(crate) struct SeriesUpdate {
-    /// The event to write, if it is a new event or the first repetition of an event. The second occurrence of an event starts a series.
+    /// The event to write, if it is new or the first repetition of an event, which starts a series.
     pub(crate) write: Option<SeriesEvent>,
-    /// The evicted series. The caller must write this series one last time.
+    /// The evicted series, which the caller must write one last time.
     pub(crate) evicted: Option<SeriesEvent>,
 }
 
@@ -95,14 +94,13 @@ impl Series {
         SeriesUpdate { write, evicted }
     }
 
-    /// Returns the series that the caller must write now. The caller must write the series that have ended, and the
-    /// series whose refresh interval has passed.
+    /// Returns the series that the caller must write now: those that have ended, and those whose refresh interval has passed.
     pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
         let is_old = |entry: &Entry| now.saturating_duration_since(entry.written) >= self.config.refresh;
         self.unwritten_where(|entry| is_old(entry) || entry.is_finished(&self.config, now))
     }
 
-    /// Returns all series whose repetitions were not written to the server yet.
+    /// Returns all series with repetitions that are not on the server yet.
     pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
         self.unwritten_where(|_| true)
     }
@@ -119,8 +117,7 @@ impl Series {
         }
     }
 
-    /// Forgets series that have ended. A series is kept as long as it has repetitions that were not written to the
-    /// server.
+    /// Forgets series that have ended, except for those with repetitions that are not on the server yet.
     pub(crate) fn forget(&mut self, now: Instant) {
         let config = &self.config;
         self.entries.retain(|entry| entry.is_unwritten || !entry.is_finished(config, now));
@@ -128,8 +125,7 @@ impl Series {
 }
 
 impl Entry {
-    /// Counts a repetition. If this is the second event of its kind, it starts a series, and the function returns the event with the
-    /// series.
+    /// Counts a repetition. The second event of its kind starts a series, and is returned with the series.
     fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
         self.observed = now;
         self.is_unwritten = true;

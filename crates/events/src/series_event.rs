@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::event::{Event, EventSeries, ObjectReference};
 
-/// An `Event` of `events.k8s.io/v1`. The repetitions of an event form a series. A server with both the API
-/// `events.k8s.io/v1` and the API `v1` stores one object for each event. The server serves this object both as this
-/// type and as [`Event`].
+/// An `Event` of `events.k8s.io/v1`. An event's repetitions form a series. A server with both the
+/// `events.k8s.io/v1` API and the `v1` API stores one object per event, and serves it both as this type and as
+/// [`Event`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeriesEvent {
@@ -23,19 +23,19 @@ pub struct SeriesEvent {
     /// The time of the first occurrence of the event.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// The repetitions. `None` if the event has no repetitions.
+    /// The repetitions, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     /// The name of the controller that recorded the event, such as `example.com/website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_controller: String,
-    /// The instance of the controller, such as the name of its pod. The name of the instance has at most 128 bytes.
+    /// The controller instance, such as the name of its pod, in at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reporting_instance: String,
     /// The action that succeeded or failed, as one word of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// The reason for the event, as one word in upper camel case. The reason has at most 128 bytes.
+    /// The reason for the event, as one word in upper camel case, of at most 128 bytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The object that the event describes.
@@ -50,7 +50,7 @@ pub struct SeriesEvent {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// All fields of the event that this struct does not declare, such as the deprecated fields of `v1`.
+    /// All fields that this struct does not declare, such as the deprecated `v1` fields.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -58,7 +58,7 @@ pub struct SeriesEvent {
 pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
 
 impl SeriesEvent {
-    /// Converts a recorded event to an event that servers accept. The API requires an action and an instance, and
+    /// Converts a recorded event to one that servers accept. The API requires an action and an instance, and
     /// limits the length of each string.
     pub(crate) fn of(event: &Event, host: &str) -> Self {
         const LONGEST: usize = 128;
@@ -83,7 +83,7 @@ impl SeriesEvent {
     }
 }
 
-/// Shortens a string to at most `longest` bytes. If the string is shortened, the result ends with `mark`.
+/// Shortens a string to at most `longest` bytes. A shortened string ends with `mark`.
 fn cut(mut text: String, longest: usize, mark: &str) -> String {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest - mark.len()));

@@ -16,18 +16,17 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::core::CoreSink;
 pub(crate) use self::series::SeriesSink;
 
-/// The number of attempts to write an event, and the pause between two attempts.
+/// How often to try to write an event, and the pause between attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) tries: u32,
     pub(crate) pause: Duration,
-    /// A token that is cancelled when the broadcaster shuts down. After the shutdown has begun, the sink makes one last
-    /// attempt for each event.
+    /// Cancelled when the broadcaster shuts down. From then on, the sink makes one last attempt for each event.
     pub(crate) stop: CancellationToken,
 }
 
 impl Retry {
-    /// Waits for the pause after the nth failed attempt. Returns `true` if to retry.
+    /// Waits for the pause after the nth failed attempt. Returns `true` if the caller should retry.
     pub(crate) async fn wait_before_retry(&self, nth: u32, error: &ApiError) -> bool {
         if nth >= self.tries || self.stop.is_cancelled() {
             return false;
@@ -43,8 +42,7 @@ impl Retry {
     }
 }
 
-/// Runs a write with the user's `Api`. The API is user code. If the `Api` panics, the event may or may not have been
-/// written.
+/// Runs a write with the user's `Api`, which may panic. After a panic, it is unknown whether the event was written.
 async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
     let mut write = pin!(write);
     poll_fn(|context| {
@@ -54,7 +52,7 @@ async fn isolated<T>(write: impl Future<Output = Result<T, ApiError>>) -> Result
     .await
 }
 
-/// Returns `true` if a retry of the write could succeed. If the server has rejected the event, it would also reject a
+/// Returns `true` if retrying the write could succeed. A server that has rejected the event would also reject a
 /// retry. A response without a `Status` comes from a proxy, so the server has not rejected the event.
 fn is_retryable(error: &ApiError) -> bool {
     match error.kind {
@@ -64,14 +62,13 @@ fn is_retryable(error: &ApiError) -> bool {
     }
 }
 
-/// Returns `true` if the error "already exists" can be caused by an earlier attempt whose response was lost.
+/// Returns `true` if an earlier attempt whose response was lost can have caused the error "already exists".
 fn is_own(error: &ApiError, nth: u32) -> bool {
     error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
 }
 
 fn log_rejected(key: &ObjectKey, reason: &str, error: &ApiError) {
-    // Log these errors only at debug level, because they are expected. The event already exists, or its namespace is
-    // being deleted.
+    // Log expected errors only at debug level: the event already exists, or its namespace is being deleted.
     let is_terminating = error.status().is_some_and(|status| {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.map(|cause| &*cause.reason).any(|cause| cause == "NamespaceTerminating")

@@ -1,4 +1,4 @@
-//! Watchers of recorded events.
+//! Watches recorded events.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 use crate::event::Event;
 use crate::queue;
 
-/// Receives each event when the event is recorded, before events are counted or combined. The watcher receives the
-/// events in the order in which they are recorded. Dropping the watcher ends its subscription.
+/// Receives each event when it is recorded, before events are counted or combined. The watcher receives events in
+/// the order in which they are recorded. Dropping the watcher ends its subscription.
 ///
 /// If the watcher's queue is full, new events for this watcher are dropped and counted. Other watchers still receive
-/// these events.
+/// them.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ pub struct EventWatcher {
 }
 
 impl EventWatcher {
-    /// Returns the next event. Returns `None` after the broadcaster was dropped and the watcher's queue is empty.
+    /// Returns the next event, or `None` if the broadcaster was dropped and the watcher's queue is empty.
     ///
     /// # Cancel safety
     ///
@@ -61,7 +61,7 @@ impl EventWatcher {
     }
 }
 
-/// The part of an [`EventWatcher`] through which the broadcaster sends events.
+/// The broadcaster's end of an [`EventWatcher`].
 #[derive(Clone)]
 pub(crate) struct Watch {
     queue: mpsc::Sender<Arc<Event>>,
@@ -76,12 +76,12 @@ impl Watch {
         (Self { queue, filter: Arc::new(filter), dropped: dropped.clone() }, EventWatcher { events, dropped })
     }
 
-    /// Adds the event to the queue if the filter accepts the event. Returns `false` if the watcher was dropped.
+    /// Queues the event if the filter accepts it. Returns `false` if the watcher was dropped.
     pub(crate) fn offer(&self, event: &Arc<Event>) -> bool {
         if self.is_closed() {
             return false;
         }
-        // The filter is user code. A panic of the filter must not reach the code that recorded the event.
+        // A panic in the user's filter must not reach the code that recorded the event.
         let Ok(wanted) = catch_unwind(AssertUnwindSafe(|| (self.filter)(event))) else {
             tracing::error!(reason = event.reason, "the filter of an event watcher panicked");
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A request of the API server that a handler allows or rejects.
+//! A request that a handler allows or rejects.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::answer::Denial;
 use crate::decode::decode;
 use crate::review::{AdmissionRequest, Operation, UserInfo};
 
-/// The request that a handler receives: to create, update, delete or connect to an object of the type `T`. Tests can also create such
+/// The request that a handler receives: to create, update, delete or connect to an object of type `T`. Tests can also create
 /// requests.
 ///
 /// The `Debug` output does not contain the objects, because they may be Secrets.
@@ -49,30 +49,30 @@ use crate::review::{AdmissionRequest, Operation, UserInfo};
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Admission<T> {
-    /// The operation that the user requests.
+    /// The requested operation.
     pub operation: Operation,
-    /// The object in the form in which the API server would store it. For a deletion, this is the stored object.
+    /// The object as the API server would store it. For a deletion, the stored object.
     pub object: T,
-    /// For an update, this is the stored object before the update. For other operations, it is `None`.
+    /// The stored object before an update. `None` for other operations.
     pub old: Option<T>,
-    /// The resource of the request. The object has the version of `T`, even if the client used another version.
+    /// The requested resource. The object has the version of `T`, even if the client used another version.
     pub resource: GroupVersionResource,
     /// The kind of the object.
     pub kind: GroupVersionKind,
-    /// The subresource, such as `status`. The string is empty if the request is for the object itself.
+    /// The subresource, such as `status`. Empty if the request is for the object itself.
     pub subresource: String,
-    /// The name of the object. The name is empty if the server will generate it.
+    /// The object's name. Empty if the server will generate the name.
     pub name: String,
-    /// The namespace of the object. The string is empty for a cluster-scoped object.
+    /// The object's namespace. Empty for a cluster-scoped object.
     pub namespace: String,
-    /// The user that sends the request.
+    /// The user who sent the request.
     pub user: UserInfo,
-    /// Whether the request is a dry run, in which the API server stores nothing. For a dry run, a handler must not have side effects.
+    /// Whether the request is a dry run, in which the API server stores nothing and the handler must not have side effects.
     pub is_dry_run: bool,
-    /// The options of the request as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. The
-    /// value is null if there are no options.
+    /// The request's options as JSON: `CreateOptions`, `UpdateOptions`, `PatchOptions` or `DeleteOptions`. Null if there are
+    /// no options.
     pub options: Value,
-    /// The uid of this call to the webhook. This uid differs from the uid of the object.
+    /// The uid of this call to the webhook, which is not the object's uid.
     pub uid: String,
 }
 
@@ -111,7 +111,7 @@ impl<T> Admission<T> {
     }
 }
 
-/// Creates requests for tests. The user of such a request has an empty name. The test can change all fields.
+/// Creates requests for tests. The user name is empty. Tests can change all fields.
 impl<T: Resource> Admission<T> {
     /// Creates a request to create `object`.
     pub fn create(object: T) -> Self {

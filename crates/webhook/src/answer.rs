@@ -1,4 +1,4 @@
-//! The answers of handlers.
+//! A handler's answers.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -6,8 +6,7 @@ use std::fmt;
 
 use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
 
-/// The answer of a handler that allows a request. Instead of this type, a validating handler can return `()`, and a
-/// mutating handler can return the object.
+/// A handler's answer that allows a request. Instead, a validating handler can return `()`, and a mutating handler can return the object.
 ///
 /// # Examples
 ///
@@ -29,16 +28,14 @@ pub struct Allowed<T = ()> {
 }
 
 impl<T> Allowed<T> {
-    /// Adds a warning that the API server sends to the client. Each line break becomes a space, because the API server drops warnings with
-    /// line breaks.
+    /// Adds a warning for the client. Line breaks become spaces, because the API server drops warnings with line breaks.
     #[must_use]
     pub fn warn(mut self, warning: impl AsRef<str>) -> Self {
         self.notes.warn(warning.as_ref());
         self
     }
 
-    /// Adds an annotation to the audit event of the request. The API server prefixes the key with the name of the
-    /// webhook.
+    /// Adds an annotation to the request's audit event. The API server prefixes the key with the webhook's name.
     #[must_use]
     pub fn audit(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.notes.audit.insert(key.into(), value.into());
@@ -52,10 +49,9 @@ impl<T> From<T> for Allowed<T> {
     }
 }
 
-/// The answer of a handler that rejects a request. The client receives the denial as the error of its request.
+/// A handler's answer that rejects a request. The client receives the denial as an error.
 ///
-/// The `?` operator converts every error into a denial with the code 500. This denial contains the text of the error, so the client can
-/// read the text.
+/// The `?` operator converts every error into a denial with code 500. The client can read the error's text in the denial.
 ///
 /// # Examples
 ///
@@ -72,7 +68,7 @@ impl<T> From<T> for Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial(Box<Refusal>);
 
-/// The parts of a denial. The fields are boxed, so that results of handlers are small.
+/// A denial's parts, boxed to keep handler results small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refusal {
     message: String,
@@ -83,13 +79,12 @@ struct Refusal {
 }
 
 impl Denial {
-    /// Creates a denial with the code 403 and the reason `Forbidden`. The API server prefixes the message with the name
-    /// of the webhook.
+    /// Creates a denial with code 403 and reason `Forbidden`. The API server prefixes the message with the webhook's name.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with(403, Reason::Forbidden, message.into())
     }
 
-    /// Creates a denial with the code 422 and the reason `Invalid`, for an invalid field such as `spec.ports[0].name`.
+    /// Creates a denial with code 422 and reason `Invalid`, for an invalid field such as `spec.ports[0].name`.
     pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::with(422, Reason::Invalid, String::new()).and_invalid(field, message)
     }
@@ -122,14 +117,14 @@ impl Denial {
         self
     }
 
-    /// Sets the HTTP status code of the response that the client receives. The API server replaces codes below 400 with 400.
+    /// Sets the HTTP status code for the client. The API server replaces codes below 400 with 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.0.code = code;
         self
     }
 
-    /// Sets the reason of the denial. Client programs compare this reason with the reasons that they know.
+    /// Sets the denial's reason, which client programs can compare.
     #[must_use]
     pub fn reason(mut self, reason: Reason) -> Self {
         self.0.reason = reason;
@@ -154,8 +149,7 @@ impl Denial {
         self.0.notes
     }
 
-    /// Returns the status that the client receives. The webhook service adds the name and the kind of the object to the
-    /// details of the status.
+    /// Returns the status for the client. The webhook service adds the object's name and kind to the status details.
     pub fn status(&self) -> Status {
         let details = StatusDetails { causes: self.0.causes.clone(), ..StatusDetails::default() };
         let details = (!self.0.causes.is_empty()).then_some(details);
@@ -169,15 +163,14 @@ impl fmt::Display for Denial {
     }
 }
 
-/// `Denial` does not implement `Error`, because such an implementation would conflict with this conversion from errors.
+/// `Denial` does not implement `Error`, because that would conflict with this conversion from errors.
 impl<E: Error> From<E> for Denial {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())
     }
 }
 
-/// The warnings and audit annotations of an answer. Both [`Allowed`] and [`Denial`] can have warnings and audit
-/// annotations.
+/// The warnings and audit annotations in an [`Allowed`] or a [`Denial`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,

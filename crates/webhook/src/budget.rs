@@ -1,4 +1,4 @@
-//! The memory budget for request bodies. If other requests need memory, bodies that arrive slowly are dropped.
+//! The memory budget for request bodies. If memory is scarce, slowly arriving bodies are dropped.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
-/// The maximum memory of all request bodies in flight together. If another body would exceed this limit, its request waits.
+/// The maximum total memory for request bodies. A request whose body would exceed this limit waits.
 const BYTES: usize = 256 << 20;
-/// The number of bytes that one permit of the semaphore represents.
+/// The number of bytes per semaphore permit.
 const PERMIT: usize = 64 << 10;
-/// A body that takes longer than this time to arrive is dropped if other bodies need its memory. API servers send a body without pauses.
+/// A body that takes longer than this to arrive is dropped if other bodies need its memory. API servers send bodies without pauses.
 const SLOW: Duration = Duration::from_secs(1);
 /// The interval at which a waiting request looks for slow bodies to drop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,10 +40,10 @@ impl Budget {
         Self { permits: Arc::new(Semaphore::new(BYTES / PERMIT)), arriving: Mutex::default() }
     }
 
-    /// Waits until the budget has enough memory. During the wait, drops slow bodies, the oldest first. Returns `None`
-    /// if the budget is closed. In practice, the budget is never closed.
+    /// Waits until the budget has enough memory. Meanwhile, drops slow bodies, the oldest first. Returns `None` if the budget is
+    /// closed, which never happens.
     pub(crate) async fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // The maximum size of a body is at most the budget, so the number of permits fits into 32 bits.
+        // A body is never larger than the budget, so the number of permits fits into 32 bits.
         let mut permits = std::pin::pin!(self.permits.clone().acquire_many_owned(bytes.div_ceil(PERMIT).max(1) as u32));
         loop {
             tokio::select! {
@@ -73,7 +73,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arriving> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // Code under the lock cannot panic halfway through a change, so the state is consistent.
         self.arriving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the certificate of the server from files, which may change.
+//! Reads the server's certificate from files, which may change.
 
 use std::fmt;
 use std::fs;
@@ -16,11 +16,11 @@ use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// The files that contain the server's certificate and key, and how often the server reads them.
+/// The files with the server's certificate and key, and how often the server reads them.
 ///
 /// # Examples
 ///
-/// Use this type for a volume with a Secret of the type `kubernetes.io/tls`, such as a Secret of cert-manager:
+/// Use this type for a volume with a `kubernetes.io/tls` Secret, such as a Secret from cert-manager:
 ///
 /// ```
 /// use std::path::Path;
@@ -37,17 +37,16 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// The private key, as PEM.
     pub key: PathBuf,
-    /// The certificates of the authorities that the API server must trust, as PEM. The registered webhook
-    /// configurations contain these certificates as `caBundle`. If `None`, the API server trusts the root certificates
-    /// of its system.
+    /// The certificate authorities that the API server must trust, as PEM. The registered webhook configurations contain them as
+    /// `caBundle`. With `None`, the API server trusts its system's root certificates.
     pub authority: Option<PathBuf>,
-    /// The time between two reads. The default is 10 s. For comparison, a changed Secret appears in a volume only after about a minute.
+    /// The time between two reads. The default is 10 s. For comparison, a changed Secret takes about a minute to appear in a volume.
     pub period: Duration,
 }
 
 impl CertificateFiles {
-    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. If a volume contains a Secret of the type
-    /// `kubernetes.io/tls`, its files have these names.
+    /// Creates a configuration for the files `tls.crt`, `tls.key` and `ca.crt` in a directory. These are the file names in a volume with a
+    /// `kubernetes.io/tls` Secret.
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         Self {
@@ -58,8 +57,8 @@ impl CertificateFiles {
         }
     }
 
-    /// Reads the certificates that the API server must trust. The result contains only the certificates, and no other content of the file,
-    /// such as keys. The result is empty if [`authority`](Self::authority) is `None`.
+    /// Reads the certificates that the API server must trust. The result contains only certificates, and no other file content such as
+    /// keys. It is empty if [`authority`](Self::authority) is `None`.
     ///
     /// # Errors
     ///
@@ -77,7 +76,7 @@ impl CertificateFiles {
     /// Checks that the certificate and the key belong together.
     fn certified_key(&self, pair: &Pair) -> Result<CertifiedKey, CertificateError> {
         let chain = chain(&self.certificate, &pair.certificate)?;
-        // The error of the parser is left out, because it could quote the private key.
+        // Omit the parser's error, because it could quote the private key.
         let key = PrivateKeyDer::from_pem_slice(&pair.key).map_err(|_| CertificateError::Content {
             path: self.key.clone(),
             problem: "it has no private key as PEM".into(),
@@ -125,7 +124,7 @@ pub enum CertificateError {
         certificate: PathBuf,
         /// The path of the key file.
         key: PathBuf,
-        /// The error of rustls.
+        /// The rustls error.
         cause: rustls::Error,
     },
 }
@@ -153,7 +152,7 @@ fn to_pem(certificate: &[u8]) -> Vec<u8> {
     pem
 }
 
-/// The contents of the certificate file and of the key file.
+/// The contents of the certificate file and the key file.
 #[derive(PartialEq)]
 struct Pair {
     certificate: Zeroizing<Vec<u8>>,
@@ -164,7 +163,7 @@ struct Pair {
 pub(crate) struct Current {
     files: CertificateFiles,
     key: RwLock<Arc<CertifiedKey>>,
-    /// The contents of the files at the last read, so that an invalid pair of files is reported only once.
+    /// The file contents at the last read, so that an invalid pair of files is reported only once.
     seen: Mutex<Seen>,
 }
 
@@ -186,9 +185,9 @@ impl Current {
         self.files.period
     }
 
-    /// Reads the files again. Returns true if the server presents a new certificate on new connections from now on.
+    /// Rereads the files. Returns `true` if new connections get a new certificate from now on.
     ///
-    /// Kubernetes may replace the files between the two reads. The certificate and the key then do not match, and the next call reads both
+    /// If Kubernetes replaces the files between the two reads, the certificate and the key do not match. The next call then reads both
     /// files again.
     pub(crate) fn reload(&self) -> bool {
         let (loaded, seen) = match self.files.read() {

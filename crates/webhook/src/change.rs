@@ -1,29 +1,27 @@
-//! Applies the changes of a handler to the JSON that the API server sent.
+//! Applies a handler's changes to the JSON that the API server sent.
 //!
-//! A Rust type need not declare all fields of the object. A patch that turns the JSON into the returned object would remove the undeclared
-//! fields. Instead, this module compares the object before and after the handler, and applies the differences to the JSON.
+//! A Rust type need not declare all of the object's fields. A patch that turns the JSON into the returned object would remove the
+//! undeclared fields. Instead, this module compares the object before and after the handler, and applies the differences to the JSON.
 
 use std::collections::HashMap;
 use std::mem;
 
 use serde_json::{Map, Value, json};
 
-/// The fields that identify the elements of Kubernetes lists, in the order in which they are tried.
+/// The fields that identify list elements in Kubernetes, in the order in which they are tried.
 const IDENTITIES: [&str; 7] = ["name", "key", "type", "mountPath", "containerPort", "ip", "uid"];
 
-/// Applies the changes between `before` and `after` to `sent`. Fields of `sent` that are missing in both `before` and `after` keep their
+/// Applies the changes between `before` and `after` to `sent`. Fields in `sent` that are missing in both `before` and `after` keep their
 /// values.
 ///
-/// The recursion has one call for each level of nesting. The JSON parser limits `sent` to 128 levels, and the other
-/// values are serialized Rust types.
+/// The recursion depth is the nesting depth. The JSON parser limits `sent` to 128 levels, and the other values are serialized Rust types.
 pub(crate) fn merge(sent: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return sent.clone();
     }
     match (sent, before, after) {
         (Value::Object(sent), Value::Object(before), Value::Object(after)) => merge_objects(sent, before, after).into(),
-        // If the lengths of `sent` and `before` differ, the type has dropped or added elements during decoding, so the positions do not
-        // match.
+        // If the lengths of `sent` and `before` differ, decoding has dropped or added elements, so the positions do not match.
         (Value::Array(sent), Value::Array(before), Value::Array(after)) if sent.len() == before.len() => {
             merge_lists(sent, before, after).into()
         }
@@ -45,8 +43,7 @@ fn merge_objects(
         }
         let value = match (sent.get(name), old) {
             (Some(sent), Some(old)) => merge(sent, old, new),
-            // The type omits this map when it is serialized, because the map is empty. In the JSON, the map may still have members that the
-            // Rust type lacks.
+            // The Rust type does not serialize this empty map. In the JSON, the map may still have members that the Rust type lacks.
             (Some(sent @ Value::Object(_)), None) => merge(sent, &empty, new),
             _ => new.clone(),
         };
@@ -80,7 +77,7 @@ fn origins(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     equal_elements(before, after)
 }
 
-/// Returns the value that each element has in one field. Returns `None` if two values are equal, or if a value is not a string or a number.
+/// Returns each element's value of `field`. Returns `None` if two values are equal, or if a value is not a string or a number.
 fn identities(list: &[Value], field: &str) -> Option<Vec<String>> {
     let mut all = Vec::with_capacity(list.len());
     for element in list {
@@ -103,12 +100,11 @@ fn equal_elements(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     after.iter().map(|element| places.get_mut(&element.to_string())?.pop()).collect()
 }
 
-/// The maximum number of operations in a patch. The time that the API server needs grows with the square of the number of operations on one
-/// list.
+/// The maximum number of operations in a patch. The API server's time grows with the square of the number of operations on one list.
 const OPERATIONS: usize = 500;
 
-/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. If such a patch would have too many operations, the
-/// patch sets whole members of the object instead, such as `spec`.
+/// Returns the JSON patch that turns `sent` into `merged`, or `None` if they are equal. Instead of too many operations, the patch sets
+/// whole members of the object, such as `spec`.
 pub(crate) fn patch(sent: &Value, merged: &Value) -> Option<json_patch::Patch> {
     let patch = json_patch::diff(sent, merged);
     match (sent, merged) {
@@ -130,11 +126,10 @@ fn members(sent: &Map<String, Value>, merged: &Map<String, Value>) -> Value {
     set.chain(removed.map(|name| json!({"op": "remove", "path": path(name)}))).collect()
 }
 
-/// The fields of the metadata that a conversion may change.
+/// The metadata fields that a conversion may change.
 pub(crate) const CHANGEABLE: [&str; 2] = ["labels", "annotations"];
 
-/// Copies the metadata changes of a conversion to the metadata of the sent object. Ignores changes of fields that a
-/// conversion must not change.
+/// Copies a conversion's metadata changes to the sent object's metadata. Ignores changes to fields that a conversion must not change.
 pub(crate) fn converted_metadata(sent: &Map<String, Value>, mut before: Value, mut after: Value) -> Map<String, Value> {
     let mut metadata = sent.clone();
     for part in CHANGEABLE {

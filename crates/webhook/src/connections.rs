@@ -1,4 +1,4 @@
-//! The open connections of the server. If there are too many connections, an idle connection is closed.
+//! The server's open connections. If there are too many connections, an idle one is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,23 +17,22 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Shared {
     next: u64,
-    /// The tokens of idle connections. The connection that has been idle for the longest time is first.
+    /// The tokens of idle connections, the longest idle connection first.
     idle: BTreeMap<u64, CancellationToken>,
 }
 
-/// A connection that the server has accepted and that is not closed yet.
+/// An open connection.
 pub(crate) struct Connection {
     shared: Arc<Mutex<Shared>>,
     activity: Mutex<Activity>,
-    /// A token that is cancelled when the connection must be closed.
+    /// Cancelled when the connection must be closed.
     give_way: CancellationToken,
     _slot: OwnedSemaphorePermit,
 }
 
 struct Activity {
     in_flight: usize,
-    /// The position of the connection in the order of the idle connections. While a request is in flight, the connection is not idle, and
-    /// this position is not valid.
+    /// The connection's position among the idle connections. Not valid while a request is in flight.
     place: u64,
     since: Instant,
 }
@@ -46,9 +45,8 @@ impl Connections {
         Self { slots: Arc::new(Semaphore::new(limit)), shared: Arc::default() }
     }
 
-    /// Adds a connection. If there are too many connections, closes the connection that has been idle for the longest
-    /// time. If no connection is idle, waits until a connection is idle or ends. Returns `None` if the server is
-    /// closed. In practice, the server is never closed.
+    /// Adds a connection. If there are too many connections, closes the longest idle one. If no connection is idle,
+    /// waits until one is idle or ends. Returns `None` if the semaphore is closed, which never happens.
     pub(crate) async fn open(&self) -> Option<Arc<Connection>> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,
@@ -94,7 +92,7 @@ impl Connection {
         self.give_way.is_cancelled()
     }
 
-    /// Waits until the connection must be closed, or has been idle for this time.
+    /// Waits until the connection must be closed, or has been idle for `limit`.
     pub(crate) async fn is_useless(&self, limit: Duration) {
         let idle = async {
             loop {
@@ -132,6 +130,6 @@ impl Drop for InFlight {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that runs under these locks can panic halfway through a change, so the state is consistent.
+    // Code under these locks cannot panic halfway through a change, so the state is consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
-//! The address of the webhooks.
+//! The webhooks' address.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The address at which the API server finds the webhooks.
+/// The address at which the API server reaches the webhooks.
 ///
 /// # Examples
 ///
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 pub enum Endpoint {
     /// A Service in the cluster. The certificate must be valid for `NAME.NAMESPACE.svc`.
     Service {
-        /// The namespace of the Service.
+        /// The Service's namespace.
         namespace: String,
-        /// The name of the Service.
+        /// The Service's name.
         name: String,
-        /// The port of the Service.
+        /// The Service's port.
         port: u16,
     },
-    /// The part of a URL before the path, such as `https://host:port`.
+    /// A URL without a path, such as `https://host:port`.
     Url(String),
 }
 
@@ -35,12 +35,12 @@ impl Endpoint {
         Self::Service { namespace: namespace.into(), name: name.into(), port: 443 }
     }
 
-    /// Creates an endpoint at a URL such as `https://host:9443`. The API server must be able to reach this URL.
+    /// Creates an endpoint at a URL such as `https://host:9443`, which the API server must be able to reach.
     pub fn url(url: impl Into<String>) -> Self {
         Self::Url(url.into())
     }
 
-    /// Returns the client configuration of a webhook. Without an `authority`, the configuration has no CA bundle.
+    /// Returns a webhook's client configuration. Without an `authority`, the configuration has no CA bundle.
     pub(crate) fn client_config(&self, path: &str, authority: &[u8]) -> Value {
         let mut config = match self {
             Self::Service { namespace, name, port } => {
@@ -48,7 +48,7 @@ impl Endpoint {
             }
             Self::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
         };
-        // Without a CA bundle, the API server trusts the root certificates of its system.
+        // Without a CA bundle, the API server trusts its system's root certificates.
         if !authority.is_empty() {
             config["caBundle"] = STANDARD.encode(authority).into();
         }

@@ -1,13 +1,13 @@
 //! Logs failed conversions, and combines equal failures into one log line per period.
 //!
-//! If an object cannot be converted, the API server repeats the conversion forever, for each list and watch.
+//! The API server repeats a failing conversion forever, for each list and watch.
 
 use std::collections::HashMap;
 use std::mem::take;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The shortest time between two log lines for the same version and problem.
+/// The minimum time between two log lines for the same version and problem.
 const PERIOD: Duration = Duration::from_secs(60);
 /// The maximum number of problems that are logged separately within one period. Further problems share one entry.
 const MOST: usize = 100;
@@ -16,7 +16,7 @@ const MOST: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<HashMap<Failure, Seen>>);
 
-/// The desired version, and the problem without the name of the object.
+/// The desired version, and the problem without the object's name.
 type Failure = (String, String);
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl FailureLog {
         }
     }
 
-    /// Records a failure. If the failure should be logged, returns the number of failures since the last log line.
+    /// Records a failure. Returns the number of failures since the last log line, if the failure should be logged.
     fn record(&self, version: &str, problem: &str, now: Instant) -> Option<u64> {
         // The code under the lock does not panic.
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);

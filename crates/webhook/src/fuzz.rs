@@ -1,5 +1,5 @@
-//! Entry points for fuzzing. The crate `crates/fuzz/` and the tests below use these functions. Each function checks a property and panics
-//! if the property does not hold.
+//! Entry points for fuzzing, for `crates/fuzz/` and the tests below. Each function checks a property and panics if the property does not
+//! hold.
 
 #![allow(clippy::unwrap_used, reason = "failed checks panic")]
 
@@ -66,7 +66,7 @@ fn change(site: &mut Website) {
     site.spec.pages.insert(0, Page { name: "index".into() });
 }
 
-/// Sends a request body to a path of the webhooks. Returns the response if it is a valid review.
+/// Sends a request body to a webhook path. Returns the response if it is a valid review.
 fn answer(path: &str, body: &[u8]) -> Option<Value> {
     let mutate = async |request: Admission<Website>| {
         let mut site = request.object;
@@ -84,12 +84,11 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
     (status == 200).then(|| serde_json::from_slice(&body).unwrap())
 }
 
-/// Checks an admission review. The response has the uid of the request, and its patch yields the object that the
-/// handler returned.
+/// Checks that the response to an admission review has the request's uid, and that its patch yields the handler's object.
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // serde_json allows fewer nesting levels when it parses a `Value` than when it skips the objects of a review. So this call can fail
+    // serde_json allows fewer nesting levels when it parses a `Value` than when it skips a review's objects, so this call can fail
     // although the webhook has accepted the review.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
     // The decoder also accepts a review that is a JSON list of the fields' values instead of a JSON object.
@@ -105,8 +104,8 @@ pub fn admission_review(body: &[u8]) {
     assert_eq!(serde_json::from_value::<Website>(patched).unwrap(), expected);
 }
 
-/// Checks a conversion review. The response has the uid of the request. The response contains either all objects in the
-/// desired version, or no objects.
+/// Checks that the response to a conversion review has the request's uid, and contains either all objects in the desired version or
+/// none.
 pub fn conversion_review(body: &[u8]) {
     let Some(answer) = answer("/convert/example.com/websites", body) else { return };
     let response = &answer["response"];

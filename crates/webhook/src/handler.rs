@@ -1,5 +1,4 @@
-//! Converts typed handlers to functions whose type does not depend on the object type. Such a function gets the request of a review and
-//! returns the answer.
+//! Converts typed handlers to type-erased functions from a review's request to an answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,9 +13,9 @@ use crate::change;
 use crate::decode::decode;
 use crate::review::AdmissionRequest;
 
-/// The answer of a handler. The answer consists of an optional JSON patch, the warnings and the audit annotations.
+/// A handler's answer: an optional JSON patch with warnings and audit annotations, or a denial.
 type Answer = Result<(Option<json_patch::Patch>, Notes), Denial>;
-/// A function that calls a handler. The type of the function does not depend on the object type.
+/// A type-erased function that calls a handler.
 pub(crate) type Handle = Arc<dyn Fn(AdmissionRequest) -> Pin<Box<dyn Future<Output = Answer> + Send>> + Send + Sync>;
 
 pub(crate) fn validating<T, F, Fut, O>(handler: F) -> Handle
@@ -55,7 +54,7 @@ where
     })
 }
 
-/// Returns the changes of a handler as a patch for the object that the API server sent.
+/// Returns a handler's changes as a patch for the object that the API server sent.
 fn changes<T: DeserializeOwned + Serialize>(
     request: &AdmissionRequest,
     before: &Value,

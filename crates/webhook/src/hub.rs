@@ -1,4 +1,4 @@
-//! Converts objects between the versions of a kind, through one common version, the hub.
+//! Converts objects between a kind's versions, through one common version, the hub.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,25 +17,23 @@ use crate::decode::fields;
 use crate::failure_log::FailureLog;
 use crate::review::{ConversionRequest, ConversionResponse};
 
-/// The number of objects after which a conversion yields to other tasks of the runtime.
+/// The number of objects after which a conversion yields to other tasks.
 const TURN: usize = 32;
 
-/// The versions of a kind, and the conversions between them. Each conversion between two versions goes through one
-/// common version, the hub.
+/// A kind's versions and the conversions between them, which all go through one common version, the hub.
 ///
-/// Each version converts into the hub, and the hub converts into each version, with std's [`From`] or [`TryFrom`]. So *n* versions need
-/// 2(*n* − 1) conversions. The hub should have all fields that any version has, because a round trip loses fields that the hub lacks. Pass
+/// Each version converts into the hub, and the hub converts into each version, with std's [`From`] or [`TryFrom`]. Therefore, *n* versions
+/// need 2(*n* − 1) conversions. The hub should have all fields of all versions, because a round trip loses fields that the hub lacks. Pass
 /// the finished hub to [`Webhooks::convert`](crate::Webhooks::convert).
 ///
-/// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the
-/// conversion forever. So prefer [`From`] to [`TryFrom`]. If a version lacks a field, keep the field's value in an annotation, or reject
-/// objects with this field in a validating webhook.
+/// If a conversion fails, every list and watch that includes the object fails too, and the API server retries the conversion forever.
+/// Therefore, prefer [`From`] to [`TryFrom`]. If a version lacks a field, store the field's value in an annotation, or reject objects with
+/// this field in a validating webhook.
 ///
-/// A failed conversion is logged once a minute for each version and problem. The log line contains the number of failures since the last
-/// log line.
+/// Failed conversions are logged once a minute per version and problem, with the number of failures since the last log line.
 ///
 /// A conversion may change labels and annotations. All other metadata is copied from the object that the API server sent, because the API
-/// server ignores or rejects other changes of the metadata.
+/// server ignores or rejects other metadata changes.
 ///
 /// # Examples
 ///
@@ -84,12 +82,12 @@ pub struct Hub<H> {
 
 type Read<H> = Box<dyn Fn(&RawValue) -> Result<(H, Value), String> + Send + Sync>;
 
-/// The functions that convert one version to the hub and from the hub.
+/// The functions that convert one version to and from the hub.
 struct Version<H> {
-    /// Decodes an object. Returns the object in the hub's version, and the metadata as the Rust type serializes it.
+    /// Decodes an object and converts it to the hub's version. Also returns the metadata as the Rust type serializes it.
     read: Read<H>,
     write: Box<dyn Fn(H) -> Result<Value, String> + Send + Sync>,
-    /// Returns `true` if the Rust type of the metadata has this field. The caller passes an object that contains this field.
+    /// Returns `true` if the Rust type's metadata has the field. The caller passes an object that contains the field.
     knows: fn(&Value, &str) -> bool,
 }
 
@@ -157,7 +155,7 @@ impl<H: Resource + DeserializeOwned + Serialize> Hub<H> {
         for part in CHANGEABLE {
             let emptied = before.get(part).filter(|_| converted["metadata"].get(part).is_none());
             if let Some(old) = emptied {
-                // If the type lacks the field, the conversion lost the field's content unintentionally. So keep this content.
+                // If the type lacks the field, the conversion has lost its content unintentionally. Keep the content.
                 let mut probe = converted.clone();
                 probe["metadata"][part] = old.clone();
                 if !(write.knows)(&probe, part) {
@@ -190,7 +188,7 @@ fn metadata_of<S: Serialize>(object: &S) -> Result<Value, String> {
     Ok(json.get_mut("metadata").map(Value::take).unwrap_or_default())
 }
 
-/// The members that objects of all kinds have.
+/// The members that all objects have.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -210,9 +208,9 @@ impl<H> fmt::Debug for Hub<H> {
 
 type Convert = Arc<dyn Fn(&RawValue, &str) -> Result<Box<RawValue>, Failure> + Send + Sync>;
 
-/// The reason why one object cannot be converted.
+/// Why an object cannot be converted.
 struct Failure {
-    /// The kind and the name of the object, if the object has a name.
+    /// The object's kind and name, if it has a name.
     object: Option<String>,
     problem: String,
 }
@@ -232,7 +230,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The conversion webhook of one kind. This type does not depend on the object types.
+/// A kind's conversion webhook, independent of the object types.
 #[derive(Clone)]
 pub(crate) struct Conversion {
     pub(crate) resource: ApiResource,
@@ -245,14 +243,14 @@ impl Conversion {
         format!("/convert/{}/{}", self.resource.group_version.group, self.resource.plural)
     }
 
-    /// Returns the response to a review whose conversion took longer than `limit`.
+    /// Returns the response to a review whose conversion exceeded `limit`.
     pub(crate) fn timed_out(&self, uid: String, desired_api_version: &str, limit: Duration) -> ConversionResponse {
         let problem = format!("not converted within {limit:?}");
         self.log.warn(desired_api_version, &problem, &problem);
         failed(uid, problem)
     }
 
-    /// Converts all objects. If one conversion fails, the response contains no object.
+    /// Converts all objects. If one conversion fails, the response contains no objects.
     pub(crate) async fn respond(&self, request: ConversionRequest) -> ConversionResponse {
         let ConversionRequest { uid, desired_api_version, objects } = request;
         let mut converted_objects = Vec::with_capacity(objects.len());
@@ -276,7 +274,7 @@ impl Conversion {
     }
 }
 
-/// Returns the response to a review in which an object cannot be converted.
+/// Returns the response for a failed conversion.
 fn failed(uid: String, message: String) -> ConversionResponse {
     let result = Status { status: "Failure".into(), message, ..Status::default() };
     ConversionResponse { uid, result, converted_objects: Vec::new() }

@@ -1,8 +1,8 @@
 //! Admission and conversion webhooks for Kubernetes: typed handlers, as a `tower` service.
 //!
-//! A handler is an async function. The handler receives an [`Admission`] with the decoded object, and returns `()`, the
-//! changed object, or a [`Denial`]. The crate reads and writes the reviews of the API server, computes the JSON
-//! patches, and creates the objects that register the webhooks.
+//! A handler is an async function that receives an [`Admission`] with the decoded object, and returns `()`, the changed object, or
+//! a [`Denial`]. The crate reads and writes the API server's reviews, computes JSON patches, and creates the objects that register
+//! the webhooks.
 //!
 //! ```
 //! use pintle_meta::ObjectMeta;
@@ -49,26 +49,25 @@
 //! # });
 //! ```
 //!
-//! `Manager::webhooks` of the crate `pintle-operator` serves webhooks over TLS and registers them in the cluster.
-//! Without a manager, use `WebhookServer`, which needs the feature `server`. You can also run [`Webhooks`] in another
-//! server, because it is a `tower` service for HTTP requests.
+//! `Manager::webhooks` in `pintle-operator` serves webhooks over TLS and registers them in the cluster. Without a manager, use
+//! `WebhookServer`, which needs the `server` feature. [`Webhooks`] is a `tower` service for HTTP requests, so you can also run it
+//! in another server.
 //!
 //! # Main types
 //!
-//! - A [`Webhook`] has a validating or a mutating handler, and the rules that determine for which requests the API server calls the
-//!   webhook.
+//! - A [`Webhook`] has a validating or a mutating handler, and rules that select the requests for which the API server calls it.
 //! - A [`Hub`] converts objects between the versions of a kind.
-//! - [`Webhooks`] contains all webhooks and hubs of a program. [`Webhooks`] is the `tower` service, and creates the
-//!   objects that register the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the
-//!   conversion of a definition.
+//! - [`Webhooks`] contains all of a program's webhooks and hubs. It is the `tower` service, and creates the objects that register
+//!   the webhooks: [`ValidatingWebhookConfiguration`], [`MutatingWebhookConfiguration`] and the `conversion` of a
+//!   CustomResourceDefinition.
 //! - An [`Admission`] is the request that a handler receives. The handler answers with [`Allowed`] or a [`Denial`].
-//! - An [`Endpoint`] is the address at which the API server finds the webhooks.
+//! - An [`Endpoint`] is the address at which the API server reaches the webhooks.
 //!
 //! # Guarantees
 //!
-//! - If a handler panics, fails or exceeds its time limit, only its own request is denied.
-//! - A patch contains only the changes of the handler. Fields that the Rust type lacks keep their values.
-//! - A conversion can change only the labels and annotations in the metadata.
+//! - If a handler panics, fails or times out, only its own request is denied.
+//! - A patch contains only the handler's changes. Fields that the Rust type lacks keep their values.
+//! - In the metadata, a conversion can change only the labels and annotations.
 //! - All request bodies in flight together use at most 256 MiB. A request body that is too large, invalid or late is
 //!   rejected.
 //! - No `Debug` output, log or error contains an object or the private key.
@@ -116,7 +115,7 @@ pub use server::{WebhookServer, WebhookServerError};
 pub use webhook::{FailurePolicy, Webhook};
 pub use webhooks::Webhooks;
 
-// Runs the example of the README as a doc test.
+// Runs the README's example as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Creates the objects with which the API server finds and calls the webhooks.
+//! Creates the objects that register the webhooks.
 
 use pintle_crd::CustomResourceDefinition;
 use pintle_meta::{ObjectMeta, Scope};
@@ -12,7 +12,7 @@ macro_rules! configurations {
     ($($(#[$doc:meta])* $name:ident, $plural:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// The serialized object contains `apiVersion` and `kind`, so `kubectl apply` accepts it as YAML.
+        /// When serialized as YAML, the object contains `apiVersion` and `kind`, so `kubectl apply` accepts it.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
@@ -49,16 +49,15 @@ fn api_version() -> String {
     "admissionregistration.k8s.io/v1".into()
 }
 
-/// Creates the objects that register the webhooks. If no [endpoint](Webhooks::endpoint) is set, the following methods return no objects.
+/// Creates the objects that register the webhooks. Without an [endpoint](Webhooks::endpoint), these methods return no objects.
 impl Webhooks {
     /// Returns `true` if the webhooks have an [endpoint](Webhooks::endpoint).
     pub fn has_endpoint(&self) -> bool {
         self.endpoint.is_some()
     }
 
-    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the PEM
-    /// certificates of the authorities that sign the server's certificate. If `authority` is empty, the API server uses
-    /// the root certificates of its system.
+    /// Returns the configuration of the validating webhooks, if there are any. `authority` contains the PEM certificates of the
+    /// authorities that sign the server's certificate. If it is empty, the API server uses its system's root certificates.
     ///
     /// # Examples
     ///
@@ -94,7 +93,7 @@ impl Webhooks {
         (!webhooks.is_empty()).then(|| MutatingWebhookConfiguration::new(name, webhooks))
     }
 
-    /// Adds the conversion webhook of the kind to `definition`. Returns `true` if the kind has a conversion webhook.
+    /// Adds the kind's conversion webhook to `definition`. Returns `true` if the kind has a conversion webhook.
     pub fn add_conversion(&self, definition: &mut CustomResourceDefinition, authority: &[u8]) -> bool {
         let Some(endpoint) = &self.endpoint else { return false };
         let conversion = self.routes.iter().find_map(|(path, route)| match &**route {
@@ -122,8 +121,7 @@ impl Webhooks {
     }
 }
 
-/// Returns the configuration entry of a webhook. The entry sets even the fields with default values, so that server-side apply owns these
-/// fields.
+/// Returns a webhook's configuration entry. The entry also sets fields with default values, so that server-side apply owns them.
 fn entry(webhook: &Webhook, client_config: Value) -> Value {
     let resource = &webhook.resource;
     let target = match &webhook.subresource {

@@ -1,4 +1,4 @@
-//! Responds to the requests of reviews.
+//! Responds to review requests.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -14,8 +14,7 @@ use crate::review::{AdmissionRequest, AdmissionResponse};
 use crate::webhook::Webhook;
 
 impl Webhook {
-    /// Responds to a request. This method never fails, because an invalid request, a panic and a timeout become
-    /// denials.
+    /// Responds to a request. Invalid requests, panics and timeouts become denials.
     pub(crate) async fn respond(&self, request: AdmissionRequest, limit: Option<Duration>) -> AdmissionResponse {
         let limit = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let (uid, details) = (request.uid.clone(), details(&request));
@@ -64,8 +63,8 @@ impl Webhook {
         AdmissionResponse { uid, allowed: false, status, audit_annotations: audit, warnings, ..Default::default() }
     }
 
-    /// Rejects requests for a resource or operation for which the webhook was not declared. Such requests occur if the configuration in the
-    /// cluster was written by hand.
+    /// Rejects requests for a resource or operation that the webhook does not declare. They occur if the cluster's configuration was
+    /// written by hand.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

@@ -11,10 +11,9 @@ pub(crate) const ADMISSION: (&str, &str) = ("admission.k8s.io/v1", "AdmissionRev
 /// The `apiVersion` and the kind of a conversion review.
 pub(crate) const CONVERSION: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
-/// A review of one client request. The review contains either the request from the API server or the response of a webhook.
+/// A review of one client request, which contains either the API server's request or the webhook's response.
 ///
-/// [`Webhooks`](crate::Webhooks) reads and writes reviews by itself. The type is public so that tests and other servers
-/// can use it.
+/// [`Webhooks`](crate::Webhooks) reads and writes reviews itself. This type is public for tests and other servers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -30,42 +29,42 @@ pub struct AdmissionReview {
     pub response: Option<AdmissionResponse>,
 }
 
-/// The request in an [`AdmissionReview`]. The objects of the request are JSON.
+/// The request in an [`AdmissionReview`], with objects as JSON.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionRequest {
     /// The uid of this call to the webhook. The response must have the same uid.
     pub uid: String,
-    /// The kind of the object. The version of the kind is the version that the webhook's rule names.
+    /// The object's kind, in the version that the webhook's rule names.
     #[serde(with = "kind")]
     pub kind: GroupVersionKind,
-    /// The resource. The version of the resource is the version that the webhook's rule names.
+    /// The resource, in the version that the webhook's rule names.
     #[serde(with = "resource")]
     pub resource: GroupVersionResource,
-    /// The subresource, such as `status`. The string is empty if the request is for the object itself.
+    /// The subresource, such as `status`. Empty if the request is for the object itself.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub sub_resource: String,
-    /// The name of the object. The name is empty if the server generates it.
+    /// The object's name. Empty if the server generates the name.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The namespace of the object. The string is empty for a cluster-scoped object.
+    /// The object's namespace. Empty for a cluster-scoped object.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The operation that the user requests.
+    /// The requested operation.
     pub operation: Operation,
-    /// The user that sends the request.
+    /// The user who sent the request.
     #[serde(default, deserialize_with = "or_default")]
     pub user_info: UserInfo,
-    /// The object in the form in which the API server would store it. `None` for a deletion.
+    /// The object as the API server would store it. `None` for a deletion.
     #[serde(default)]
     pub object: Option<Box<RawValue>>,
-    /// The object that was stored before the request. `None` for a creation.
+    /// The object as stored before the request. `None` for a creation.
     #[serde(default)]
     pub old_object: Option<Box<RawValue>>,
     /// Whether the request is a dry run, in which the API server stores nothing.
     #[serde(default, deserialize_with = "or_default")]
     pub dry_run: bool,
-    /// The options of the request, such as `CreateOptions`.
+    /// The request's options, such as `CreateOptions`.
     #[serde(default)]
     pub options: Option<Box<RawValue>>,
 }
@@ -99,7 +98,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns the operation in its wire format, such as `CREATE`.
+    /// Returns the operation as in a review, such as `CREATE`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -113,16 +112,16 @@ impl Operation {
 /// The authenticated user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct UserInfo {
-    /// The name of the user, such as `system:serviceaccount:team-a:builder`.
+    /// The user's name, such as `system:serviceaccount:team-a:builder`.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub username: String,
-    /// The uid of the user.
+    /// The user's uid.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The groups of the user.
+    /// The user's groups.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Additional attributes of the user that the authenticator has set.
+    /// Additional user attributes from the authenticator.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -135,24 +134,24 @@ pub struct AdmissionResponse {
     pub uid: String,
     /// Whether the request is allowed.
     pub allowed: bool,
-    /// The error that the user receives if the request is rejected.
+    /// The error for the client if the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// A JSON patch, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// `JSONPatch` if there is a patch, and otherwise `None`.
+    /// `JSONPatch` if there is a patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<String>,
     /// Annotations for the audit log.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub audit_annotations: BTreeMap<String, String>,
-    /// Warnings for the user.
+    /// Warnings for the client.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A request of the API server to convert objects to another version, or the response to such a request.
+/// The API server's request to convert objects to another version, or the webhook's response.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversionReview {
@@ -190,7 +189,7 @@ pub struct ConversionResponse {
     pub uid: String,
     /// The status of the whole review: `Success` or a failure.
     pub result: Status,
-    /// The objects in the desired version. The objects have the same order as in the request. The list is empty after a failure.
+    /// The objects in the desired version, in the order of the request. Empty after a failure.
     #[serde(default, deserialize_with = "or_default")]
     pub converted_objects: Vec<Box<RawValue>>,
 }

@@ -24,29 +24,28 @@ use crate::certificate::{CertificateError, CertificateFiles, Current};
 use crate::connections::{Connection, Connections};
 use crate::webhooks::Webhooks;
 
-/// The maximum number of open connections. If a further connection arrives, the connection that has been idle for the
-/// longest time is closed. If no connection is idle, further connections wait.
+/// The maximum number of open connections. If another connection arrives, the longest idle connection is closed. If no connection is
+/// idle, further connections wait.
 const CONNECTIONS: usize = 256;
-/// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses a single connection for all
-/// of its calls.
+/// The maximum number of requests in flight on one HTTP/2 connection. kube-apiserver uses a single connection for all its calls.
 const STREAMS: u32 = 250;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum time that a connection stays open without a request. Go's clients close an idle connection after 90 s.
 const IDLE: Duration = Duration::from_secs(120);
 /// The maximum time that closing an idle connection may take.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The interval between HTTP/2 pings, and the time limit for the answer to a ping.
+/// The interval between HTTP/2 pings, and the timeout for the response to a ping.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
-/// How long the server waits after it could not accept a connection, for example if no file descriptors are available.
+/// How long the server waits after failing to accept a connection, for example because no file descriptors are available.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// How long requests in flight may take after a stop was requested.
+/// How long requests in flight may take after the server was stopped.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves [`Webhooks`] over TLS, with HTTP/1.1 and HTTP/2.
 ///
-/// The certificate files are read again after each [period](CertificateFiles::period). New connections get the new
-/// certificate. If the files are invalid, a warning is logged once, and the old certificate stays in use.
+/// The certificate files are reread after each [period](CertificateFiles::period). New connections get the new certificate. If the
+/// files are invalid, a warning is logged once, and the old certificate stays in use.
 ///
 /// # Examples
 ///
@@ -80,13 +79,13 @@ pub enum WebhookServerError {
     Listen {
         /// The address that cannot be used.
         address: SocketAddr,
-        /// The error of the operating system.
+        /// The operating system's error.
         cause: io::Error,
     },
 }
 
 impl WebhookServer {
-    /// Reads the certificate and listens on the address. Clients can already connect, but they wait until [`run`](Self::run) is called.
+    /// Reads the certificate and listens on `address`. Clients can already connect, but they wait until [`run`](Self::run) is called.
     ///
     /// # Errors
     ///
@@ -118,8 +117,8 @@ impl WebhookServer {
         Ok(Self { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(config)), webhooks })
     }
 
-    /// Returns the address on which the server listens. If the configured port is 0, the result contains the port that
-    /// the operating system chose.
+    /// Returns the address on which the server listens. If the configured port is 0, this address contains the port that the
+    /// operating system chose.
     ///
     /// # Errors
     ///
@@ -128,7 +127,7 @@ impl WebhookServer {
         self.listener.local_addr()
     }
 
-    /// Serves webhooks until `stop` is cancelled. After the cancellation, requests in flight have 5 s to finish.
+    /// Serves webhooks until `stop` is cancelled. Then, requests in flight have 5 s to finish.
     ///
     /// # Cancel safety
     ///
@@ -162,7 +161,7 @@ async fn reload(certificate: Arc<Current>) {
     loop {
         ticks.tick().await;
         let certificate = certificate.clone();
-        // Use a blocking task, because access to a file system can block. The task panics only if `reload` panics.
+        // Use a blocking task, because file system access can block. The task panics only if `reload` panics.
         if tokio::task::spawn_blocking(move || certificate.reload()).await.is_err() {
             tracing::error!("the reload of the certificate for webhooks panicked");
         }
@@ -275,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the TLS acceptor of a server and the TLS connector of its client.
+    /// Returns a server's TLS acceptor and its client's TLS connector.
     fn tls(protocol: &str) -> (TlsAcceptor, TlsConnector) {
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["a.svc".into()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
@@ -303,8 +302,8 @@ mod tests {
             let silent = async {
                 let name = ServerName::try_from("a.svc").unwrap();
                 let mut stream = connector.connect(name, client).await.unwrap();
-                // The server may have sent its settings already. The read may end with an error, because the server
-                // closes the connection without a TLS alert.
+                // The server may already have sent its settings. The read may end with an error, because the server closes the
+                // connection without a TLS alert.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             };
             tokio::join!(serve, silent);

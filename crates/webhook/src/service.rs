@@ -1,4 +1,4 @@
-//! The HTTP interface of webhooks.
+//! The webhooks' HTTP interface.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,14 +22,14 @@ use crate::budget::Budget;
 use crate::review::{ADMISSION, AdmissionReview, CONVERSION, ConversionReview};
 use crate::webhooks::{Route, Webhooks};
 
-/// The maximum size of the body of an admission review. An object has at most 3 MiB, and the review of an update
-/// contains both the old and the new object.
+/// The maximum body size of an admission review. An object has at most 3 MiB, and an update's review contains both the
+/// old and the new object.
 const ADMISSION_BYTES: usize = 8 << 20;
-/// The maximum size of the body of a conversion review. The body contains all objects of a list.
+/// The maximum body size of a conversion review, which contains all objects in a list.
 const CONVERSION_BYTES: usize = 64 << 20;
-/// The maximum total time for which a request waits for memory and for its body.
+/// The total timeout for waiting for memory and for the body.
 const BODY: Duration = Duration::from_secs(10);
-/// The time limit of a conversion, as in kube-apiserver.
+/// The conversion timeout, as in kube-apiserver.
 const CONVERSION_TIME: Duration = Duration::from_secs(30);
 
 type Answer = Response<Full<Bytes>>;
@@ -44,7 +44,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
 
-    /// Always returns ready. Instead, the future of each call waits until the memory budget for bodies has enough memory.
+    /// Always returns ready. Instead, each call's future waits until the memory budget for bodies has enough memory.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -88,7 +88,7 @@ where
         };
         (body, permits)
     };
-    // Keep the permits that the body needs from the memory budget until the response is complete.
+    // Keep the body's permits from the memory budget until the response is complete.
     let Ok((body, _permits)) = timeout(BODY, body).await else {
         return Err(text(StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {BODY:?}\n")));
     };
@@ -154,7 +154,7 @@ fn bad_review(problem: &str) -> Answer {
     text(StatusCode::BAD_REQUEST, format!("the body is no valid review: {problem}\n"))
 }
 
-/// Reads the time limit from a query string such as `timeout=10s`. kube-apiserver sends whole seconds.
+/// Reads the timeout from a query string such as `timeout=10s`. kube-apiserver sends whole seconds.
 fn time_limit(query: &str) -> Option<Duration> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("timeout="))?;
     let seconds: u32 = value.strip_suffix('s')?.parse().ok()?;

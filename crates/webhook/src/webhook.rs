@@ -1,4 +1,4 @@
-//! An admission webhook: a handler, and the rules that determine for which requests the API server calls the webhook.
+//! An admission webhook: a handler, and rules that select the requests for which the API server calls it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::answer::{Allowed, Denial};
 use crate::handler::{self, Handle};
 use crate::review::Operation;
 
-/// An admission webhook: an async function, and the rules that determine for which requests the API server calls the webhook.
+/// An admission webhook: an async function, and rules that select the requests for which the API server calls it.
 ///
-/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls the webhook for
-/// creations and updates. The default time limit is 10 s, and a failing webhook rejects the request.
+/// Pass the webhook to [`Webhooks::add`](crate::Webhooks::add). By default, the API server calls the webhook for creations and updates, the
+/// timeout is 10 s, and a failing webhook rejects the request.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ pub struct Webhook {
     pub(crate) conditions: Vec<(String, String)>,
 }
 
-/// How the API server reacts if it cannot call the webhook, or if the webhook returns no valid response.
+/// How the API server reacts if it cannot call the webhook or gets no valid response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The API server rejects the request.
@@ -82,7 +82,7 @@ impl Webhook {
         Self::validate_resource(T::api_resource(), handler)
     }
 
-    /// Works like [`validate`](Self::validate) for a resource that is not known at compile time. `T` can be a
+    /// Like [`validate`](Self::validate), for a resource that is not known at compile time. `T` can be a
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn validate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
@@ -94,15 +94,16 @@ impl Webhook {
         Self::new(resource, false, handler::validating(handler))
     }
 
-    /// Creates a mutating webhook for objects of the type `T`. The handler returns the changed object, or an
-    /// [`Allowed`] with that object.
+    /// Creates a mutating webhook for `T`. The handler returns the changed object, or an [`Allowed`] with that object.
     ///
-    /// The API server receives a JSON patch with the changes of the handler. If the handler returns the object
-    /// unchanged, the response has no patch. Fields that `T` lacks keep their values, even in the elements of lists. In a list, each
-    /// element of the result must be matched with an element of the original list. For this, three rules are tried in order. First,
-    /// elements match if they have the same value in an identifying field. The identifying field is the first of `name`, `key`, `type`,
-    /// `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element. Second, if the length of the list is
-    /// unchanged, elements match by their position. Third, only equal elements match.
+    /// The API server receives a JSON patch with the handler's changes. If the handler returns the object unchanged, the response has no
+    /// patch. Fields that `T` lacks keep their values, even in list elements. For lists, the elements of the result are matched with the
+    /// original elements by the first rule that applies:
+    ///
+    /// 1. If a field identifies the elements, elements with the same value match. The identifying field is the first of `name`, `key`,
+    ///    `type`, `mountPath`, `containerPort`, `ip` and `uid` that has a different value in each element.
+    /// 2. If the length of the list is unchanged, elements match by position.
+    /// 3. Otherwise, only equal elements match.
     ///
     /// The API server calls mutating webhooks first, then validates the object, and then calls validating webhooks.
     pub fn mutate<T, F, Fut, O>(handler: F) -> Self
@@ -115,7 +116,7 @@ impl Webhook {
         Self::mutate_resource(T::api_resource(), handler)
     }
 
-    /// Works like [`mutate`](Self::mutate) for a resource that is not known at compile time.
+    /// Like [`mutate`](Self::mutate), for a resource that is not known at compile time.
     pub fn mutate_resource<T, F, Fut, O>(resource: ApiResource, handler: F) -> Self
     where
         T: DeserializeOwned + Serialize + Send + 'static,
@@ -148,8 +149,7 @@ impl Webhook {
     ///
     /// # Panics
     ///
-    /// Panics if `operations` is empty, or if a mutating webhook is declared for deletions. The API server accepts no
-    /// change to an object that is being deleted.
+    /// Panics if `operations` is empty, or if a mutating webhook is declared for deletions, in which the API server accepts no changes.
     pub fn on(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations = operations.into_iter().collect();
         assert!(!self.operations.is_empty(), "a webhook for {} needs at least one operation", self.resource);
@@ -161,7 +161,7 @@ impl Webhook {
         self
     }
 
-    /// Sets the name of the webhook. Several webhooks for one resource need different names. The name is a DNS label, such as `quota`, and
+    /// Sets the webhook's name. Several webhooks for one resource need different names. The name is a DNS label, such as `quota`, and
     /// becomes a part of the path.
     ///
     /// # Panics
@@ -180,18 +180,17 @@ impl Webhook {
         self
     }
 
-    /// Sets how the API server reacts to a failure of the webhook. The default is [`FailurePolicy::Fail`].
+    /// Sets how the API server reacts if the webhook fails. The default is [`FailurePolicy::Fail`].
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.failure_policy = policy;
         self
     }
 
-    /// Sets the time limit for the handler. The API server uses the same limit. The default is 10 s. The API server gets the limit as a
-    /// number of seconds, rounded up.
+    /// Sets the timeout for the handler and for the API server's call, which rounds it up to whole seconds. The default is 10 s.
     ///
     /// # Panics
     ///
-    /// Panics if the limit is 0 or more than 30 s, because the API server rejects such limits.
+    /// Panics if `timeout` is 0 or more than 30 s, because the API server would reject it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         assert!(
             !timeout.is_zero() && timeout <= Duration::from_secs(30),
@@ -202,15 +201,14 @@ impl Webhook {
         self
     }
 
-    /// Declares that the handler has side effects, but not for dry runs. If this method is not called, the API server assumes that the
-    /// handler has no side effects.
+    /// Declares that the handler has side effects, but not for dry runs. By default, the API server assumes that the handler has none.
     pub fn has_side_effects(mut self) -> Self {
         self.has_side_effects = true;
         self
     }
 
-    /// Makes the API server call a mutating webhook again if a later webhook changes the object. If the handler then receives an object
-    /// that it has already changed, the handler must return this object unchanged.
+    /// Makes the API server call a mutating webhook again if a later webhook changes the object. The handler must be idempotent: it must
+    /// return an object that it has already changed without further changes.
     ///
     /// # Panics
     ///
@@ -228,22 +226,20 @@ impl Webhook {
         self
     }
 
-    /// Calls the webhook only for objects whose labels match `selector`. For an update, it is sufficient that the old labels or the new
-    /// labels match.
+    /// Calls the webhook only for objects whose labels match `selector`. For an update, either the old or the new labels must match.
     pub fn objects(mut self, selector: LabelSelectorSpec) -> Self {
         self.objects = Some(selector);
         self
     }
 
-    /// Calls the webhook only if a CEL expression is true. `name` is the name of the expression. The API server
-    /// evaluates the expression before it calls the webhook.
+    /// Calls the webhook only if the CEL `expression` is true. `name` is the expression's name. The API server evaluates the expression
+    /// before it calls the webhook.
     pub fn condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.conditions.push((name.into(), expression.into()));
         self
     }
 
-    /// Returns the path of the webhook, such as `/validate/example.com/v1/websites`. For the core group, the path
-    /// contains `core`.
+    /// Returns the webhook's path, such as `/validate/example.com/v1/websites`. For the core group, the path contains `core`.
     pub fn path(&self) -> String {
         let version = &self.resource.group_version.version;
         let mut path = format!("/{}/{}/{version}/{}", self.verb(), self.group(), self.resource.plural);
@@ -254,8 +250,7 @@ impl Webhook {
         path
     }
 
-    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`. Such a name has at least
-    /// three segments.
+    /// Returns the name in the configuration, such as `quota.validate.websites.example.com`, which has at least three segments.
     pub(crate) fn full_name(&self) -> String {
         let mut parts: Vec<&str> = self.name.iter().chain(&self.subresource).map(String::as_str).collect();
         parts.extend([self.verb(), &self.resource.plural, self.group()]);

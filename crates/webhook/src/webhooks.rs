@@ -1,4 +1,4 @@
-//! All webhooks of a program, combined into one service.
+//! All of a program's webhooks, combined into one service.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::hub::{Conversion, Hub};
 use crate::webhook::Webhook;
 
-/// The webhooks of a program. This type creates the objects that register the webhooks in the cluster. This type also
-/// implements [`tower_service::Service`] for HTTP requests with any body.
+/// A program's webhooks. This type creates the objects that register the webhooks in the cluster, and implements
+/// [`tower_service::Service`] for HTTP requests with any body.
 ///
 /// Clones share the handlers.
 ///
@@ -24,11 +24,11 @@ use crate::webhook::Webhook;
 /// | another path | 404 |
 /// | not POST | 405 |
 /// | a body above the limit: 8 MiB, for conversions 64 MiB | 413 |
-/// | a body that is not a review of the version `v1` | 400 |
+/// | a body that is not a `v1` review | 400 |
 /// | a body that does not arrive within 10 s, or that arrives slowly while other bodies need its memory | 408 |
 ///
-/// If a handler panics, fails or takes too long, the response has `allowed: false` and the code 500 or 504. If the API server closes the
-/// connection, the future of the handler is dropped.
+/// If a handler panics, fails or times out, the response has `allowed: false` and the code 500 or 504. If the API server closes the
+/// connection, the handler's future is dropped.
 ///
 /// # Examples
 ///
@@ -88,14 +88,13 @@ impl Webhooks {
     ///
     /// # Panics
     ///
-    /// Panics if another webhook has the same path. To avoid the panic, give one of the two webhooks a
-    /// [name](Webhook::name).
+    /// Panics if another webhook has the same path. Giving one of them a [name](Webhook::name) changes its path.
     #[allow(clippy::should_implement_trait, reason = "webhooks have no sum")]
     pub fn add(self, webhook: Webhook) -> Self {
         self.route(webhook.path(), Route::Admission(webhook))
     }
 
-    /// Adds the conversion webhook of a kind.
+    /// Adds a kind's conversion webhook.
     ///
     /// # Panics
     ///
@@ -111,8 +110,8 @@ impl Webhooks {
         self
     }
 
-    /// Sets the address at which the API server finds the webhooks. Without an endpoint, the webhooks are not
-    /// registered in the cluster.
+    /// Sets the address at which the API server reaches the webhooks. Without an endpoint, the webhooks are not registered in the
+    /// cluster.
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoint = Some(endpoint);
         self

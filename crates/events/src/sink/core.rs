@@ -1,5 +1,4 @@
-//! A sink that writes events of the API `v1`. The sink counts repetitions, combines similar events, and limits the rate
-//! of events.
+//! A sink that writes `v1` events. It counts repetitions, combines similar events, and limits the rate of events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ pub(crate) struct CoreSink<A> {
 }
 
 impl<A: ObjectApi<Event>> CoreSink<A> {
-    /// Writes events one by one. After the broadcaster was dropped, the sink writes the remaining events and returns.
+    /// Writes events one by one. After the broadcaster was dropped, writes the remaining events and returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         while let Some(event) = events.recv().await {
             self.record(Arc::unwrap_or_clone(event)).await;
@@ -31,7 +30,7 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
 
     pub(crate) async fn record(&mut self, event: Event) {
         let (key, reason) = (event.key(), event.reason.clone());
-        // The user provides the function that returns the spam key. If that function panics, only this event is lost.
+        // The function that returns the spam key is user code. If it panics, only this event is lost.
         let correlated = || self.correlator.correlate(event, Instant::now().into_std());
         let Ok(verdict) = catch_unwind(AssertUnwindSafe(correlated)) else {
             tracing::error!(%key, reason, "the spam key of an event panicked");

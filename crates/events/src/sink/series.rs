@@ -1,4 +1,4 @@
-//! A sink that writes events of the API `events.k8s.io/v1`. Repetitions become series.
+//! A sink that writes `events.k8s.io/v1` events, in which repetitions become series.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::series_event::SeriesEvent;
 /// The state of the sink's task.
 pub(crate) struct SeriesSink<A, B> {
     pub(crate) api: A,
-    /// The sink for the API `v1`. This sink is used if the server does not have the API `events.k8s.io/v1`.
+    /// The `v1` sink, for servers without the `events.k8s.io/v1` API.
     pub(crate) fallback: CoreSink<B>,
     pub(crate) series: Series,
     pub(crate) host: String,
     pub(crate) retry: Retry,
     pub(crate) counters: Arc<Counters>,
-    /// Whether a response has shown that the server has the API `events.k8s.io/v1`.
+    /// Whether a response has shown that the server has the `events.k8s.io/v1` API.
     pub(crate) api_confirmed: bool,
 }
 
-/// The body of kube-apiserver's response to a request for an unknown path. This response contains no `Status`.
+/// kube-apiserver's response body for an unknown path, which is not a `Status`.
 const NO_SUCH_PATH: &str = "404 page not found";
 
-/// The error of a write if the server does not have the API.
+/// The error of a write to a server without the API.
 struct ApiMissing;
 
 impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
-    /// Writes events one after another, and updates the series at regular intervals. After the broadcaster was dropped,
-    /// the sink writes the remaining events and series, and then returns.
+    /// Writes events one by one, and updates the series at regular intervals. After the broadcaster was dropped, writes
+    /// the remaining events and series, and then returns.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
         let period = self.series.period();
         let mut tick = pin!(sleep(period));
@@ -94,8 +94,8 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         }
     }
 
-    /// Writes the given series. Makes one attempt to write each series. If a series cannot be written, the sink writes
-    /// it again when the series is next due.
+    /// Makes one attempt to write each of the given series. A series that cannot be written is retried when it is next
+    /// due.
     async fn write_series(&mut self, unwritten: Vec<SeriesEvent>) {
         for event in unwritten {
             match isolated(self.write(&event)).await {
@@ -128,16 +128,15 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
     }
 }
 
-/// Returns `true` if the server has rejected the event, so that it would also reject a retry. If an earlier attempt has
-/// created the event, the error "already exists" is not a rejection. The event can be patched.
+/// Returns `true` if the server has rejected the event and would also reject a retry. The error "already exists" is not
+/// a rejection if an earlier attempt has created the event, because the event can be patched.
 fn is_rejection(event: &SeriesEvent, error: &ApiError) -> bool {
     let is_there_now = event.series.is_some() && error.is_already_exists();
     !is_there_now && !is_retryable(error)
 }
 
-/// Returns `true` if the error means that the server does not have the resource. If only the namespace is missing, the
-/// error is different. The error is also different for a page of a proxy, unless the text of the page is
-/// [`NO_SUCH_PATH`].
+/// Returns `true` if the error means that the server does not have the resource. A missing namespace or a proxy's error
+/// page does not count, unless the page's text is [`NO_SUCH_PATH`].
 fn lacks_api(error: &ApiError) -> bool {
     let details = error.status().and_then(|status| status.details.as_ref());
     let is_from_server = details.is_none_or(|details| {
