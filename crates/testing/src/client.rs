@@ -1,4 +1,4 @@
-//! Clients of a collection. The collection logs the requests of each client, and a test can inject faults into these requests.
+//! Clients of a collection, with logged requests and fault injection.
 
 use std::fmt;
 use std::future::pending;
@@ -19,8 +19,7 @@ use crate::request::{Call, RecordedRequest};
 use crate::shared::{Shared, decode, encode};
 use crate::store::{Edit, Store, key_of};
 
-/// A client of a [`Collection`](crate::Collection). A client has its own name and its own faults. All clones are handles to the same
-/// client.
+/// A client of a [`Collection`](crate::Collection), with its own name and its own faults. Clones are handles to the same client.
 ///
 /// # Examples
 ///
@@ -62,12 +61,12 @@ impl<T> Client<T> {
         Self { shared, name: name.into(), namespace: None, faults, object: PhantomData }
     }
 
-    /// Returns the fault script of this client.
+    /// Returns this client's fault script.
     pub fn faults(&self) -> &FaultScript {
         &self.faults
     }
 
-    /// Logs a request, and executes it. The fault scripts determine the outcome of the request.
+    /// Logs a request and executes it. The fault scripts determine its outcome.
     async fn send<R>(
         &self,
         call: Call,
@@ -97,7 +96,7 @@ impl<T> Client<T> {
 }
 
 impl<T: Resource<Scope = NamespaceScope>> Client<T> {
-    /// Returns a handle to this client. The handle lists and watches only one namespace.
+    /// Returns a handle to this client that lists and watches only one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: Some(namespace.into()), ..self.clone() }

@@ -1,4 +1,4 @@
-//! A clock that advances when a test steps it.
+//! A manually stepped clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 
-/// The monotonic clock and the wall clock of a process, controlled by a test. All clones are handles to the same clock.
+/// A process's monotonic clock and wall clock, controlled by a test. Clones are handles to the same clock.
 ///
 /// A clock from [`new`](Self::new) advances only when a test steps it. A clock from [`beside_tokio`](Self::beside_tokio) follows tokio's
-/// clock, and a test can also step it. Rate limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. If the
-/// code under test reads the time through another trait, implement this trait for a wrapper around `SteppedClock`. Use
-/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall) in the implementation.
+/// clock, and a test can also step it. Rate limiters and queues accept this clock, because it implements [`Clock`] and [`Timer`]. For
+/// code that reads the time through another trait, implement that trait for a wrapper around `SteppedClock`, with
+/// [`elapsed`](Self::elapsed) and [`wall`](Self::wall).
 ///
 /// # Examples
 ///
@@ -30,18 +30,17 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, Timer, TokioClock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct SteppedClock {
-    /// The clock on which all sleepers wait. The time of this clock is the sum of all steps so far.
+    /// The clock on which all sleepers wait. Its time is the sum of all steps so far.
     steps: ManualClock,
     start: Instant,
-    /// If this clock follows tokio's clock, this is the time that tokio's clock showed when this clock was created.
+    /// The creation time on tokio's clock, if this clock follows it.
     tokio: Option<Instant>,
-    /// The time that the wall clock showed when the monotonic clock was zero.
+    /// The wall-clock time at which the monotonic clock was zero.
     wall: Arc<Mutex<Timestamp>>,
 }
 
 impl SteppedClock {
-    /// Creates a clock that advances only when a test steps it. The wall clock of the new clock shows
-    /// 2027-01-15T08:00:00Z.
+    /// Creates a clock that advances only when a test steps it. Its wall clock starts at 2027-01-15T08:00:00Z.
     #[expect(clippy::new_without_default, reason = "each new clock is independent of the others")]
     pub fn new() -> Self {
         let steps = ManualClock::new();
@@ -49,9 +48,9 @@ impl SteppedClock {
         Self { start: steps.now(), steps, tokio: None, wall: Arc::new(Mutex::new(wall)) }
     }
 
-    /// Creates a clock that follows tokio's clock. Tokio's clock may be paused.
+    /// Creates a clock that follows tokio's clock, which may be paused.
     ///
-    /// A step simulates a suspension of the whole process. A step does not affect tokio's timers.
+    /// A step simulates that the whole process was suspended. It does not affect tokio's timers.
     pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
@@ -61,8 +60,8 @@ impl SteppedClock {
         self.steps.advance(by);
     }
 
-    /// Moves only the wall clock. A forward jump simulates that the machine was suspended, or that its clock was set forward. A backward
-    /// jump simulates that the clock was set back.
+    /// Moves only the wall clock. A forward jump simulates a suspended machine or a clock that was set forward. A backward jump
+    /// simulates a clock that was set back.
     ///
     /// # Panics
     ///
@@ -72,7 +71,7 @@ impl SteppedClock {
         *wall += by;
     }
 
-    /// Returns the time that has passed on the monotonic clock since this clock was created.
+    /// Returns the time on the monotonic clock since this clock was created.
     pub fn elapsed(&self) -> Duration {
         self.now() - self.start
     }
@@ -87,8 +86,7 @@ impl SteppedClock {
         *self.wall.lock().unwrap_or_else(PoisonError::into_inner) + elapsed
     }
 
-    /// Returns the number of tasks and threads that sleep on this clock. A test can check this number to wait until the code under test
-    /// sleeps.
+    /// Returns the number of tasks and threads that sleep on this clock, so that a test can wait until the code under test sleeps.
     pub fn sleepers(&self) -> usize {
         self.steps.sleepers()
     }

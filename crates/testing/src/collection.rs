@@ -20,16 +20,16 @@ use crate::request::RecordedRequest;
 use crate::shared::{Shared, checked, decode, encode};
 use crate::store::Store;
 
-/// A store that keeps the objects of one resource in memory, with the same revisions, conflicts, watches and pages as in an API server.
-/// Clones are handles to the same collection.
+/// An in-memory store for the objects of one resource, with the same revisions, conflicts, watches and pages as an API server. Clones are
+/// handles to the same collection.
 ///
-/// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code
-/// under test can use it directly. If a component under test needs its own name in the request log, or its own faults, create a [`Client`]
-/// for it. The collection's own methods change the objects immediately, as if another client had sent a request. These changes never fail.
+/// The collection implements [`ListWatch`](pintle_meta::ListWatch) and [`ObjectApi`](pintle_meta::ObjectApi), so code under test can use it
+/// directly. If a component needs its own name in the request log, or its own faults, create a [`Client`] for it. The collection's own
+/// methods change the objects immediately, as if another client had sent a request. These changes never fail.
 ///
-/// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times come from a clock that
-/// the test steps. A collection needs an async runtime only for slow responses. The collection keeps all past states and all requests, so
-/// its memory grows with each write and each request.
+/// All behavior is deterministic. Revisions count from 1. Uids and generated names are derived from revisions. Times come from a manually
+/// stepped clock. A collection needs an async runtime only for slow responses. It keeps all past states and all requests, so its memory use
+/// grows with each write and each request.
 ///
 /// # Examples
 ///
@@ -69,12 +69,11 @@ pub struct Collection<T> {
 pub struct CollectionConfig {
     /// The clock for creation and deletion times. The default clock always shows 2027-01-15T08:00:00Z.
     pub clock: SteppedClock,
-    /// Whether lists at revision "0" ignore the limit and return all objects, as on a server with a watch cache. The
-    /// default is true.
+    /// Whether lists at revision "0" ignore the limit and return all objects, as on a server with a watch cache. The default is `true`.
     pub watch_cache: bool,
-    /// The fields that field selectors may use, such as `spec.color`. These fields correspond to the `selectableFields` in a
-    /// CustomResourceDefinition. The fields `metadata.name` and `metadata.namespace` are always allowed. For a built-in kind, the fields
-    /// that a real server supports are allowed too, such as `spec.nodeName` for pods. By default, the list is empty.
+    /// Additional fields for field selectors, such as `spec.color`, like `selectableFields` in a CustomResourceDefinition. `metadata.name`
+    /// and `metadata.namespace` are always allowed, and so are the fields that a real server supports for a built-in kind, such as
+    /// `spec.nodeName` for pods. Empty by default.
     pub selectable_fields: Vec<String>,
 }
 
@@ -85,15 +84,14 @@ impl Default for CollectionConfig {
 }
 
 impl<T: Resource> Collection<T> {
-    /// Creates an empty collection with this configuration. [`default`](Self::default) creates an empty collection with
-    /// the default configuration.
+    /// Creates an empty collection with `config`. [`default`](Self::default) uses the default configuration.
     pub fn new(config: CollectionConfig) -> Self {
         Self::dynamic(T::api_resource(), config)
     }
 }
 
 impl<T> Collection<T> {
-    /// Creates an empty collection for this resource. Use this function for a type that does not belong to a single resource, such as
+    /// Creates an empty collection for `resource`, for types that do not belong to a single resource, such as
     /// [`DynamicObject`](pintle_meta::DynamicObject).
     pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache, selectable_fields } = config;
@@ -101,13 +99,12 @@ impl<T> Collection<T> {
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
-    /// Creates a client with this name and its own fault script. The name identifies the client's requests in the log.
+    /// Creates a client with its own fault script. `name` identifies the client's requests in the log.
     pub fn client(&self, name: &str) -> Client<T> {
         Client::new(self.shared.clone(), name, FaultScript::default())
     }
 
-    /// Returns the fault script for the requests of all clients. This script applies after the fault script of the
-    /// client.
+    /// Returns the fault script for all clients' requests, which applies after the client's own fault script.
     pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
@@ -117,7 +114,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
-    /// Returns the requests that clients have sent since the last call of this method, oldest first.
+    /// Returns the requests that clients have sent since the last call, oldest first.
     pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
@@ -127,7 +124,7 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.remove(key))
     }
 
-    /// Creates or replaces an object from JSON. The object need not be a valid `T`: it may even be impossible to decode.
+    /// Creates or replaces an object from JSON. The object need not be a valid `T`, or even decodable.
     ///
     /// # Panics
     ///
@@ -141,14 +138,13 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.revision)
     }
 
-    /// Increases the revision. On a real server, the revision also increases when an object of another resource changes. A watch of this
-    /// resource gets no event for such a change.
+    /// Increases the revision without an event, as on a real server when an object of another resource changes.
     pub fn advance(&self) {
         self.shared.with(|store, _| store.advance());
     }
 
-    /// Compacts the history. Lists and watches that start from an earlier revision then fail, because this revision has
-    /// expired. Open watches continue.
+    /// Compacts the history. Lists and watches from an earlier revision then fail, because that revision has expired. Open watches
+    /// continue.
     pub fn compact(&self) {
         self.shared.with(|store, _| store.compact());
     }
@@ -158,15 +154,15 @@ impl<T> Collection<T> {
         self.shared.with(|store, _| store.bookmark());
     }
 
-    /// Breaks all open watches in the given way. Before a watch breaks, it delivers all events that happened before this call. A silent
-    /// watch can be broken again.
+    /// Breaks all open watches as `how` says. A watch first delivers all events that happened before this call. A silent watch can be
+    /// broken again.
     ///
     /// With [`Break::Silent`], the watches deliver no later events, but stay open.
     pub fn break_watches(&self, how: Break) {
         self.shared.with(|store, _| store.break_watches(&how));
     }
 
-    /// Returns the number of open watches, including watches that are silent.
+    /// Returns the number of open watches, including silent ones.
     pub fn open_watches(&self) -> usize {
         self.shared.with(|store, _| store.open_watches())
     }
@@ -178,11 +174,10 @@ impl<T> Collection<T> {
 }
 
 impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
-    /// Creates or replaces an object including its status, and returns the stored object.
+    /// Creates or replaces an object, including its status, and returns the stored object.
     ///
-    /// The collection keeps all values of the object, and fills in the uid, the times and the generation if they are
-    /// missing. The generation increases if anything except metadata and status changes. The resourceVersion is always
-    /// the next revision, so there are no conflicts.
+    /// The collection keeps all of the object's values, and fills in a missing uid, times and generation. The generation increases if
+    /// anything except metadata and status changes. The resourceVersion is always the next revision, so there are no conflicts.
     ///
     /// # Panics
     ///
@@ -192,8 +187,8 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         unwrap_own(decode(self.put_value(unwrap_own(encode(&object)))))
     }
 
-    /// Changes the object with this key, in the same way as [`put`](Self::put). If another caller writes the object at the same time, the
-    /// method calls `change` again.
+    /// Changes the object with key `key`, like [`put`](Self::put). If another caller writes the object at the same time, `change` is called
+    /// again.
     ///
     /// # Panics
     ///
@@ -216,7 +211,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         }
     }
 
-    /// Returns the object with this key, if it exists.
+    /// Returns the object with key `key`, if it exists.
     ///
     /// # Panics
     ///
@@ -237,8 +232,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
         self.objects_at(u64::MAX)
     }
 
-    /// Returns the state of all objects at this revision, sorted by key. The revision may be older than the last
-    /// compaction.
+    /// Returns all objects as of `revision`, sorted by key. The revision may be older than the last compaction.
     ///
     /// # Panics
     ///
@@ -250,7 +244,7 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
     }
 }
 
-/// Returns the value of a call that the test itself has made. Panics on an error, because an error shows a mistake in the test.
+/// Returns the value of the test's own call. Panics on an error, which is a mistake in the test.
 #[track_caller]
 fn unwrap_own<T>(result: Result<T, ApiError>) -> T {
     match result {
@@ -326,7 +320,7 @@ impl<T: Resource> Default for Collection<T> {
 }
 
 impl<T: Resource + Serialize + DeserializeOwned> FromIterator<T> for Collection<T> {
-    /// Creates a collection and adds these objects in order with [`put`](Collection::put).
+    /// Creates a collection and adds the objects in order with [`put`](Collection::put).
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
         let collection = Self::default();
         objects.into_iter().for_each(|object| _ = collection.put(object));

@@ -1,18 +1,17 @@
-//! Replays inputs from files, and random mutations of these inputs.
+//! Replays inputs from files, and random mutations of them.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Calls `check` with the content of each file in a folder, and then with random mutations of these contents. Use this function to test
-/// parsers of untrusted bytes. `check` must panic if it finds a bug. If `check` panics, the function prints the input and the name of the
-/// file that contains the original input.
+/// Calls `check` with the content of each file in `folder`, and then with random mutations of these contents. Use this function to test
+/// parsers of untrusted bytes. `check` must panic if it finds a bug. The function then prints the input and the name of the original
+/// file.
 ///
-/// The mutations are the same in each run, so a test always has the same result. The environment variable
-/// `PINTLE_MUTATIONS` sets the number of mutations. All calls of `check` run on a thread with a stack of 2 MiB, which is the default for
-/// new threads. So the result does not depend on the stack size of the thread that runs the test. If `check` recurses too deeply, the
-/// process ends.
+/// The mutations are the same in each run, so a test always has the same result. The environment variable `PINTLE_MUTATIONS` sets the
+/// number of mutations. `check` always runs on a thread with a stack of 2 MiB, the default for new threads, so the result does not
+/// depend on the test thread's stack size. If `check` recurses too deeply, the process ends.
 ///
 /// # Examples
 ///
@@ -32,7 +31,7 @@ use std::thread;
 ///
 /// # Panics
 ///
-/// Panics if `check` panics, if the folder cannot be read or has no file, or if no thread can be started.
+/// Panics if `check` panics, if `folder` cannot be read or has no files, or if no thread can be started.
 pub fn replay_corpus(folder: impl AsRef<Path>, mutations: u32, check: impl Fn(&[u8]) + Send) {
     let folder = folder.as_ref();
     let replayed = thread::scope(|scope| {
@@ -80,7 +79,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Bytes that are special characters in common formats.
+/// Special characters in common formats.
 const SIGNIFICANT: &[u8] = b"{}[]()<>\"'`\\,:;=&*!|%@#-+._/~ \t\r\n0129aAeEnu\0\x7f\x80\xc3\xe2\xf0\xff";
 
 /// Applies one mutation.

@@ -1,4 +1,4 @@
-//! The streams that lists and watches of a [`Collection`](crate::Collection) return.
+//! The streams that a [`Collection`](crate::Collection)'s lists and watches return.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,11 +13,11 @@ use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 use crate::faults::{Break, FaultScript};
 use crate::shared::Shared;
 
-/// A stream of the parts of a page. The metadata comes first, and then the items.
+/// A stream of a page's parts: first the metadata, and then the items.
 #[derive(Debug)]
 pub struct Page {
     parts: vec::IntoIter<ListPart>,
-    /// How the page ends or breaks after it has returned its last part.
+    /// How the page ends or breaks after its last part.
     then: Break,
 }
 
@@ -33,7 +33,7 @@ impl Page {
         Self { parts: parts.into_iter(), then }
     }
 
-    /// Returns the next part of the page. Returns `None` at the end of the page.
+    /// Returns the next part of the page, or `None` at its end.
     ///
     /// # Cancel safety
     ///
@@ -61,7 +61,7 @@ impl Stream for Page {
     }
 }
 
-/// A stream of the events of a watch. Dropping the stream closes the watch.
+/// A stream of watch events. Dropping the stream closes the watch.
 pub struct Events {
     shared: Arc<Shared>,
     /// The faults of the client that opened the watch.
@@ -74,7 +74,7 @@ impl Events {
         Self { shared, faults, id }
     }
 
-    /// Returns the next event of the watch. Returns `None` at the end of the watch.
+    /// Returns the next event, or `None` at the end of the watch.
     ///
     /// # Cancel safety
     ///
@@ -93,7 +93,7 @@ impl Stream for Events {
         }
         let waker = context.waker().clone();
         let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
-        // Drop the waker while no lock is held, because the drop runs code of the caller's executor.
+        // Drop the waker while no lock is held, because dropping it runs executor code.
         drop(unused);
         item
     }

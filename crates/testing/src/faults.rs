@@ -14,7 +14,7 @@ use crate::request::{RecordedRequest, Verb};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The request succeeds. Like every queued outcome, a queued `Pass` applies to a single request.
+    /// The request succeeds. Like every queued outcome, `Pass` applies to a single request.
     Pass,
     /// The request is not executed, and the client receives this error.
     Fails(ApiError),
@@ -25,16 +25,16 @@ pub enum Outcome {
     AnswerFails(ApiError),
     /// The request is executed, but the client receives no response.
     AnswerLost,
-    /// The request is executed immediately, but the response arrives only after this time on tokio's clock.
+    /// The request is executed immediately, but its response arrives after this time on tokio's clock.
     AnswerSlow(Duration),
-    /// A page or a watch returns `after` items, and then breaks. Requests other than lists and watches succeed.
+    /// A page or a watch returns `after` items and then breaks. Other requests succeed.
     Breaks {
         /// The number of items that are returned before the break.
         after: usize,
-        /// How the page or watch breaks.
+        /// How the page or the watch breaks.
         how: Break,
     },
-    /// A streaming list does not return the bookmark that ends the initial events. Requests other than streaming lists succeed.
+    /// A streaming list does not return the bookmark that ends the initial events. Other requests succeed.
     NoBookmark,
 }
 
@@ -45,20 +45,19 @@ pub enum Break {
     End,
     /// The stream stays open but returns no further items, as if the server had disappeared.
     Silent,
-    /// The stream fails and ends. A [`Status`] error is returned as an event of type ERROR. Every other error is
-    /// returned as an error of the stream.
+    /// The stream fails and ends. It returns a [`Status`] error as an ERROR event, and any other error as a stream error.
     Fails(ApiError),
 }
 
 impl Outcome {
-    /// Creates an outcome that rejects the request with this code and reason.
+    /// Creates an outcome that rejects the request with `code` and `reason`.
     pub fn refused(code: u16, reason: Reason) -> Self {
         Self::Fails(Status::failure(code, reason, "refused by the test").into())
     }
 }
 
 impl Break {
-    /// Creates the error 410: the revision of the watch is too old.
+    /// Creates error 410: the watch's revision is too old.
     pub fn expired() -> Self {
         Self::Fails(Status::failure(410, Reason::Expired, "too old resource version").into())
     }
@@ -69,16 +68,16 @@ impl Break {
     }
 }
 
-/// A fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. All clones are
-/// handles to the same script.
+/// The fault script of a [`Collection`](crate::Collection) or of one of its [`Client`](crate::Client)s. Clones are handles to the same
+/// script.
 ///
-/// The script of the collection applies to the requests of all clients. Several faults can apply to the same request.
-/// The faults are checked in the following order. The first fault in this order that applies to the request determines the outcome:
+/// The collection's script applies to all clients' requests. If several faults apply to a request, the first one in this order determines
+/// the outcome:
 ///
-/// 1. a cut connection of the client
+/// 1. the client's cut connection
 /// 2. the client's first queued fault for the verb
 /// 3. the client's rule
-/// 4. a cut connection, a queued fault and the rule of the collection, in this order
+/// 4. the collection's cut connection, queued fault and rule, in this order
 ///
 /// # Examples
 ///
@@ -105,36 +104,34 @@ pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
-    /// The outcomes that are queued for the next requests. If the verb of an outcome is `None`, the outcome applies to requests with any
-    /// verb.
+    /// The outcomes that are queued for the next requests. An outcome without a verb applies to any request.
     next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
-    /// The wakers of watches that are silent, because the connection is cut. The wakers are called when the connection is restored.
+    /// The wakers of watches that are silent because the connection is cut. They are called when the connection is restored.
     stalled: Vec<Waker>,
 }
 
 type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
 impl FaultScript {
-    /// Queues outcomes for the next requests of any verb. Each request takes one outcome from the queue.
+    /// Queues outcomes for the next requests with any verb. Each request takes one outcome from the queue.
     pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Queues outcomes for the next requests of one verb. Each request takes one outcome from the queue.
+    /// Queues outcomes for the next requests with `verb`. Each request takes one outcome from the queue.
     pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
     }
 
-    /// Sets the rule. The rule determines the outcome of each request for which no fault is queued. The new rule replaces the previous
-    /// rule.
+    /// Sets the rule, replacing any previous one. The rule determines the outcome of each request for which no fault is queued.
     ///
-    /// The request is written to the log before the rule is called. The task that sends the request calls the rule without holding a lock.
-    /// Therefore, the rule may use the collection. If the rule panics, this task panics. If a rule owns its collection, the collection
-    /// stays alive until `heal` is called.
+    /// The request is logged before the rule is called. The task that sends the request calls the rule without holding a lock, so the rule
+    /// may use the collection. If the rule panics, this task panics. A rule that owns its collection keeps the collection alive until
+    /// `heal` is called.
     pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
@@ -142,14 +139,14 @@ impl FaultScript {
         drop(old);
     }
 
-    /// Cuts the connection of the client, or of all clients of the collection. After this call, no request is executed or answered, and all
-    /// open watches are silent.
+    /// Cuts the connection of the client, or of all of the collection's clients. After this call, no request is executed or answered, and
+    /// all open watches are silent.
     pub fn cut_off(&self) {
         self.lock().cut_off = true;
     }
 
     /// Removes all faults: restores the connection, and removes the rule and the queued outcomes. Open watches then deliver the events that
-    /// they have missed. Watches that were broken stay broken.
+    /// they have missed. Broken watches stay broken.
     pub fn heal(&self) {
         let script = std::mem::take(&mut *self.lock());
         script.stalled.into_iter().for_each(Waker::wake);
@@ -172,8 +169,8 @@ impl FaultScript {
         rule?(request)
     }
 
-    /// Returns `true` if watches must be silent, because the connection is cut. If so, the method stores `waker`, and calls it when the
-    /// connection is restored.
+    /// Returns `true` if watches must be silent because the connection is cut. Then, `waker` is stored, and called when the connection is
+    /// restored.
     pub(crate) fn stall(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut script = self.lock();

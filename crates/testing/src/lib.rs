@@ -1,4 +1,4 @@
-//! Tests controllers without a network, with in-memory objects of a resource, clients with fault injection, and a stepped clock.
+//! Tests controllers without a network: in-memory resources, clients with fault injection, and a manually stepped clock.
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};
@@ -43,41 +43,40 @@
 //!
 //! # Concepts
 //!
-//! - A [`Collection`] stores the objects of one resource, as an API server does. Code under test uses a collection as a
-//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects
-//!   directly with the collection's methods. A [`CollectionConfig`] is the configuration of a collection.
-//! - A [`Client`] is one caller of a collection. A client has its own faults and a name. The request log contains the name.
-//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] states how a page or a watch breaks.
-//! - A [`RecordedRequest`] is an entry of the request log. The entry contains a [`Call`] and the name of the client that made the call.
-//!   Faults can be queued for the [`Verb`] of a call.
+//! - A [`Collection`] stores the objects of one resource, like an API server. Code under test uses a collection as a
+//!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi). The test changes the objects directly with the
+//!   collection's methods. [`CollectionConfig`] configures a collection.
+//! - A [`Client`] is one caller of a collection, with its own faults and its own name in the request log.
+//! - A [`FaultScript`] injects faults. An [`Outcome`] is the result of a request. A [`Break`] is a way in which a page or a watch breaks.
+//! - A [`RecordedRequest`] is an entry in the request log, with a [`Call`] and its client's name. Faults can be queued for a call's
+//!   [`Verb`].
 //! - A [`Page`] and [`Events`] are the streams that lists and watches return.
-//! - A [`PanickingProvider`] is a metrics provider with instruments that panic.
-//! - [`replay_corpus`] calls a parser with stored inputs and with mutations of these inputs.
-//! - A [`SteppedClock`] replaces the monotonic clock and the wall clock of a process.
+//! - A [`PanickingProvider`] is a metrics provider whose instruments panic.
+//! - [`replay_corpus`] calls a parser with stored inputs and mutations of them.
+//! - A [`SteppedClock`] replaces a process's monotonic clock and wall clock.
 //!
 //! # Like a kube-apiserver
 //!
-//! - Each write gets the next revision. A write that changes nothing gets no revision. The errors are the same as on a real server.
-//!   Examples are the errors for a stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
-//! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and an
-//!   update of the status changes only the status. If the object has a `spec`, the generation increases with each change, except for
-//!   changes of metadata and status.
-//! - A watch from a revision delivers all later events in order. If a watch has a selector, objects that start to match
-//!   appear as added, and objects that stop matching appear as deleted. Streaming lists, bookmarks, pages and expired
-//!   revisions work as on a real server.
+//! - Each write gets the next revision, except for writes that change nothing. The errors are the same as on a real server, for example for
+//!   a stale resourceVersion, a wrong uid, and a name that already exists or does not exist.
+//! - An object with finalizers stays until the last finalizer is removed. An update of the main resource does not change the status, and a
+//!   status update changes only the status. If the object has a `spec`, the generation increases with each change outside metadata and
+//!   status.
+//! - A watch from a revision delivers all later events in order. With a selector, objects that start to match appear as added, and objects
+//!   that stop matching appear as deleted. Streaming lists, bookmarks, pages and expired revisions work as on a real server.
 //!
 //! # Unlike a kube-apiserver
 //!
-//! - A collection has no schema, no defaulting and no admission, and it contains only one resource. Namespaces need not
-//!   exist, and there is no garbage collection. Deletions are immediate unless the object has finalizers.
-//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge
-//!   patch. A collection has no field ownership, so there are no conflicts. If a field manager no longer sets a field, the field is kept. A
-//!   list in the patch replaces the whole list.
+//! - A collection has no schema, defaulting or admission, and contains only one resource. Namespaces need not exist, and there is no
+//!   garbage collection. Deletions are immediate unless the object has finalizers.
+//! - Only merge patches and apply patches are supported. Other patches fail with 415. An apply patch works like a merge patch: without
+//!   field ownership, there are no conflicts, fields that a field manager no longer sets are kept, and a list in the patch replaces the
+//!   whole list.
 //! - Field selectors support `metadata.name`, `metadata.namespace`, the built-in fields of some Kubernetes kinds, and the
 //!   [`selectable_fields`](CollectionConfig::selectable_fields).
-//! - A watch has no timeout. A watch ends only when a fault breaks it.
+//! - A watch has no timeout, and ends only when a fault breaks it.
 //!
-//! If these differences matter, use `pintle-apiserver`, which is a complete server in the test's process.
+//! If these differences matter, use `pintle-apiserver`, a complete server in the test's process.
 
 mod client;
 mod clock;

@@ -1,4 +1,4 @@
-//! The log of requests.
+//! The request log.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use pintle_meta::{
 };
 use serde_json::Value;
 
-/// A request that was sent to a collection, whether or not the request succeeded.
+/// A request to a collection, whether or not it succeeded.
 ///
 /// The `Display` implementation writes the request on one line, such as `LIST rv=0 limit=500`, `WATCH rv=7 initial` or
 /// `UPDATE team-a/blog`. If the client has a name, the line starts with the name: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
-    /// The name of the [`Client`](crate::Client) that sent the request. The name is empty if the request was sent through the
+    /// The name of the [`Client`](crate::Client) that sent the request. Empty if the request was sent through the
     /// [`Collection`](crate::Collection) itself.
     pub client: String,
     /// The call that the client made.
     pub call: Call,
 }
 
-/// The call that led to a [`RecordedRequest`], with the arguments of the call.
+/// The call behind a [`RecordedRequest`], with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {
@@ -63,7 +63,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Returns the key of the object that the call accesses. Returns `None` for a list or a watch.
+    /// Returns the key of the object that the call accesses, or `None` for a list or a watch.
     pub fn key(&self) -> Option<&ObjectKey> {
         match &self.call {
             Call::List { .. } | Call::Watch { .. } => None,

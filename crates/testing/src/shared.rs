@@ -13,17 +13,17 @@ use crate::clock::SteppedClock;
 use crate::faults::FaultScript;
 use crate::store::{Store, key_of};
 
-/// The state of a collection. This type does not depend on the object type.
+/// A collection's state, independent of the object type.
 pub(crate) struct Shared {
     pub(crate) store: Mutex<Store>,
     pub(crate) clock: SteppedClock,
-    /// The fault script that applies to the requests of all clients.
+    /// The fault script for all clients' requests.
     pub(crate) faults: FaultScript,
 }
 
 impl Shared {
-    /// Calls `act`, which reads or changes the store, and then wakes the watches that have new items. `act` runs while the lock is held, so
-    /// it must not call user code.
+    /// Calls `act`, which reads or changes the store, and then wakes the watches with new items. `act` runs under the lock, so it must not
+    /// call user code.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
         let now = self.clock.wall();
         let (result, wakers) = {

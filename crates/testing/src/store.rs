@@ -1,7 +1,7 @@
-//! The store of one resource: its objects, the log of changes, and the watches. Each watch has a position in the log.
+//! One resource's store: its objects, the change log, and the watches. Each watch has a position in the log.
 //!
-//! Watches, pages and lists of past revisions are all computed from the log. This module does not take locks, read a clock or call user
-//! code.
+//! Watches, pages and lists of past revisions are all computed from the log. This module takes no locks, reads no clock and calls no
+//! user code.
 
 mod errors;
 mod read;
@@ -27,9 +27,9 @@ pub(crate) struct Store {
     pub(crate) revision: u64,
     /// Whether lists at revision "0" ignore the limit.
     watch_cache: bool,
-    /// The fields that selectors may use, in addition to the fields that the kind has by default.
+    /// The selectable fields in addition to the kind's default ones.
     selectable_fields: Vec<String>,
-    /// The compacted revision. Reads of earlier revisions fail, but the log keeps the earlier entries for open watches and for tests.
+    /// The compacted revision. Reads of earlier revisions fail, but the log keeps earlier entries for open watches and tests.
     compacted: u64,
     objects: Objects,
     log: Vec<Entry>,
@@ -40,7 +40,7 @@ pub(crate) struct Store {
 
 type Objects = BTreeMap<ObjectKey, Arc<Stored>>;
 
-/// The content that an object has at one revision.
+/// An object's content at one revision.
 struct Stored {
     json: Value,
     bytes: Bytes,
@@ -84,12 +84,12 @@ impl Store {
         self.objects.len()
     }
 
-    /// Returns the objects as they existed at this revision, sorted by key.
+    /// Returns the objects as of `revision`, sorted by key.
     pub(crate) fn objects_at(&self, revision: u64) -> Vec<Value> {
         self.state_at(revision).into_values().map(|stored| stored.json.clone()).collect()
     }
 
-    /// Returns the wakers of the watches that have items to read. The caller must call these wakers after it has released the lock.
+    /// Returns the wakers of watches with items to read. The caller must call them after releasing the lock.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         let end = self.log.len();
         self.watches.values_mut().filter(|watch| watch.has_items(end)).filter_map(|watch| watch.waker.take()).collect()
@@ -130,8 +130,8 @@ impl Stored {
         Arc::new(Self { json, bytes })
     }
 
-    /// Returns an object with the same content and the given revision. Deletions need such a copy, because the last state of a deleted
-    /// object has the revision of the deletion.
+    /// Returns an object with the same content at `revision`. Deletions need this copy, because a deleted object's last state has the
+    /// deletion's revision.
     fn at(&self, revision: u64) -> Bytes {
         let mut json = self.json.clone();
         json["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -140,16 +140,16 @@ impl Stored {
 }
 
 fn encoded(json: &Value) -> Bytes {
-    // This conversion cannot fail, because the keys of maps in a `Value` are strings.
+    // This conversion cannot fail, because map keys in a `Value` are strings.
     serde_json::to_vec(json).unwrap_or_default().into()
 }
 
-/// Returns a metadata field. Returns an empty string if the field is missing or is not a string.
+/// Returns a metadata field, or an empty string if it is missing or not a string.
 fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// Returns the key of an object without validating the key.
+/// Returns an object's key without validating it.
 pub(crate) fn key_of(object: &Value) -> ObjectKey {
     ObjectKey::new(meta(object, "namespace"), meta(object, "name"))
 }

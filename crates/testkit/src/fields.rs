@@ -1,4 +1,4 @@
-//! Removes the fields that differ from run to run, and then compares objects.
+//! Compares objects, without the fields that differ from run to run.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ const SERVER_METADATA: [&str; 6] =
 /// The maximum length of a value in a report.
 const SHOWN: usize = 120;
 
-/// Replaces the values of a Secret with digests, so that no report shows the values.
+/// Replaces a Secret's values with digests, so that no report shows them.
 pub(crate) fn hide_secrets(resource: &str, object: &mut Value) {
     if resource != "secrets" {
         return;
@@ -72,8 +72,8 @@ pub(crate) fn replace(value: &mut Value, with: &impl Fn(&str) -> Option<String>)
     }
 }
 
-/// Returns the differences between two values, one on each line. `None` means that the object does not exist in this
-/// state.
+/// Returns the differences between two states of an object, one per line. `None` means that the object does not
+/// exist.
 pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
     match (before, after) {
         (None, None) => Vec::new(),
@@ -87,8 +87,8 @@ pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<
     }
 }
 
-/// Returns the fields that a write changed. If the write changed only metadata that the server sets, the result is
-/// `.metadata.managedFields`.
+/// Returns the fields that a write changed, or `.metadata.managedFields` if the write changed only metadata that
+/// the server sets.
 pub(crate) fn changes(resource: &str, before: Option<Value>, after: Option<Value>) -> Vec<String> {
     let shown = |object: &Option<Value>| {
         object.clone().map(|mut object| {

@@ -1,4 +1,4 @@
-//! Generates custom resources from a seed and the schema of their definition.
+//! Generates custom resources from a seed and their definition's schema.
 
 mod numbers;
 mod text;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use self::numbers::number;
 use self::text::{label, text};
 
-/// The nesting depth down to which values are generated randomly. Below this depth, fields get the smallest valid value.
+/// The nesting depth down to which values are random. Deeper fields get the smallest valid value.
 const DEPTH: usize = 12;
 /// The maximum number of attempts to generate a value that can be decoded.
 const ATTEMPTS: u64 = 200;
@@ -25,13 +25,11 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 /// Returns a valid custom resource. Calls with the same seed return the same resource.
 ///
-/// The object satisfies the schema of [`CustomResource::crd`]. The schema includes types, required and nullable fields,
-/// enums, bounds, lengths, patterns, formats, defaults, maps, sets, and fields that are an integer or a string.
-/// Optional fields are often absent, and values are often equal to a bound of the schema. The object has no status. A namespaced object is
-/// in the namespace `default`. The name of the object ends with the seed.
+/// The object satisfies the schema in [`CustomResource::crd`]: types, required and nullable fields, enums, bounds, lengths, patterns,
+/// formats, defaults, maps, sets, and int-or-string fields. Optional fields are often absent, and values are often equal to one of the
+/// schema's bounds. The object has no status. A namespaced object is in the namespace `default`. The object's name ends with the seed.
 ///
-/// The function does not evaluate CEL rules. If a type has CEL rules, filter the results:
-/// `(0..).map(generate).filter(…)`.
+/// CEL rules are not evaluated. If a type has CEL rules, filter the results: `(0..).map(generate).filter(…)`.
 ///
 /// # Examples
 ///
@@ -72,7 +70,7 @@ pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     let mut last = String::new();
     for attempt in 0..ATTEMPTS {
         let mut random = Rng::with_seed(seed.wrapping_mul(ATTEMPTS).wrapping_add(attempt));
-        // Drop the first random value, because consecutive seeds have similar first values.
+        // Discard the first random value, because consecutive seeds have similar first values.
         random.u64(..);
         match object::<K>(schema, seed, &mut random).map(serde_json::from_value::<K>) {
             Ok(Ok(object)) => return object,
@@ -83,7 +81,7 @@ pub fn generate<K: CustomResource + DeserializeOwned>(seed: u64) -> K {
     panic!("no valid {} for the seed {seed} in {ATTEMPTS} attempts: {last}", type_name::<K>());
 }
 
-/// The reason why a value cannot be generated.
+/// Why a value cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 struct Unsatisfied {
@@ -135,8 +133,8 @@ fn value(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> Result<V
     }
 }
 
-/// Returns an integer that satisfies the bounds of the schema, or a string that satisfies its pattern, format and
-/// lengths. If the schema has no such rules, returns a port or a percentage.
+/// Returns an integer that satisfies the schema's bounds, or a string that satisfies its pattern, format and lengths. Without such
+/// rules, returns a port or a percentage.
 fn int_or_string(schema: &Value, path: &str, random: &mut Rng) -> Result<Value, Unsatisfied> {
     let has = |names: &[&str]| names.iter().any(|name| schema.get(*name).is_some());
     if random.bool() {
@@ -170,7 +168,7 @@ fn fields_or_map(schema: &Value, path: &str, depth: usize, random: &mut Rng) -> 
     Ok(map.into())
 }
 
-/// Generates the fields of an object. The result contains all required fields and some optional fields.
+/// Generates an object's fields: all required ones and some optional ones.
 fn generate_fields(
     schema: &Value,
     path: &str,
@@ -194,8 +192,7 @@ fn generate_fields(
     Ok(fields)
 }
 
-/// Chooses one variant of each `oneOf` and `anyOf`. Excludes the fields that other variants require and the chosen variant does not
-/// require.
+/// Chooses one variant of each `oneOf` and `anyOf`. Excludes the fields that only other variants require.
 fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&'a str>, excluded: &mut Vec<&'a str>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array().filter(|variants| !variants.is_empty()) else { continue };
@@ -211,8 +208,8 @@ fn choose_variants<'a>(schema: &'a Value, random: &mut Rng, required: &mut Vec<&
     }
 }
 
-/// Some variants of a `oneOf` or `anyOf` restrict a field to a few values, such as the tag of an enum. If `fields` contains all required
-/// fields of such a variant, sets the restricted field to the first of these values.
+/// Sets a field that a variant of a `oneOf` or `anyOf` restricts to a few values, such as an enum's tag, to the first of these values.
+/// This applies to variants whose required fields are all in `fields`.
 fn narrow(schema: &Value, random: &mut Rng, fields: &mut Map<String, Value>) {
     for key in ["oneOf", "anyOf"] {
         let Some(variants) = schema[key].as_array() else { continue };

@@ -1,4 +1,4 @@
-//! The record of one run of the operator: its requests, its Lease writes and its failed processes.
+//! The record of one run: the operator's requests, Lease writes and failed processes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use crate::reporter::{FailedCall, Reporter};
 use crate::request::SentRequest;
 use crate::violation::Violation;
 
-/// The maximum number of requests in a run. A correct operator never sends so many requests. An operator that loops without a delay reaches
-/// this maximum, because the paused clock never advances during the loop.
+/// The maximum number of requests in a run. A correct operator never sends so many. An operator that loops without a delay does, because
+/// the paused clock never advances during the loop.
 const MAX_REQUESTS: usize = 50_000;
-/// The maximum number of requests that begin within one second on the paused clock. Because of this limit, a loop without a delay is
-/// detected before it reaches `MAX_REQUESTS`.
+/// The maximum number of requests that begin within one second on the paused clock. This limit detects a loop without a delay before it
+/// reaches `MAX_REQUESTS`.
 const MAX_RATE: usize = 2_000;
 
-/// The number of requests in the report of a stalled run.
+/// The number of requests in a stalled run's report.
 const STALLED_REQUESTS: usize = 15;
 
-/// The prefix of the recorded cause of a process that has panicked.
+/// The prefix of the recorded cause of a panicked process.
 pub(crate) const PANICKED: &str = "it panicked";
 
-/// The record of one run of the operator.
+/// The record of one run.
 #[derive(Debug)]
 pub(crate) struct Journal {
     inner: Mutex<Inner>,
@@ -37,12 +37,11 @@ struct Inner {
     leases: Vec<LeaseWrite>,
     last_activity: Instant,
     is_flooded: bool,
-    /// The start of the current second, and the number of requests that began before this second.
+    /// The start of the current second, and the number of requests that began before it.
     second: (Instant, usize),
-    /// The names of processes that have ended, each with the cause. The cause is a panic, or an error that the test kit did not provoke
-    /// with a disturbance.
+    /// The names of ended processes, each with the cause: a panic, or an error that no disturbance has provoked.
     ended: Vec<(String, String)>,
-    /// The processes whose tasks are alive. A process has no reporter before its manager exists.
+    /// The processes whose tasks are alive. A process has no reporter until its manager exists.
     running: BTreeMap<String, Option<Reporter>>,
 }
 
@@ -52,7 +51,7 @@ pub(crate) struct Running(Arc<Journal>, String);
 impl Drop for Running {
     fn drop(&mut self) {
         let removed = self.0.lock().running.remove(&self.1);
-        // Free the controllers without the lock, because this runs the operator's code.
+        // Free the controllers outside the lock, because this runs the operator's code.
         drop(removed);
     }
 }
@@ -63,7 +62,7 @@ pub(crate) struct LeaseWrite {
     pub(crate) revision: u64,
     pub(crate) process: String,
     pub(crate) lease: String,
-    /// The holder in the Lease after the write. The string is empty if the write released the Lease.
+    /// The Lease's holder after the write. Empty if the write released the Lease.
     pub(crate) holder: String,
 }
 
@@ -81,7 +80,7 @@ impl Journal {
         Self { inner: Mutex::new(inner) }
     }
 
-    /// Records that a process is running, until the returned value is dropped.
+    /// Records that a process is running until the returned value is dropped.
     pub(crate) fn running(self: &Arc<Self>, process: &str) -> Running {
         self.lock().running.insert(process.into(), None);
         Running(self.clone(), process.into())
@@ -94,7 +93,7 @@ impl Journal {
         }
     }
 
-    /// Returns the errors of all running processes, each with the name of its process.
+    /// Returns the errors of all running processes, each with the process name.
     pub(crate) fn errors(&self) -> Vec<String> {
         let errors = |(process, reporter): (String, Reporter)| {
             reporter.errors().into_iter().map(move |error| format!("{process}: {error}"))
@@ -102,7 +101,7 @@ impl Journal {
         self.reporters().into_iter().flat_map(errors).collect()
     }
 
-    /// Returns the keys whose last call failed, each with the name of its process.
+    /// Returns the keys whose last call failed, each with the process name.
     pub(crate) fn failed_calls(&self) -> Vec<(String, FailedCall)> {
         let calls = |(process, reporter): (String, Reporter)| {
             reporter.failed_calls().into_iter().map(move |call| (process.clone(), call))
@@ -110,7 +109,7 @@ impl Journal {
         self.reporters().into_iter().flat_map(calls).collect()
     }
 
-    /// Returns `true` if a running process has observed the deletion of the object with this key.
+    /// Returns `true` if a running process has observed the deletion of the object with key `key`.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         self.reporters().iter().any(|(_, reporter)| reporter.was_deleted(controller, key))
     }
@@ -120,7 +119,7 @@ impl Journal {
         inner.running.iter().filter_map(|(name, reporter)| Some((name.clone(), reporter.clone()?))).collect()
     }
 
-    /// Returns the violation of a run in which the paused clock did not advance for `limit` of real time.
+    /// Returns the violation for a run in which the paused clock did not advance for `limit` of real time.
     pub(crate) fn stalled(&self, limit: Duration) -> Violation {
         let running: Vec<String> = self.lock().running.keys().cloned().collect();
         let processes = if running.is_empty() { "no process".into() } else { running.join(" and ") };
@@ -132,7 +131,7 @@ impl Journal {
         Violation::NotSteady { what, requests: self.tail(STALLED_REQUESTS), errors: self.errors() }
     }
 
-    /// Adds a request. Returns the index of the request, or `None` if there are too many requests.
+    /// Adds a request. Returns its index, or `None` if there are too many requests.
     pub(crate) fn begin(&self, request: SentRequest) -> Option<usize> {
         let mut inner = self.lock();
         let sent = inner.requests.len();
@@ -171,7 +170,7 @@ impl Journal {
         self.lock().leases.push(LeaseWrite { revision, process: process.into(), lease, holder });
     }
 
-    /// Records that the user has just done something, and that the operator must react.
+    /// Records a user action, to which the operator must react.
     pub(crate) fn touch(&self) {
         self.lock().last_activity = Instant::now();
     }
@@ -208,7 +207,7 @@ impl Journal {
         self.lock().leases.clone()
     }
 
-    /// Returns the last `limit` requests. Housekeeping requests and watches are left out.
+    /// Returns the last `limit` requests, without housekeeping requests and watches.
     pub(crate) fn tail(&self, limit: usize) -> Vec<SentRequest> {
         let inner = self.lock();
         let is_shown = |request: &&SentRequest| request.verb.is_some_and(|verb| verb != RequestVerb::Watch);
@@ -219,7 +218,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // Code under the lock cannot panic halfway through a change, so the state is consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

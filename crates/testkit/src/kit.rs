@@ -1,4 +1,4 @@
-//! A test kit for an operator. The kit contains the operator, the steps of its user, and the checks.
+//! A test kit for an operator: the operator, its user's steps, and the checks.
 
 mod chaos;
 mod crashes;
@@ -28,17 +28,17 @@ use crate::lab::{Lab, create, delete};
 use crate::violation::Violation;
 use crate::world::{Operator, Settings, World};
 
-/// Tests an operator with faults and crashes. A kit contains the function that creates the operator's manager, the
-/// steps of the user, and the checks.
+/// Tests an operator with faults and crashes. A kit contains the function that creates the operator's manager, and the user's steps. The
+/// checks are its methods.
 ///
-/// A check runs the operator many times. Each run has a new embedded server, a new runtime with a paused clock, and a
-/// new [`World`]. The runs use all processors. A check blocks its thread, so a test is a plain `#[test]` function.
+/// A check runs the operator many times, on all processors. Each run has a new embedded server, a new runtime with a paused clock, and a
+/// new [`World`]. A check blocks its thread, so a test is a plain `#[test]` function.
 ///
-/// Without a [step](Self::step), the checks test only the start of the operator.
+/// Without a [step](Self::step), the checks test only the operator's startup.
 ///
 /// # Examples
 ///
-/// The [crate page](crate) has an example.
+/// See the [crate documentation](crate).
 #[must_use = "a kit does nothing until a check runs"]
 pub struct Kit<W = ()> {
     operator: Operator<W>,
@@ -54,7 +54,7 @@ impl Kit {
 }
 
 impl<W: World> Kit<W> {
-    /// Creates a kit for an operator that changes a [`World`] outside of the cluster.
+    /// Creates a kit for an operator that changes a [`World`] outside the cluster.
     pub fn with_world(operator: impl Fn(Cluster, W) -> Manager + Send + Sync + 'static) -> Self {
         let settings = Settings {
             quiet: Duration::from_secs(30),
@@ -66,40 +66,37 @@ impl<W: World> Kit<W> {
         Self { operator: Arc::new(operator), settings, steps: Vec::new() }
     }
 
-    /// Sets the time after which an operator that changes nothing counts as idle. The default is 30 s on the paused clock, which is longer
-    /// than another process needs to take over a Lease. Increase the value if the operator waits longer between two writes.
+    /// Sets how long an operator must change nothing to count as idle. The default is 30 s on the paused clock, which is longer than a
+    /// Lease takeover. Increase the value if the operator waits longer between two writes.
     pub fn quiet(mut self, quiet: Duration) -> Self {
         self.settings.quiet = quiet;
         self
     }
 
-    /// Sets the time limit for the operator to become idle and to reach the expected state. The default is 30 minutes on the paused clock.
+    /// Sets the timeout for the operator to become idle and to reach the expected state. The default is 30 minutes on the paused clock.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.settings.limit = limit;
         self
     }
 
-    /// Sets how much real time may pass while the paused clock does not advance. The default is one minute. If a task of
-    /// the operator never waits, the paused clock never advances. The run then fails with [`Violation::NotSteady`],
-    /// which names the processes that are running.
+    /// Sets how much real time may pass while the paused clock does not advance. The default is one minute. The paused clock stalls if
+    /// one of the operator's tasks never waits. The run then fails with [`Violation::NotSteady`], which names the running processes.
     ///
-    /// The limit cannot end a run whose thread is blocked.
+    /// This limit cannot end a run whose thread is blocked.
     pub fn stall_limit(mut self, limit: Duration) -> Self {
         self.settings.stall_limit = limit;
         self
     }
 
-    /// Accepts that the calls for a key fail, for example because the user creates an invalid object. A key has the form
-    /// `namespace/name`, or `name` for a cluster-scoped object. All other calls must succeed before the operator is idle:
-    /// see [`Violation::FailedCalls`].
+    /// Accepts failing calls for a key, for example because the user creates an invalid object. A key has the form `namespace/name`, or
+    /// `name` for a cluster-scoped object. All other calls must succeed before the operator is idle: see [`Violation::FailedCalls`].
     pub fn may_fail(mut self, key: impl Into<String>) -> Self {
         self.settings.may_fail.insert(key.into());
         self
     }
 
-    /// Adds a step in which the user creates `object`. The request is retried until the server accepts the object. So the operator can
-    /// first install the CustomResourceDefinition of the object. The step also works while an object with the same name is still being
-    /// deleted.
+    /// Adds a step in which the user creates `object`. The request is retried until the server accepts it. Therefore, the operator can
+    /// first install the object's CustomResourceDefinition, and an object with the same name may still be being deleted.
     pub fn create<T>(self, object: T) -> Self
     where
         T: Resource + Serialize + DeserializeOwned,
@@ -111,8 +108,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user deletes the object with the key `key`, which has the form `namespace/name`. If the
-    /// key has no namespace, `default` is used.
+    /// Adds a step in which the user deletes the object with key `key`, which has the form `namespace/name`. The default namespace is
+    /// `default`.
     pub fn delete<T: Resource + DeserializeOwned>(self, key: &str) -> Self {
         let (name, key) = (format!("delete {} {key}", T::KIND), key.to_owned());
         self.add(name, move |user| {
@@ -121,8 +118,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Adds a step in which the user runs the given function. The step begins when the operator is idle. If the function fails, the step
-    /// calls it again until it succeeds, for at most two minutes.
+    /// Adds a step in which the user runs a function. The step begins when the operator is idle. A failing function is called again until
+    /// it succeeds, for at most two minutes.
     pub fn step<E>(
         self,
         name: impl Into<String>,
@@ -143,8 +140,8 @@ impl<W: World> Kit<W> {
         self
     }
 
-    /// Runs a manual test against one process of the operator. If the test needs faults, add them at its start. The process starts to run
-    /// when the test first waits.
+    /// Runs a manual test against one operator process, which starts to run when the test first waits. Inject faults at the start of the
+    /// test.
     ///
     /// # Errors
     ///

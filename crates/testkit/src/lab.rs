@@ -1,4 +1,4 @@
-//! One run of an operator: a server, the processes of the operator, and a user.
+//! One run of an operator: a server, the operator's processes, and a user.
 
 mod process;
 mod steady;
@@ -32,17 +32,17 @@ const NAMESPACE: &str = "default";
 /// The wall-clock time at which each run starts.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// A running test cluster: an embedded server without a socket, the processes of an operator, and a user.
-/// [`Kit::run`](crate::Kit::run) creates a lab.
+/// A running test cluster: an embedded server without a socket, an operator's processes, and a user. [`Kit::run`](crate::Kit::run) creates
+/// a lab.
 ///
-/// The clock is tokio's paused clock, so waiting takes no real time. The requests of the test fail only if [faults](Self::faults) apply to
-/// them. A fault that names the user agent of a process does not affect the requests of the test.
+/// The clock is tokio's paused clock, so waiting takes no real time. The test's own requests fail only if [faults](Self::faults) apply to
+/// them. A fault that names a process's user agent does not affect them.
 pub struct Lab<W = ()> {
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
     user: Cluster,
     world: W,
-    /// The state of the world before the run.
+    /// The world's state before the run.
     first_world: Value,
     has_changed_world: AtomicBool,
     operator: Operator<W>,
@@ -50,7 +50,7 @@ pub struct Lab<W = ()> {
     seed: u64,
     baseline: Baseline,
     processes: Mutex<BTreeMap<String, Process>>,
-    /// The rules that [`fail`](Self::fail) added, each with its text for reports.
+    /// The rules that [`fail`](Self::fail) added, each with its report text.
     rules: Mutex<Vec<(RuleId, String)>>,
 }
 
@@ -61,7 +61,7 @@ impl<W: World> Lab<W> {
         seed: u64,
         journal: Arc<Journal>,
     ) -> Result<Self, Violation> {
-        // All parts of the operator draw their jitter and their names from this generator.
+        // All parts of the operator draw their jitter and generated names from this generator.
         fastrand::seed(seed);
         let config = ApiServerConfig {
             seed: Some(seed),
@@ -102,20 +102,19 @@ impl<W: World> Lab<W> {
         &self.server
     }
 
-    /// Returns the scripted faults of the server. The user agent of a process is the name of the process.
+    /// Returns the server's fault script. A process's user agent is the name of the process.
     pub fn faults(&self) -> &Faults {
         self.server.faults()
     }
 
-    /// Makes the next `times` requests of this kind fail with this HTTP status, whichever process sends them. `request` is a verb and a
-    /// resource, as in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see
-    /// [`faults`](Self::faults).
+    /// Makes the next `times` matching requests from any process fail with the HTTP status `status`. `request` is a verb and a resource,
+    /// as in reports: `patch configmaps`, `patch websites/status`, `list websites`. For other faults, see [`faults`](Self::faults).
     ///
-    /// If no request has failed because of this rule when the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
+    /// If this rule has not made any request fail when the test ends, [`Kit::run`](crate::Kit::run) returns [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///
-    /// Panics if `request` does not have this form, or if `status` is not between 400 and 599.
+    /// Panics if `request` is not a verb and a resource, or if `status` is not between 400 and 599.
     #[track_caller]
     pub fn fail(&self, request: &str, status: u16, times: u32) {
         assert!((400..=599).contains(&status), "the status {status} is no failure; use a status from 400 to 599");
@@ -134,7 +133,7 @@ impl<W: World> Lab<W> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push((rule, format!("{request}: {status}")));
     }
 
-    /// Returns an error if a rule of [`fail`](Self::fail) has not made any request fail.
+    /// Returns an error if a [`fail`](Self::fail) rule has not made any request fail.
     pub(crate) fn check_rules(&self) -> Result<(), Violation> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         match rules.iter().find(|(rule, _)| self.faults().hits_of(*rule) == 0) {
@@ -146,12 +145,12 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns the client (a [`Cluster`]) with which the test sends requests as the user.
+    /// Returns the [`Cluster`] with which the test sends requests as the user.
     pub fn user(&self) -> &Cluster {
         &self.user
     }
 
-    /// Returns the world outside of the cluster.
+    /// Returns the world outside the cluster.
     pub fn world(&self) -> &W {
         &self.world
     }
@@ -161,13 +160,13 @@ impl<W: World> Lab<W> {
         self.journal.requests()
     }
 
-    /// Creates an object as the user. Repeats the request until the server accepts the object, for example until its
-    /// CustomResourceDefinition is installed. An object without a namespace is created in `default`.
+    /// Creates an object as the user. Repeats the request until the server accepts the object, for example because its
+    /// CustomResourceDefinition is then installed. An object without a namespace is created in `default`.
     ///
     /// # Errors
     ///
-    /// Returns the last error after two minutes on tokio's clock. If the operator has ended and no process is left,
-    /// returns the error of the operator immediately.
+    /// Returns the last error after two minutes on tokio's clock. If the operator has ended and no process is left, returns the operator's
+    /// error immediately.
     ///
     /// # Cancel safety
     ///
@@ -179,8 +178,8 @@ impl<W: World> Lab<W> {
         Ok(created)
     }
 
-    /// Returns the object with this key, or `None` if the object does not exist. The key has the form `namespace/name`.
-    /// If the key has no namespace, `default` is used.
+    /// Returns the object with key `key`, or `None` if it does not exist. A key has the form `namespace/name`. The default namespace is
+    /// `default`.
     ///
     /// # Errors
     ///
@@ -197,7 +196,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Deletes the object with this key, as the user. If the object does not exist, this is not an error.
+    /// Deletes the object with key `key` as the user. A missing object is not an error.
     ///
     /// # Errors
     ///
@@ -213,14 +212,13 @@ impl<W: World> Lab<W> {
         Ok(())
     }
 
-    /// Waits until the object with this key satisfies a condition, and returns the object. The condition receives
-    /// `None` if the object does not exist.
+    /// Waits until the object with key `key` satisfies a condition, and returns the object. The condition receives `None` if the object
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// Returns an error if the condition is not true within two minutes on tokio's clock. The error shows the last
-    /// state of the object. If the operator has ended and no process is left, returns the error of the operator
-    /// immediately.
+    /// Returns an error if the condition is not true within two minutes on tokio's clock. The error shows the object's last state. If the
+    /// operator has ended and no process is left, returns the operator's error immediately.
     ///
     /// # Cancel safety
     ///
@@ -245,7 +243,7 @@ impl<W: World> Lab<W> {
         found
     }
 
-    /// Adds the errors of the operator to the violation of a wait.
+    /// Adds the operator's errors to the violation of a wait.
     fn with_errors(&self, mut violation: Violation) -> Violation {
         if let Violation::NotInTime { errors, .. } = &mut violation {
             *errors = self.journal.errors();
@@ -258,13 +256,13 @@ impl<W: World> Lab<W> {
         self.running().is_empty() && self.check_ended().is_err()
     }
 
-    /// If the operator has ended with an error and no process is left, returns this error.
+    /// Returns the operator's error if it has ended with an error and no process is left.
     fn check_running(&self) -> Result<(), Violation> {
         if self.has_failed() { self.check_ended() } else { Ok(()) }
     }
 
-    /// Repeats a request of the user until it succeeds, for at most [`LIMIT`] in total. Returns an error immediately if
-    /// the operator has ended and no process is left.
+    /// Repeats a user request until it succeeds, for at most [`LIMIT`] in total. Returns an error immediately if the operator has ended
+    /// and no process is left.
     pub(crate) async fn attempt<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -290,7 +288,7 @@ impl<W: World> Lab<W> {
         ended.unwrap_or_else(late)
     }
 
-    /// Returns the state that is compared with the state of other runs.
+    /// Returns the state for comparison with other runs.
     pub(crate) fn state(&self) -> State {
         State::of(&self.server, &self.baseline, self.world.state())
     }
@@ -302,7 +300,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Returns `true` if the operator changed the world before any call of [`observe_world`](Self::observe_world).
+    /// Returns `true` if the operator had changed the world at any call to [`observe_world`](Self::observe_world).
     pub(crate) fn has_changed_world(&self) -> bool {
         self.has_changed_world.load(Ordering::Relaxed)
     }
@@ -330,8 +328,7 @@ pub(crate) async fn delete<T: Resource + DeserializeOwned>(user: &Cluster, key: 
     }
 }
 
-/// Parses a key of the form `namespace/name`. If the text contains no namespace and the resource is namespaced, the
-/// namespace is `default`.
+/// Parses a key of the form `namespace/name`. For a namespaced resource, the default namespace is `default`.
 pub(crate) fn key_of<T: Resource>(text: &str) -> ObjectKey {
     match text.split_once('/') {
         Some((namespace, name)) => ObjectKey::new(namespace, name),

@@ -1,4 +1,4 @@
-//! Tests operators: injected faults, a crash at every request, stale views, chaos by seed, generated resources, and the least RBAC role.
+//! Tests operators: injected faults, a crash at every request, stale views, seeded chaos, generated resources, and the minimal RBAC role.
 //!
 //! ```rust
 //! use pintle_testkit::{Kit, Violation};
@@ -54,36 +54,32 @@
 //!
 //! # Main types
 //!
-//! - A [`Kit`] contains the operator, the steps of its user, and the checks.
-//! - A [`Lab`] is a single run for manual tests: the server, the processes of the operator, and the user.
-//! - A [`Violation`] is the result of a failed check. The `Display` output of a violation is a report.
+//! - A [`Kit`] contains the operator, the user's steps, and the checks.
+//! - A [`Lab`] is a single run for manual tests: the server, the operator's processes, and the user.
+//! - A [`Violation`] is the result of a failed check. Its `Display` output is a report.
 //! - A [`CrdChecker`] checks which objects a CustomResourceDefinition accepts. For example, `CrdChecker::new(Website::crd())` creates one.
 //! - [`generate`] creates custom resources from seeds. A [`LeastRole`] contains only the permissions that an operator has used.
 //!
 //! # How a run works
 //!
-//! A check starts one thread for each processor. Each run has a runtime with one thread and tokio's clock paused, and
-//! an embedded server without a socket. All requests of a process pass through the test kit. The test kit records the requests, can delay
-//! them, and can cut the connections on which they are sent. Each process is a task. Killing a process stops its requests immediately and
-//! drops the task, without releasing the Lease.
+//! A check starts one thread per processor. Each run has a single-threaded runtime with a paused tokio clock, and an embedded server
+//! without a socket. All of a process's requests pass through the test kit, which records them, can delay them, and can cut their
+//! connections. Each process is a task. Killing a process stops its requests immediately and drops the task, without releasing the Lease.
 //!
-//! The operator's code is real, with its client, informers, queues and election. The server's storage, admission, watches and garbage
-//! collection are real, too. The time, the network and the killing of processes are simulated. A killed process sends no further requests,
-//! but threads that the process has started continue.
+//! The operator's code is real, including its client, informers, queues and election. The server's storage, admission, watches and garbage
+//! collection are real, too. Time, the network and process kills are simulated. A killed process sends no further requests, but threads
+//! that it has started continue.
 //!
 //! # Guarantees
 //!
-//! - Runs with the same seed have the same faults at the same times. If the operator is deterministic, these runs send
-//!   the same requests. Each run seeds the generator of the crate `fastrand`. An operator that iterates over a
-//!   `HashMap`, or that works on several threads, is not deterministic.
-//! - `survives_crashes` fails if a crash does not happen. It never counts a run in which the crash did not happen as a success.
-//! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. If the
-//!   paused clock does not advance, the [limit on real time](Kit::stall_limit) ends the check. But an operator that
-//!   blocks its thread blocks the test.
-//! - A run serves no probes, no metrics and no debug page, because parallel runs would use the same port. A run serves webhooks on a free
-//!   port.
-//! - A check fails if calls of the operator fail in a run without a disturbance, unless [`Kit::may_fail`] accepts the
-//!   failures. A violation shows the errors that the operator reported.
+//! - Runs with the same seed have the same faults at the same times, and send the same requests if the operator is deterministic. Each run
+//!   seeds `fastrand`'s generator. An operator that iterates over a `HashMap`, or that works on several threads, is not deterministic.
+//! - `survives_crashes` never counts a run without its crash as a success, and fails if a crash does not happen.
+//! - Each check ends: it is stopped by the [limit](Kit::limit) on the paused clock, by a maximum number of requests, or, if the paused
+//!   clock does not advance, by the [limit on real time](Kit::stall_limit). Only an operator that blocks its thread blocks the test.
+//! - A run serves no probes, metrics or debug page, because parallel runs would use the same port. Webhooks are served on a free port.
+//! - A check fails if the operator's calls fail in a run without a disturbance, unless [`Kit::may_fail`] accepts the failures. A violation
+//!   shows the errors that the operator reported.
 //! - If the operator ends with an error and no process is left, a waiting test fails immediately with this error.
 //! - No report shows the values of a Secret.
 
@@ -113,5 +109,5 @@ pub use violation::Violation;
 pub use wait::{consistently, eventually, eventually_within};
 pub use world::World;
 
-/// The user agent of the requests that the test kit itself sends.
+/// The user agent of the test kit's own requests.
 const OWN_AGENT: &str = "pintle-testkit";

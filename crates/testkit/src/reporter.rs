@@ -1,4 +1,4 @@
-//! The errors that a running process of the operator reports.
+//! The errors that a running process reports.
 
 use std::collections::VecDeque;
 
@@ -6,17 +6,17 @@ use pintle_controller::{CauseReason, ControllerStatus, EventChange, Explanation,
 use pintle_informer::InformerFactory;
 use pintle_operator::Manager;
 
-/// The maximum number of failing keys of one controller in a report.
+/// The maximum number of failing keys per controller in a report.
 const SHOWN: usize = 5;
 
-/// A handle to the state of a process.
+/// A handle to a process's state.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     status: ManagerStatus,
     informers: InformerFactory,
 }
 
-/// The last call for a key, which failed.
+/// A key's last call, which failed.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedCall {
     pub(crate) controller: String,
@@ -36,8 +36,8 @@ impl Reporter {
         controllers.iter().flat_map(|controller| failed_calls(controller, usize::MAX)).collect()
     }
 
-    /// Returns the errors of the last calls, the sources that have not synced, and the informers with objects that cannot
-    /// be decoded.
+    /// Returns the errors of the last calls, the sources that have not synced, and the informers with undecodable
+    /// objects.
     pub(crate) fn errors(&self) -> Vec<String> {
         let mut errors = Vec::new();
         for controller in self.status.controllers() {
@@ -56,7 +56,7 @@ impl Reporter {
         errors
     }
 
-    /// Returns `true` if the newest event of the object with this key is its deletion.
+    /// Returns `true` if the newest event for the object with key `key` is its deletion.
     pub(crate) fn was_deleted(&self, controller: &str, key: &str) -> bool {
         let Some(controller) = self.status.controller(controller) else { return false };
         // The first source delivers the objects that the controller reconciles. A child can have the same key.

@@ -1,4 +1,4 @@
-//! The requests of an operator, as the test kit has recorded them.
+//! An operator's recorded requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use pintle_apiserver::RequestVerb;
 
-/// One request that a process of the operator sent.
+/// A request that an operator process sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentRequest {
@@ -17,25 +17,23 @@ pub struct SentRequest {
     pub number: usize,
     /// The verb of the request. `None` for a request without a resource, such as `/version`.
     pub verb: Option<RequestVerb>,
-    /// The API group of the resource. The string is empty for the core group.
+    /// The resource's API group. Empty for the core group.
     pub group: String,
-    /// The plural name of the resource. The string is empty for a request without a resource.
+    /// The resource's plural name. Empty for a request without a resource.
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: String,
-    /// The namespace of the request. The string is empty for cluster-scoped resources and for requests across all namespaces.
+    /// The requested namespace. Empty for cluster-scoped resources and for requests across all namespaces.
     pub namespace: String,
-    /// The name of the object. The string is empty if the request is for a collection, or if the server generates the name.
+    /// The object's name. Empty if the request is for a collection, or if the server generates the name.
     pub name: String,
-    /// The path of the URL without the query.
+    /// The URL path without the query.
     pub path: String,
-    /// The HTTP status of the response. `None` if the test kit cut the connection before the server answered, or if the
-    /// process dropped the request.
+    /// The response's HTTP status. `None` if the test kit cut the connection before the response, or if the process dropped the request.
     pub code: Option<u16>,
-    /// The fault that the test kit injected into the request. The string is empty if there was no fault.
+    /// The fault that the test kit injected into the request. Empty if there was no fault.
     pub fault: String,
-    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. The list is empty if the request changed
-    /// nothing.
+    /// The fields that the request changed, such as `.data.url: "a" -> "b"`. Empty if the request changed nothing.
     pub changes: Vec<String>,
 }
 
@@ -77,8 +75,8 @@ impl SentRequest {
         Self { verb: Some(verb), group, resource, subresource, namespace, name, ..request }
     }
 
-    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is false, the names
-    /// may differ. The names of Events may always differ, because they depend on the time.
+    /// Returns `true` if both requests have the same verb, resource, subresource, namespace and name. If `with_name` is `false`, the
+    /// names may differ. Event names may always differ, because they depend on the time.
     pub(crate) fn is_same(&self, other: &Self, with_name: bool) -> bool {
         let target = |request: &Self| {
             let Self { verb, group, resource, subresource, namespace, .. } = request.clone();
@@ -96,8 +94,8 @@ impl SentRequest {
         self.verb.is_some_and(|verb| !matches!(verb, Get | List | Watch))
     }
 
-    /// Returns `true` if the request is housekeeping, which does not depend on the purpose of the operator. Requests for Leases, Events
-    /// and access reviews are housekeeping.
+    /// Returns `true` if the request is housekeeping, which is independent of the operator's purpose: requests for Leases, Events and
+    /// access reviews.
     pub fn is_housekeeping(&self) -> bool {
         is_housekeeping(&self.group, &self.resource)
     }
@@ -106,8 +104,8 @@ impl SentRequest {
         is_lease(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request reads which resources the server serves. The number of these requests depends on how fast the server
-    /// serves a new resource.
+    /// Returns `true` if the request reads which resources the server serves. The number of discovery requests depends on how fast the
+    /// server serves a new resource.
     pub(crate) fn is_discovery(&self) -> bool {
         self.verb.is_none() || self.resource == "customresourcedefinitions" && !self.is_write()
     }
@@ -116,8 +114,8 @@ impl SentRequest {
         is_event(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request changed an object of the operator's domain, or wrote an Event. The registration of definitions and
-    /// webhooks does not count. A change of finalizers does not count, because an operator adds its finalizer before it does its work.
+    /// Returns `true` if the request changed an object in the operator's domain, or wrote an Event. Registering definitions and webhooks
+    /// does not count. Finalizer changes do not count either, because an operator adds its finalizer before it does its work.
     pub(crate) fn is_effect(&self) -> bool {
         if self.is_event() {
             return self.is_write() && self.code.is_some_and(|code| code < 300);
@@ -132,8 +130,7 @@ impl SentRequest {
         is_registration(&self.group, &self.resource)
     }
 
-    /// Returns `true` if the request shows that the operator is not idle. This is the case if the request changed an object, or if it was
-    /// a write that failed.
+    /// Returns `true` if the request shows that the operator is not idle: it changed an object, or it was a failed write.
     pub(crate) fn is_activity(&self) -> bool {
         let has_failed = self.is_write() && self.code.is_none_or(|code| code >= 400);
         !self.is_housekeeping() && (has_failed || !self.changes.is_empty())
@@ -181,7 +178,7 @@ fn is_event(group: &str, resource: &str) -> bool {
     ["", "events.k8s.io"].contains(&group) && resource == "events"
 }
 
-/// Returns `true` if a manager writes this resource at its start, before it leads.
+/// Returns `true` if a manager writes this resource at startup, before it leads.
 pub(crate) fn is_registration(group: &str, resource: &str) -> bool {
     matches!(
         (group, resource),

@@ -1,4 +1,4 @@
-//! The least RBAC role for recorded requests.
+//! The minimal RBAC role for recorded requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,24 +12,23 @@ use crate::request::SentRequest;
 type Target = (String, String);
 type Rules = BTreeMap<Target, BTreeSet<String>>;
 
-/// A ServiceAccount, and the roles and bindings that grant the permissions for all recorded requests. The `Display` implementation writes
-/// YAML for `kubectl apply`.
+/// A ServiceAccount, and the roles and bindings that allow all recorded requests. The `Display` implementation writes YAML for
+/// `kubectl apply`.
 ///
-/// The role contains a permission only if a recorded request needed it. So record a test that includes deletions and conflicts. You can
-/// also record the requests of [`survives_chaos`](crate::Kit::survives_chaos).
+/// The role contains only permissions that a recorded request needed. Therefore, record a test that includes deletions and conflicts.
+/// You can also record the requests in [`survives_chaos`](crate::Kit::survives_chaos).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeastRole {
     name: String,
     cluster: Rules,
-    /// The rules of each namespace.
+    /// The rules by namespace.
     namespaces: BTreeMap<String, Rules>,
 }
 
 impl LeastRole {
-    /// Returns the role that the given requests need. `name` is the name of the roles, and of the ServiceAccount in
-    /// `default`.
+    /// Returns the role that `requests` need. `name` is the name of the roles, and of the ServiceAccount in `default`.
     ///
-    /// - The permissions for Leases are in a Role in the namespace of the Leases.
+    /// - The permissions for Leases are in a Role in the Leases' namespace.
     /// - If any request concerns all namespaces, all other permissions are in a ClusterRole.
     /// - Otherwise, each namespace has a Role for its namespaced resources, and a ClusterRole has the permissions for
     ///   cluster-scoped resources.
@@ -55,13 +54,13 @@ impl LeastRole {
             };
             let verbs = rules.entry((request.group.clone(), resource)).or_default();
             verbs.extend(request.verb.map(|verb| verb.to_string()));
-            // To install a definition, the operator lists the definition. If the definition is not established yet, the operator also
-            // watches it. So even if this run has no watch, another run may need the permission.
+            // To install a definition, the operator lists it. The operator also watches it if it is not established yet. Another run
+            // may therefore need the permission to watch, even if this run does not.
             if request.verb == Some(RequestVerb::List) && request.resource == "customresourcedefinitions" {
                 verbs.insert(RequestVerb::Watch.to_string());
             }
-            // If the object does not exist, an apply needs the verb `create` in addition to `patch`. In another run, the object of any
-            // apply may be missing.
+            // Applying a missing object needs the verb `create` in addition to `patch`. In another run, any applied object may be
+            // missing.
             if request.verb == Some(RequestVerb::Patch) && request.code == Some(201) {
                 verbs.insert(RequestVerb::Create.to_string());
             }
@@ -69,13 +68,13 @@ impl LeastRole {
         role
     }
 
-    /// Returns the user name of the ServiceAccount.
+    /// Returns the ServiceAccount's user name.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:default:{}", self.name)
     }
 
-    /// Returns the role without the permission for one verb of one resource, such as `configmaps` or `websites/status`.
-    /// With this method, a test can show that the operator needs a permission.
+    /// Returns the role without the permission for `verb` on `resource`, such as `configmaps` or `websites/status`, so that a test
+    /// can show that the operator needs the permission.
     pub fn without(mut self, verb: &str, resource: &str) -> Self {
         for rules in self.namespaces.values_mut().chain([&mut self.cluster]) {
             for ((_, found), verbs) in rules.iter_mut() {
@@ -120,7 +119,7 @@ fn metadata(name: &str, namespace: &str) -> Value {
     }
 }
 
-/// Returns the rules as JSON. Resources of one group with the same verbs share a rule.
+/// Returns the rules as JSON. Resources in one group with the same verbs share a rule.
 fn rules_of(rules: &Rules) -> Vec<Value> {
     let mut shared = BTreeMap::<(&String, &BTreeSet<String>), Vec<&String>>::new();
     for ((group, resource), verbs) in rules {

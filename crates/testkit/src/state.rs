@@ -1,4 +1,4 @@
-//! The final state of a run, in a form that can be compared with the state of another run.
+//! The final state of a run, for comparison with other runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::fields::{differences, hide_secrets, normalize, replace, short};
 /// The maximum number of differences in a report.
 const SHOWN: usize = 20;
 
-/// The final state of a run: all objects of the server, and the world outside of the cluster.
+/// The final state of a run: all objects on the server, and the world outside the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     /// The objects, by resource and key. Objects with the same `generateName` share a key, because generated names differ from run to run.
@@ -18,7 +18,7 @@ pub(crate) struct State {
     world: Value,
 }
 
-/// The objects that the server contained before the run.
+/// The objects that existed before the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Baseline(ServerSnapshot);
 
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-/// Parses one line of a snapshot. Returns `None` for Leases and Events, which are not part of the state.
+/// Parses a line of a snapshot. Returns `None` for Leases and Events, which are not part of the state.
 fn parse(line: &str) -> Option<Stored> {
     let mut line: Value = serde_json::from_str(line).ok()?;
     let resource = line["resource"].as_str()?.to_owned();
@@ -105,7 +105,7 @@ fn parse(line: &str) -> Option<Stored> {
     Some(Stored { resource, key: line["key"].as_str()?.to_owned(), object: line["object"].take() })
 }
 
-/// Returns the uid and the generated name of an object, each with a replacement. These values differ from run to run.
+/// Returns an object's uid and generated name, which differ from run to run, each with a replacement.
 fn stable_names(stored: &Stored) -> Vec<(String, String)> {
     let text = |name: &str| stored.object["metadata"][name].as_str().map(str::to_owned);
     let generated = text("generateName").map(|prefix| format!("{prefix}[generated]"));

@@ -9,11 +9,11 @@ use crate::request::SentRequest;
 
 /// A rule that the operator broke, or the reason why a check could not run.
 ///
-/// `Debug` writes the same text as `Display`. Therefore, the report is readable if a test calls `unwrap` or returns this error.
+/// `Debug` writes the same text as `Display`, so the report is readable if a test calls `unwrap` or returns this error.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The embedded server, or a client for this server, cannot be started.
+    /// The embedded server or a client for it cannot be started.
     #[error("cannot start the test cluster: {0}")]
     Start(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A condition did not become true in time.
@@ -38,12 +38,12 @@ pub enum Violation {
         /// The value that broke the condition.
         observed: String,
     },
-    /// A request of the test itself failed, or a step of the user did not succeed within its time limit.
+    /// One of the test's own requests failed, or a user step timed out.
     #[error("{what}: {cause}")]
     Step {
         /// A description of the request or step.
         what: String,
-        /// The last error of this request or step.
+        /// The last error of the request or step.
         cause: String,
     },
     /// The operator panicked, or ended although the check did not disturb it.
@@ -51,7 +51,7 @@ pub enum Violation {
     Ended {
         /// The name of the process.
         process: String,
-        /// The error of the manager.
+        /// The manager's error.
         cause: String,
     },
     /// The operator does not become idle.
@@ -64,13 +64,13 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// The operator sent a write although it should have been idle. Some checks allow no write at all, and others allow
-    /// writes that change nothing.
+    /// The operator sent a write although it should have been idle. Some checks allow no writes at all, and others allow writes that
+    /// change nothing.
     #[error("{what}:{}", lines(.requests))]
     Wrote {
         /// The rule that the operator broke.
         what: String,
-        /// The requests with which the operator broke the rule.
+        /// The requests that broke the rule.
         requests: Vec<SentRequest>,
     },
     /// The final objects differ from the result of an undisturbed run.
@@ -78,14 +78,14 @@ pub enum Violation {
     NotConverged {
         /// A description of the disturbance.
         what: String,
-        /// The objects and fields that differ. Each difference shows the value of the undisturbed run first.
+        /// The objects and fields that differ. Each difference shows the undisturbed run's value first.
         differences: Vec<String>,
         /// The last requests of the operator.
         requests: Vec<SentRequest>,
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// A rule of [`Lab::fail`](crate::Lab::fail) did not make any request fail, so the test did not show how the operator handles the
+    /// A [`Lab::fail`](crate::Lab::fail) rule did not make any request fail, so the test did not show how the operator handles the
     /// failure.
     #[error("no request was failed by the rule {rule:?}; the last requests are:{}{}", lines(.requests), reported(.errors))]
     UnusedRule {
@@ -96,9 +96,9 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing. Definitions,
-    /// registered webhooks and finalizers do not count as changes. Events count as changes. A world that differed from its first state
-    /// after any step of the user counts as a change, too.
+    /// The operator changed nothing in the run without a disturbance, so disturbed runs would prove nothing. Definitions, registered
+    /// webhooks and finalizers do not count as changes. Events do, and so does a world that differed from its first state after any
+    /// user step.
     #[error("the operator changed nothing after the steps of the user, not even without a disturbance; its last requests are:{}{}", lines(.requests), reported(.errors))]
     NoEffect {
         /// The last requests of the operator.
@@ -106,18 +106,17 @@ pub enum Violation {
         /// The errors that the operator reported: failed calls, sources that have not synced, and undecodable objects.
         errors: Vec<String>,
     },
-    /// In a run without a disturbance, calls failed, and the operator became idle without a successful call for the same
-    /// key. Disturbed runs of such an operator would prove nothing. A key also counts if its calls failed until the user
-    /// deleted the object. If the failures are expected, see [`Kit::may_fail`](crate::Kit::may_fail). If the operator
-    /// only needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
+    /// In a run without a disturbance, a key's calls failed until the operator was idle, or until the user deleted the object.
+    /// Disturbed runs would prove nothing. If the failures are expected, see [`Kit::may_fail`](crate::Kit::may_fail). If the
+    /// operator only needs more time, increase [`Kit::quiet`](crate::Kit::quiet).
     #[error("calls fail although nothing disturbs the operator (`Kit::may_fail` accepts failures of a key):{}", lines(.errors))]
     FailedCalls {
-        /// The process, the controller, the key and the error of each key.
+        /// The process, the controller, the key and the error for each key.
         errors: Vec<String>,
     },
-    /// The operator did not send the request at which it should crash, although it had sent the request in the run
-    /// without a disturbance. So the check did not show how the operator handles this crash. The operator is probably
-    /// not deterministic.
+    /// The operator did not send the request at which it should crash, although it had sent the request in the run without a
+    /// disturbance. The check therefore did not show how the operator handles this crash. The operator is probably not
+    /// deterministic.
     #[error("{what}: the operator did not send this request in {runs} runs, so the crash did not happen; the last requests are:{}", lines(.requests))]
     NoCrash {
         /// A description of the crash.
@@ -156,7 +155,7 @@ impl fmt::Debug for Violation {
 }
 
 impl Violation {
-    /// Adds a note to the description of a limit or a condition. Violations with another description stay unchanged.
+    /// Adds a note to the description of a limit or a condition. Other violations stay unchanged.
     pub(crate) fn with_note(mut self, note: &str) -> Self {
         if let Self::NotSteady { what, .. } | Self::NotInTime { what, .. } = &mut self {
             *what = format!("{what} ({note})");
@@ -175,7 +174,7 @@ fn lines<T: fmt::Display>(items: &[T]) -> String {
     items.iter().map(|item| format!("\n  {item}")).collect()
 }
 
-/// Returns the errors that the operator reported, on separate lines.
+/// Formats the errors that the operator reported, on separate lines.
 fn reported(errors: &[String]) -> String {
     if errors.is_empty() { String::new() } else { format!("\nthe operator reported:{}", lines(errors)) }
 }

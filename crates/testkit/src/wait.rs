@@ -1,4 +1,4 @@
-//! Functions that wait for conditions.
+//! Waits for conditions.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::violation::Violation;
 
-/// The time limit of [`eventually`].
+/// The timeout of [`eventually`].
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The minimum interval between two observations.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The divisor of the elapsed time. The interval between two observations is the elapsed time divided by this number.
-/// So even a long wait has only a few hundred observations.
+/// The interval between two observations is the elapsed time divided by this number, so that even a long wait has only a few hundred
+/// observations.
 const PART: u32 = 50;
 
-/// Returns the interval until the next observation. `since` is the time since the start.
+/// Returns the interval until the next observation, `since` after the start.
 pub(crate) fn interval(since: Duration) -> Duration {
     INTERVAL.max(since / PART)
 }
 
-/// Observes a value until `accept` returns true, and returns that value. Waits at most two minutes on tokio's clock.
-/// For another limit, see [`eventually_within`].
+/// Observes a value until `accept` returns `true`, and returns that value. Waits at most two minutes on tokio's clock. For another
+/// timeout, see [`eventually_within`].
 ///
-/// The interval between two observations is 20 ms at first. After one second, the interval is 2% of the time since the start.
+/// The interval between two observations is 20 ms at first, and 2 % of the time since the start after one second.
 ///
 /// # Examples
 ///
@@ -57,8 +57,7 @@ pub async fn eventually<T: Debug>(
     eventually_within(LIMIT, what, observe, accept).await
 }
 
-/// Observes a value until `accept` returns true, as [`eventually`] does, with a given time limit. The function observes the value at least
-/// once, and once more when the time limit has passed.
+/// Like [`eventually`], with the timeout `within`. Observes the value at least once, and once more when the timeout has passed.
 ///
 /// # Errors
 ///
@@ -89,13 +88,12 @@ pub async fn eventually_within<T: Debug>(
     }
 }
 
-/// Observes a value for some time on tokio's clock, and checks that `accept` returns true for each observation. Returns
-/// the last value. The function observes the value at least once, and once more when the time has passed. The intervals between the
-/// observations are the same as for [`eventually`].
+/// Checks for `during` on tokio's clock that `accept` returns `true` for each observed value. Returns the last value. Observes the
+/// value at least once, and once more when the time has passed. The intervals are the same as for [`eventually`].
 ///
 /// # Errors
 ///
-/// Returns an error if `accept` returns false. The error shows the rejected value.
+/// Returns an error if `accept` returns `false`. The error shows the rejected value.
 ///
 /// # Cancel safety
 ///

@@ -1,4 +1,4 @@
-//! The connection between one process of the operator and the server.
+//! The connection between an operator process and the server.
 
 mod frames;
 
@@ -37,15 +37,15 @@ pub(crate) enum Cut {
     After,
 }
 
-/// The request at which the process is killed. The order of concurrent requests differs from run to run. So a crash
-/// point does not contain the number of the request.
+/// The request at which the process is killed. It is not identified by its number, because the order of concurrent requests differs
+/// from run to run.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashPoint {
     /// A request with the same verb and target.
     pub(crate) request: SentRequest,
-    /// Whether the name of the object must be the same.
+    /// Whether the object's name must be the same.
     pub(crate) with_name: bool,
-    /// The number of the request among the requests that match, starting from 1.
+    /// The number of the request among the matching requests, starting from 1.
     pub(crate) occurrence: usize,
     pub(crate) cut: Cut,
 }
@@ -59,9 +59,9 @@ impl CrashPoint {
 /// The disturbances of a connection between a process and the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Disturbances {
-    /// The fraction of the requests whose connection is cut, from 0 to 1.
+    /// The fraction of requests whose connection is cut, from 0 to 1.
     pub(crate) cuts: f64,
-    /// The longest delay of a request, and also of its response.
+    /// The longest delay of a request, and of its response.
     pub(crate) delay: Duration,
     /// The longest delay of a watch event.
     pub(crate) lag: Duration,
@@ -69,13 +69,13 @@ pub(crate) struct Disturbances {
     pub(crate) until: Instant,
 }
 
-/// The state that one process and its connection share.
+/// The state that a process and its connection share.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) process: String,
     server: Arc<ApiServer>,
     journal: Arc<Journal>,
-    /// A token that is cancelled when the process is killed. After the cancellation, all requests of the process stop.
+    /// Cancelled when the process is killed, which stops all of its requests.
     dead: CancellationToken,
     state: Mutex<LinkState>,
 }
@@ -88,7 +88,7 @@ struct LinkState {
     matched: usize,
     disturbances: Option<Disturbances>,
     random: Rng,
-    /// A token that is cancelled when all open watches break. The cancellation wakes the watches in the order in which they began.
+    /// Cancelled when all open watches break, which wakes the watches in the order in which they began.
     broken: CancellationToken,
 }
 
@@ -122,7 +122,7 @@ impl Link {
         self.with(|state| state.disturbances = disturbances);
     }
 
-    /// Kills the process. All requests of the process stop immediately.
+    /// Kills the process and stops its requests immediately.
     pub(crate) fn kill(&self) {
         self.dead.cancel();
     }
@@ -136,7 +136,7 @@ impl Link {
     }
 
     fn with<R>(&self, with: impl FnOnce(&mut LinkState) -> R) -> R {
-        // No code that runs under the lock can panic halfway through a change, so the state is consistent.
+        // Code under the lock cannot panic halfway through a change, so the state is consistent.
         with(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -196,7 +196,7 @@ impl Link {
         if disturbance.cut == Some(Cut::Before) {
             return self.cut(index, disturbance, "cut before it took effect").await;
         }
-        // Do not compute the changes of Leases and Events, because reports do not show them and there are many.
+        // Do not compute changes to Leases and Events, because there are many and reports do not show them.
         let is_watched = sent.is_write() && !sent.is_housekeeping();
         let before = if is_watched && !sent.name.is_empty() {
             self.read(&object_path(&head.uri, sent, None)).await
@@ -234,7 +234,7 @@ impl Link {
         Ok(Response::from_parts(head, TransportBody::new(Full::new(body))))
     }
 
-    /// Records a write of a Lease. If a fault has replaced the response, reads the stored Lease from the server instead.
+    /// Records a Lease write. If a fault has replaced the response, reads the stored Lease from the server instead.
     async fn record_lease(&self, sent: &SentRequest, uri: &Uri, request: &[u8], answer: &[u8]) {
         let parse = |json: &[u8]| serde_json::from_slice::<Value>(json).ok();
         let is_stored = |lease: &Value| lease.pointer("/metadata/resourceVersion").is_some();
@@ -253,7 +253,7 @@ impl Link {
         self.journal.lease_written(&self.process, &lease);
     }
 
-    /// Cuts the connection. If `disturbance.kills` is set, kills the process, too.
+    /// Cuts the connection, and kills the process if `disturbance.kills` is set.
     async fn cut(
         &self,
         index: usize,
@@ -294,8 +294,8 @@ fn share(most: Duration, part: f64) -> Duration {
     most.mul_f64(part)
 }
 
-/// Returns the path of the object that a write changes, without a subresource. If the request creates the object, the path contains the
-/// name of the new object.
+/// Returns the path of the written object, without a subresource. If the request creates the object, the path contains the new object's
+/// name.
 fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     let path = uri.path();
     if sent.name.is_empty() {
@@ -308,7 +308,7 @@ fn object_path(uri: &Uri, sent: &SentRequest, created: Option<&str>) -> String {
     }
 }
 
-/// The transport of a process, for [`TransportLayer::in_place`](pintle_restreq::TransportLayer::in_place).
+/// A process's transport, for [`TransportLayer::in_place`](pintle_restreq::TransportLayer::in_place).
 #[derive(Clone, Debug)]
 pub(crate) struct Wire(pub(crate) Arc<Link>);
 

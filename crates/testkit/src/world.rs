@@ -1,4 +1,4 @@
-//! The operator under test, its world outside of the cluster, and the settings of its runs.
+//! The operator under test, its world outside the cluster, and the settings for its runs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,14 @@ use pintle_operator::Manager;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The state that an operator changes outside of the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must
-/// be handles to the same world, as with an `Arc<Mutex<T>>`.
+/// The state that an operator changes outside the cluster, such as a DNS zone. Each run gets a new world from [`Default`]. Clones must be
+/// handles to the same world, as with an `Arc<Mutex<T>>`.
 pub trait World: Clone + Default + Send + Sync + 'static {
     /// Returns the part of the world's state that must be the same in every run.
     fn state(&self) -> Value;
 }
 
-/// The world of an operator that changes nothing outside of the cluster.
+/// The world of an operator that changes nothing outside the cluster.
 impl World for () {
     fn state(&self) -> Value {
         Value::Null
@@ -41,7 +41,6 @@ pub(crate) struct Settings {
     pub(crate) stall_limit: Duration,
     /// The keys whose calls are allowed to fail.
     pub(crate) may_fail: BTreeSet<String>,
-    /// The user name of the operator, and the manifests of its roles. `None` means that the operator has the
-    /// permissions of an administrator.
+    /// The operator's user name, and the manifests of its roles. `None` means that the operator has an administrator's permissions.
     pub(crate) permissions: Option<(Impersonate, String)>,
 }

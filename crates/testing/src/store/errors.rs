@@ -1,4 +1,4 @@
-//! Creates the `Status` objects with which kube-apiserver reports errors.
+//! Creates kube-apiserver's error `Status` objects.
 
 use pintle_meta::{ApiError, ApiResource, Reason, Status, StatusCause, StatusDetails};
 
@@ -21,8 +21,7 @@ pub(super) fn modified(resource: &ApiResource, name: &str) -> ApiError {
     conflict(resource, name, why)
 }
 
-/// Creates the error status that a server returns for one invalid field. `reason` is a value of Kubernetes'
-/// `field.ErrorType`.
+/// Creates the error status for one invalid field. `reason` is a value of Kubernetes' `field.ErrorType`.
 pub(super) fn invalid(resource: &ApiResource, name: &str, field: &str, reason: &str, why: &str) -> ApiError {
     let kind = match resource.group_version.group.as_str() {
         "" => resource.kind.clone(),
@@ -62,7 +61,7 @@ pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
     status.into()
 }
 
-/// Creates the error status for an internal error of the server. The status has no reason.
+/// Creates the error status for an internal server error, without a reason.
 pub(super) fn unreasoned(message: &str) -> ApiError {
     let mut status = Status::failure(500, Reason::InternalError, message);
     status.reason = None;

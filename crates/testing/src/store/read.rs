@@ -10,7 +10,7 @@ use super::select::Selection;
 use super::{Store, errors};
 
 impl Store {
-    /// Returns the parts of a page. The first part is the metadata of the page, and the other parts are the items.
+    /// Returns a page's parts: first the metadata, and then the items.
     pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
         let selection = self.selection(namespace, &options.label_selector, &options.field_selector)?;
         let (revision, after) = self.place(options)?;
@@ -25,8 +25,7 @@ impl Store {
         let metadata = ListMeta {
             resource_version: revision.to_string(),
             continue_token: next.unwrap_or_default(),
-            // If the request has a selector, a server omits the number of remaining items. To compute this number, the server would have to
-            // read all remaining objects.
+            // With a selector, a server omits the number of remaining items, because it would have to read all remaining objects.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
         let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
@@ -78,7 +77,7 @@ impl Store {
         Ok(if exact { asked } else { self.revision })
     }
 
-    /// Parses the `resourceVersion` of a request. Returns 0 if the text is empty.
+    /// Parses a request's `resourceVersion`. An empty string is 0.
     pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
         let unreadable = |_| errors::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
         if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }

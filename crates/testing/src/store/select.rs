@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{errors, meta};
 
-/// Selects objects by label and field selectors, in one namespace or in all namespaces.
+/// Selects objects by label and field selectors, in one or all namespaces.
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: LabelSelector,
@@ -46,7 +46,7 @@ impl Selection {
     }
 }
 
-/// Returns the selectable fields of a built-in kind, except for the name and the namespace.
+/// Returns a built-in kind's selectable fields, except for the name and the namespace.
 fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     match (&*resource.group_version.group, &*resource.plural) {
         ("", "pods") => &[
@@ -82,8 +82,8 @@ fn built_in(resource: &ApiResource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the text of a field. A selector compares its value with this text. The text of a string is the string itself, and the text of
-/// any other value is its JSON. If the field is missing, the text is the zero value of the field's type.
+/// Returns the text with which a selector compares its value: a string itself, the JSON of any other value, or the zero value of the
+/// field's type if the field is missing.
 fn value_at<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     let path = if field == "source" { "source.component" } else { field };
     match path.split('.').try_fold(object, |value, name| value.get(name)) {

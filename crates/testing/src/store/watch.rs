@@ -1,5 +1,5 @@
-//! Implements watches. A watch has a position in the log of changes. If a test breaks the watch, the watch also stores the position in the
-//! log at which it must break.
+//! Implements watches. A watch has a position in the change log. A watch that a test breaks also stores the log position at which it must
+//! break.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -15,17 +15,15 @@ pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 pub(crate) struct Watch {
     selection: Selection,
     bookmarks: bool,
-    /// The watch sends only events after this revision.
+    /// The revision after which the watch sends events.
     after: u64,
     /// The items that the watch sends before the events in the log.
     first: VecDeque<Item>,
     /// The index of the log entry that the watch reads next.
     next: usize,
-    /// How many items the watch still returns before it breaks, and how it breaks. The field is `None` unless a queued fault breaks the
-    /// watch.
+    /// How many more items the watch returns before a queued fault breaks it, and how it breaks.
     breaks: Option<(usize, Break)>,
-    /// The length of the log when the test broke the watch, and how the watch breaks when it has read this part of the log. The field is
-    /// `None` unless the test has broken the watch.
+    /// The log position at which the watch breaks because of the test, and how it breaks.
     broken: Option<(usize, Break)>,
     pub(super) waker: Option<Waker>,
 }
@@ -72,7 +70,7 @@ impl Store {
         Ok(self.opened)
     }
 
-    /// Sends a bookmark with the current revision to all watches that allow bookmarks.
+    /// Sends a bookmark at the current revision to all watches that allow bookmarks.
     pub(crate) fn bookmark(&mut self) {
         self.log.push(Entry::Bookmark(self.revision));
     }
@@ -83,20 +81,19 @@ impl Store {
         for watch in self.watches.values_mut() {
             match &mut watch.broken {
                 None => watch.broken = Some((end, how.clone())),
-                // A silent watch keeps its position, but the new break replaces the earlier break.
+                // A silent watch keeps its position, but the new break replaces the earlier one.
                 Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
                 Some(_) => {}
             }
         }
     }
 
-    /// Returns the number of watches that have not ended. Silent watches count as open.
+    /// Returns the number of watches that have not ended, including silent ones.
     pub(crate) fn open_watches(&self) -> usize {
         self.watches.values().filter(|watch| !watch.has_ended()).count()
     }
 
-    /// Returns the next item of a watch. If there is no item, stores `waker` and returns the waker that was stored
-    /// before. The caller must drop the returned waker.
+    /// Returns a watch's next item. If there is none, stores `waker` and returns the previous waker, which the caller must drop.
     pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
         let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
         match watch.poll(&self.log) {
@@ -105,19 +102,19 @@ impl Store {
         }
     }
 
-    /// Removes a watch because its stream was dropped.
+    /// Removes a watch whose stream was dropped.
     pub(crate) fn close_watch(&mut self, id: u64) -> Option<Watch> {
         self.watches.remove(&id)
     }
 }
 
 impl Watch {
-    /// Ends the watch. The watch then returns only the given error.
+    /// Ends the watch, which then returns only `error`.
     fn end(&mut self, error: ApiError) {
         self.broken = Some((self.next, Break::Fails(error)));
     }
 
-    /// Returns `true` if a waiting reader of the watch must poll again. `end` is the length of the log.
+    /// Returns `true` if a waiting reader must poll the watch again. `end` is the length of the log.
     pub(super) fn has_items(&self, end: usize) -> bool {
         match &self.broken {
             None => self.next < end,
@@ -131,8 +128,8 @@ impl Watch {
     }
 
     fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
-        // If the test has already broken the watch, ignore a break that a fault has queued. Otherwise, the first break would be
-        // overwritten. The user's error in the first break would then be dropped while a lock is held.
+        // If the test has already broken the watch, ignore a queued fault's break. Overwriting the first break would drop the user's
+        // error while a lock is held.
         if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
             self.first.clear();
             self.broken = Some((self.next, how));
@@ -158,7 +155,7 @@ impl Watch {
         }
     }
 
-    /// Returns the event that a watch with this selection sends for a change.
+    /// Returns the watch event for a change.
     fn event(&self, entry: &Entry) -> Option<WatchEvent<RawObject>> {
         let (revision, before, after) = match entry {
             Entry::Change { revision, .. } if *revision <= self.after => return None,
@@ -187,7 +184,7 @@ impl Entry {
     }
 }
 
-/// Converts an error to an item of a watch. A status that a server would send becomes an event.
+/// Converts an error to a watch item. A status that a server would send becomes an event.
 fn failing(error: ApiError) -> Item {
     match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),

@@ -1,4 +1,4 @@
-//! Creates, updates, patches and deletes objects with the rules of a kube-apiserver.
+//! Creates, updates, patches and deletes objects with kube-apiserver's rules.
 
 use jiff::Timestamp;
 use pintle_meta::{ApiError, DeleteOptions, ObjectKey, Patch, Time, WriteOptions};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Entry, Store, Stored, errors, key_of, meta};
 
-/// Determines which fields of an object an update replaces.
+/// Determines which fields an update replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
-    /// The update replaces all fields except the status.
+    /// All fields except the status.
     Main,
-    /// The update replaces only the status.
+    /// Only the status.
     Status,
 }
 
@@ -50,8 +50,8 @@ impl Store {
         Ok(if options.dry_run { new } else { self.commit(key, new) })
     }
 
-    /// Creates or replaces an object. The object keeps all its values, except for the resourceVersion. The uid, the times and the
-    /// generation are filled in if they are missing.
+    /// Creates or replaces an object. It keeps all its values except for the resourceVersion. A missing uid, times and generation
+    /// are filled in.
     pub(crate) fn put(&mut self, mut new: Value, now: Timestamp) -> Result<Value, ApiError> {
         let key = key_of(&new);
         self.check_key(&key)?;
@@ -148,7 +148,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object even if it has finalizers. Returns `true` if the object existed.
+    /// Removes an object, even with finalizers. Returns `true` if it existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else { return false };
         self.revision += 1;
@@ -156,7 +156,7 @@ impl Store {
         true
     }
 
-    /// Updates the existing object `old`. The update replaces only the fields that `edit` selects.
+    /// Updates the existing object `old`, replacing only the fields that `edit` selects.
     fn replace(
         &mut self,
         key: ObjectKey,
@@ -201,7 +201,7 @@ impl Store {
         Ok(self.commit(key, new))
     }
 
-    /// Stores `new` at the next revision, and returns `new` with this revision.
+    /// Stores `new` at the next revision, and returns it with this revision.
     fn commit(&mut self, key: ObjectKey, mut new: Value) -> Value {
         self.revision += 1;
         new["metadata"]["resourceVersion"] = self.revision.to_string().into();
@@ -275,7 +275,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns five characters to append to `generateName`. The characters differ between revisions.
+    /// Returns five characters to append to `generateName`, which differ between revisions.
     fn suffix(&self) -> String {
         const CHARACTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let base = CHARACTERS.len() as u64;
@@ -284,8 +284,7 @@ impl Store {
     }
 }
 
-/// Returns the generation that `new` gets when it replaces `old`. The generation increases if anything except metadata
-/// and status differs.
+/// Returns the generation of `new` when it replaces `old`. It increases if anything except metadata and status differs.
 fn generation_after(old: &Value, new: &Value) -> Value {
     let generation = &old["metadata"]["generation"];
     let Some(number) = generation.as_i64() else { return generation.clone() };
@@ -305,7 +304,7 @@ fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Sets a member of an object. If the value is null, removes the member instead.
+/// Sets a member of an object, or removes it if the value is null.
 fn set(object: &mut Value, member: &str, value: Value) {
     match value {
         Value::Null => remove(object, member),

@@ -5,10 +5,10 @@ use serde_json::{Number, Value};
 
 /// The maximum absolute value of a generated number if its schema has no bounds.
 const SMALL: f64 = 10.0;
-/// The maximum absolute value of generated integers. A double represents these integers exactly, and all Kubernetes clients can read them.
+/// The maximum absolute value of generated integers, which a double represents exactly and all Kubernetes clients can read.
 const SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// Returns a number that satisfies a schema. The number is often small, and is sometimes equal to a bound of the schema.
+/// Returns a number that satisfies `schema`. The number is often small, and sometimes equal to one of the schema's bounds.
 pub(super) fn number(schema: &Value, random: &mut Rng) -> Value {
     let is_integer = schema["type"] == "integer";
     let bound = |name: &str| schema[name].as_f64();

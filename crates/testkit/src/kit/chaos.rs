@@ -1,4 +1,4 @@
-//! Runs checks with disturbances that are generated from a seed: stale views, reordered events and chaos.
+//! Runs checks with seeded disturbances: stale views, reordered events and chaos.
 
 mod leaders;
 mod script;
@@ -20,18 +20,17 @@ use crate::violation::Violation;
 use crate::wire::Disturbances;
 use crate::world::World;
 
-/// The maximum number of additional tasks that may be alive at the end of a disturbed run, compared with an undisturbed run with as many
-/// replicas.
+/// The maximum number of additional tasks at the end of a disturbed run, compared with an undisturbed run with as many replicas.
 const TASKS: usize = 8;
-/// The time after which an ended process is started again.
+/// The delay before an ended process is restarted.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Returns the seeds for a check. The default is `0..default`. The environment variable `PINTLE_SEEDS` can set a count,
-/// such as `1000`, or a range, such as `17..18`.
+/// Returns the seeds for a check: `0..default`, unless the environment variable `PINTLE_SEEDS` sets a count, such as `1000`, or a range,
+/// such as `17..18`.
 ///
 /// # Panics
 ///
-/// Panics if the value of the variable is not a count or a range.
+/// Panics if the variable contains something other than a count or a range.
 pub fn seeds(default: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PINTLE_SEEDS") else { return 0..default };
     parse(&text)
@@ -45,8 +44,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// The result of a check with several seeds. The numbers are totals of all runs. The totals show whether the runs contained any
-/// disturbances.
+/// The result of a check with several seeds. The numbers are totals over all runs, and show whether the runs contained any disturbances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SeedReport {
@@ -56,7 +54,7 @@ pub struct SeedReport {
     pub requests: usize,
     /// The number of requests whose connection the test kit cut.
     pub cuts: usize,
-    /// The number of faults that the server injected because of a script.
+    /// The number of faults that the server injected.
     pub faults: u64,
     /// The number of processes that were started.
     pub processes: usize,
@@ -83,12 +81,12 @@ impl fmt::Display for SeedReport {
 }
 
 impl<W: World> Kit<W> {
-    /// Checks that the operator reaches the same final state even if its lists and watches return stale data.
+    /// Checks that the operator reaches the same final state if its lists and watches return stale data.
     ///
-    /// The data lags behind the stored objects by some time, or by a number of versions. The lag depends on the seed. A real API server
-    /// behaves in the same way if its watch cache lags. The user does not wait until the operator is idle, and the test kit kills or stops
-    /// processes during the run. So a new leader can see an older state than the previous leader. An operator with a leader election runs
-    /// with two replicas.
+    /// The data lags behind the stored objects by some time, or by a number of versions, depending on the seed. A real API server with a
+    /// lagging watch cache behaves in the same way. The user does not wait until the operator is idle, and the test kit kills or stops
+    /// processes during the run. A new leader can therefore see an older state than the previous leader. An operator with leader election
+    /// runs with two replicas.
     ///
     /// # Errors
     ///
@@ -103,9 +101,8 @@ impl<W: World> Kit<W> {
 
     /// Checks that the operator reaches the same final state if events arrive in a different order.
     ///
-    /// Each watch event, each request and each response is delayed by a time that depends on the seed. Events of one
-    /// watch keep their order, as on a real cluster. Events of different resources can overtake each other, and
-    /// requests can overtake each other. The user does not wait until the operator is idle.
+    /// The delay of each watch event, request and response depends on the seed. Events in one watch keep their order, as on a real cluster.
+    /// Events for different resources can overtake each other, and so can requests. The user does not wait until the operator is idle.
     ///
     /// # Errors
     ///
@@ -118,16 +115,17 @@ impl<W: World> Kit<W> {
         self.survives(seeds, Kind::Order)
     }
 
-    /// For each seed, runs a script of faults and checks that the operator reaches the same final state. An operator
-    /// with a leader election runs with two replicas.
+    /// For each seed, runs a script of faults and checks that the operator reaches the same final state. An operator with leader election
+    /// runs with two replicas.
     ///
-    /// A script contains errors 500, 503, 409 and 429, and cut connections. A script also contains broken, expired and
-    /// silent watches, slow requests, stale views, and kills of the leader. After the last fault, the operator must
-    /// reach the same final state as in an undisturbed run. A process must write only while it leads. If the
-    /// operator has [shards](pintle_operator::Manager::sharded), the process must lead the shard of the written object.
-    /// The shard is known for an owner and for an object with a controller owner. For another object, the process must
-    /// lead any shard. An undisturbed run ends with a
-    /// certain number of live tasks, and a run with faults must not end with many more.
+    /// A script contains errors (500, 503, 409 and 429), cut connections, broken, expired and silent watches, slow requests, stale views,
+    /// and kills of the leader. These rules must hold:
+    ///
+    /// - After the last fault, the operator reaches the same final state as in an undisturbed run.
+    /// - A process writes only while it leads. If the operator has [shards](pintle_operator::Manager::sharded), the process leads the
+    ///   written object's shard. For an object that is not an owner and has no controller owner, the shard is unknown, and the process must
+    ///   lead any shard.
+    /// - A run does not end with many more live tasks than an undisturbed run.
     ///
     /// # Errors
     ///
@@ -179,7 +177,7 @@ impl<W: World> Kit<W> {
         };
         let user = progress.perform(&lab, &self.steps);
         let ended = tokio::try_join!(user, replicas);
-        // Report a panic before later failures, because the panic can be their cause.
+        // Report a panic first, because it can be the cause of later failures.
         if let Some((process, cause)) = lab.journal().first_panic() {
             return Err(Violation::Ended { process, cause: format!("{cause} ({what})") });
         }
@@ -195,7 +193,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs the events of a script at their times.
+    /// Performs a script's events at their times.
     async fn play(&self, lab: &Lab<W>, script: &Script, start: Instant, progress: &Progress) -> Result<(), Violation> {
         let mut allowed = 0;
         for (at, event) in &script.events {
@@ -214,7 +212,7 @@ impl<W: World> Kit<W> {
                 }
                 Event::Stop(choice) => {
                     if let Some(process) = leaders::leader_or(lab, *choice) {
-                        // Ignore an error, because an injected fault may have made the process fail.
+                        // Ignore errors, because an injected fault may have made the process fail.
                         let _ = lab.stop(&process).await;
                     }
                 }
@@ -248,7 +246,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
             cuts: script.cuts,
             delay: script.delay,
             lag: script.lag,
-            // Delays alone do not prevent the final state. Therefore, the delays need not end if the script contains no other disturbances.
+            // Delays alone do not prevent the final state, so they need not end if the script contains no other disturbances.
             until: start + if script.kind == Kind::Chaos { script.end } else { Duration::from_secs(86_400) },
         };
         while lab.running().len() < script.replicas {

@@ -1,4 +1,4 @@
-//! Checks the operator with a crash at each of its requests.
+//! Crashes the operator at each of its requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,28 +19,28 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Cut};
 use crate::world::World;
 
-/// The maximum time for which the operator is down while the user performs a step.
+/// The maximum time that the operator is down while the user performs a step.
 const DOWNTIME: Duration = Duration::from_secs(20);
 
 /// The maximum number of requests that a report shows.
 const SHOWN: usize = 15;
 
-/// The maximum number of runs for one crash. A run is repeated if the operator did not send the request at which it should crash.
+/// The maximum number of runs per crash. A run is repeated if the operator did not send the request at which it should crash.
 const ATTEMPTS: u64 = 8;
-/// The number of runs in which the operator crashes only at a request with the same object name. In later runs, the object may have another
-/// name, because a generated name can differ from run to run.
+/// The number of runs in which the operator crashes only at a request with the same object name. In later runs, the name may differ,
+/// because generated names differ from run to run.
 const EXACT_ATTEMPTS: u64 = 4;
 
-/// The results of a run without disturbances.
+/// The results of an undisturbed run.
 pub(super) struct Undisturbed {
     pub(super) state: State,
-    /// The requests that the operator sent until it was idle, after its start and after each step of the user.
+    /// The requests that the operator sent until it was idle, after its start and after each user step.
     pub(super) requests: Vec<SentRequest>,
     /// The occurrences of each request: see [`Job::occurrences`].
     occurrences: Vec<[usize; 2]>,
     /// The number of tasks that are alive at the end.
     pub(super) tasks: usize,
-    /// The number of replicas for disturbed runs: two for an operator with a leader election, and otherwise one.
+    /// The number of replicas for disturbed runs: two for an operator with leader election, and otherwise one.
     pub(super) replicas: usize,
 }
 
@@ -65,40 +65,37 @@ struct Job<'a> {
     is_down: bool,
 }
 
-/// The result of [`Kit::survives_crashes`].
+/// The report of [`Kit::survives_crashes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// The requests at which the operator crashed. In some runs, the operator crashed before the request took effect. In other runs, it
-    /// crashed after the request took effect.
+    /// The requests at which the operator crashed: in some runs before the request took effect, and in other runs afterwards.
     pub requests: Vec<SentRequest>,
     /// The number of runs with a crash.
     pub runs: usize,
 }
 
 impl<W: World> Kit<W> {
-    /// Crashes the operator at each of its requests, and checks that it reaches the same final state as without a crash.
+    /// Crashes the operator at each of its requests, and checks that the operator reaches the same final state as without a crash.
     ///
-    /// A first run without a crash records the requests. For each of these requests, some runs cut the connection before the request takes
-    /// effect. Other runs cut the connection after the request has taken effect. The process is killed when the connection is cut. In some
-    /// runs, the process is restarted immediately. In other runs, it is restarted after the user's next step. An idle operator still renews
-    /// its Lease. The check does not crash the operator at these requests.
+    /// A first run without a crash records the requests. For each of them, further runs cut the connection and kill the process, either
+    /// before the request takes effect or afterwards. The process is restarted either immediately or after the user's next step. The check
+    /// does not crash an idle operator at its Lease renewals.
     ///
-    /// The order of requests can differ from run to run. So a crash happens at the nth request with the same verb,
-    /// resource, subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In
-    /// the last repetitions, the request may name another object. A run in which the crash does not happen never counts as a success. An
-    /// operator sends some reads of the API discovery and of CustomResourceDefinitions only while the server is slow to serve a new
-    /// resource. If no repetition sends such a read, the report omits the read.
+    /// The order of requests can differ from run to run. Therefore, a crash happens at the nth request with the same verb, resource,
+    /// subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In the last
+    /// repetitions, the request may name another object. A run without its crash never counts as a success. Some reads of API discovery and
+    /// CustomResourceDefinitions are only sent while the server is slow to serve a new resource. If no repetition sends such a read, the
+    /// report omits it.
     ///
-    /// The final state consists of all objects and the [`World`], without uids, versions, generations and times. Leases
-    /// and Events are not compared.
+    /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases and Events.
     ///
     /// # Errors
     ///
     /// Returns the first request after which a run did not reach the final state, and the fields that differ. Returns
-    /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance.
-    /// Returns [`Violation::FailedCalls`] if calls fail in this run.
-    /// Returns [`Violation::NoCrash`] if the operator did not send the request for a crash in any of eight runs.
+    /// [`Violation::NoEffect`] if there are steps, but the operator changes nothing in the run without a disturbance. Returns
+    /// [`Violation::FailedCalls`] if calls fail in that run. Returns [`Violation::NoCrash`] if the operator does not send the request for a
+    /// crash in any of eight runs.
     ///
     /// # Panics
     ///
@@ -126,8 +123,7 @@ impl<W: World> Kit<W> {
         Ok(CrashReport { runs: crashed.len(), requests })
     }
 
-    /// Runs the operator without disturbances. Fails if the operator changes nothing after the steps of the user, or if
-    /// its calls fail.
+    /// Runs the operator without disturbances. Fails if the operator changes nothing after the user's steps, or if its calls fail.
     pub(super) fn undisturbed(&self) -> Result<Undisturbed, Violation> {
         runs::one(self.settings.stall_limit, async |journal| {
             let lab = self.lab(0, journal).await?;
@@ -161,8 +157,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Fails if calls failed. Fails if the user performed steps, and the operator did not change an object or the world,
-    /// and wrote no Event.
+    /// Fails if calls failed, or if the operator did not respond to the user's steps with any change to an object or the world, or with an
+    /// Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -178,8 +174,8 @@ impl<W: World> Kit<W> {
         Err(Violation::NoEffect { requests, errors })
     }
 
-    /// Repeats a run until the operator crashes. Returns false if the crash never happens because its request depends on the speed of the
-    /// server. Fails if another crash never happens.
+    /// Repeats a run until the operator crashes. Returns `false` if the crash never happens and its request depends on the server's speed.
+    /// Fails if any other crash never happens.
     fn repeat_until_crash(&self, job: &Job<'_>, expected: &State) -> Result<bool, Violation> {
         let mut requests = Vec::new();
         for attempt in 0..ATTEMPTS {
@@ -195,8 +191,8 @@ impl<W: World> Kit<W> {
         Err(Violation::NoCrash { what: job.to_string(), runs: ATTEMPTS, requests })
     }
 
-    /// Executes a run with a crash. If the operator does not send the request at which it should crash, returns the operator's last
-    /// requests.
+    /// Executes a run with a crash. Returns the operator's last requests if the operator does not send the request at which it should
+    /// crash.
     async fn crashed(
         &self,
         job: &Job<'_>,
@@ -221,7 +217,7 @@ impl<W: World> Kit<W> {
         Ok(None)
     }
 
-    /// Allows the steps of the user one by one, and restarts the operator after its crash. Returns `true` if the operator crashed.
+    /// Allows the user's steps one by one, and restarts the operator after its crash. Returns `true` if the operator crashed.
     async fn drive(&self, lab: &Lab<W>, process: &str, is_down: bool, progress: &Progress) -> Result<bool, Violation> {
         let death = lab.death(process);
         let last = self.steps.len();

@@ -13,13 +13,13 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Checks that a second process of the operator does not change any object. The operator runs until it is idle, stops, and is
-    /// restarted. Write requests that leave their object unchanged are allowed. Writes of Leases and Events are allowed as well.
+    /// Checks that a second operator process does not change any object. The operator runs until it is idle, stops, and is restarted.
+    /// Writes that leave their object unchanged are allowed, as are writes of Leases and Events.
     ///
     /// # Errors
     ///
     /// Returns the requests with which the second process changed objects, and the changed fields. Returns [`Violation::NoEffect`] if there
-    /// are steps, but the first process changes nothing. Returns [`Violation::FailedCalls`] if calls of a process fail.
+    /// are steps, but the first process changes nothing. Returns [`Violation::FailedCalls`] if a process's calls fail.
     ///
     /// # Panics
     ///
@@ -41,8 +41,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Checks that an idle operator sends no write request for some time on the paused clock. A write request is not allowed even if it
-    /// changes nothing. Writes of Leases and Events are allowed.
+    /// Checks that an idle operator sends no write requests for `during` on the paused clock, not even writes that change nothing. Writes
+    /// of Leases and Events are allowed.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Performs all steps of the user, and waits after each step until the operator is idle. Returns the calls that failed.
+    /// Performs all user steps, and waits after each step until the operator is idle. Returns the failed calls.
     pub(super) async fn perform(&self, lab: &Lab<W>) -> Result<Failures, Violation> {
         let mut failures = Failures::default();
         let progress = Progress::new();

@@ -1,4 +1,4 @@
-//! The permissions of an operator.
+//! An operator's permissions.
 
 use pintle_meta::Impersonate;
 
@@ -8,8 +8,8 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl<W: World> Kit<W> {
-    /// Returns a role that contains only the permissions that the operator needs. To find these permissions, the method runs all steps,
-    /// stops the process gracefully, and starts a second process. The role contains the permissions for all requests of this run.
+    /// Returns a role with only the permissions that the operator needs. To find them, this method runs all steps, stops the process
+    /// gracefully, and starts a second process. The role allows all requests in this run.
     ///
     /// # Errors
     ///
@@ -32,8 +32,7 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Restricts the operator to the permissions of `role` in all checks. The checks then show whether the role is
-    /// sufficient.
+    /// Restricts the operator to `role` in all checks, which then show whether the role is sufficient.
     pub fn restricted(mut self, role: &LeastRole) -> Self {
         let user = Impersonate { user: role.user(), ..Impersonate::default() };
         self.settings.permissions = Some((user, role.to_string()));

@@ -6,11 +6,10 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, NoSubscriber, set_default};
 use tracing::{Event, Metadata, Subscriber};
 
-/// A subscriber that discards all logs. An operator prints its first error to stderr if the subscriber is
-/// [`NoSubscriber`], so that type cannot be used here.
+/// A subscriber that discards all logs. [`NoSubscriber`] would make the operator print its first error to stderr.
 struct Quiet;
 
-/// Discards the logs of this thread until the guard is dropped. Does nothing if the program has installed a subscriber.
+/// Discards this thread's logs until the guard is dropped. Does nothing if the program has installed a subscriber.
 pub(super) fn discard_logs() -> Option<DefaultGuard> {
     get_default(|current| current.is::<NoSubscriber>()).then(|| set_default(Quiet))
 }

@@ -1,4 +1,4 @@
-//! The steps of the user.
+//! The user's steps.
 
 use std::pin::Pin;
 
@@ -11,13 +11,13 @@ use crate::world::World;
 
 pub(super) type Act = Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>>>;
 
-/// One step of the user.
+/// One user step.
 pub(super) struct Step {
     pub(super) name: String,
     pub(super) act: Box<dyn Fn(Cluster) -> Act + Send + Sync>,
 }
 
-/// The progress of the user: how many steps are allowed, and how many are complete.
+/// The user's progress: how many steps are allowed, and how many are complete.
 pub(super) struct Progress {
     allowed: watch::Sender<usize>,
     done: watch::Sender<usize>,

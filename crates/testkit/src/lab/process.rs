@@ -1,4 +1,4 @@
-//! The processes of an operator.
+//! An operator's processes.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -17,7 +17,7 @@ use crate::violation::Violation;
 use crate::wire::{CrashPoint, Disturbances, Link, Wire};
 use crate::world::World;
 
-/// A process of the operator: a task with its own clients and caches.
+/// An operator process: a task with its own clients and caches.
 #[derive(Debug)]
 pub(super) struct Process {
     link: Arc<Link>,
@@ -26,7 +26,7 @@ pub(super) struct Process {
 }
 
 impl<W: World> Lab<W> {
-    /// Starts a process of the operator and returns its name: `operator-1`, `operator-2` and so on.
+    /// Starts an operator process and returns its name: `operator-1`, `operator-2` and so on.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl<W: World> Lab<W> {
         let running = self.journal.running(&name);
         let run = async move {
             let _running = running;
-            // The processes serve no pages, because the runs of parallel tests would use the same port.
+            // Processes serve no HTTP endpoints, because parallel runs would use the same port.
             let running = async {
                 let manager = operator(cluster.clone(), world).without_server();
                 journal.report(&own_link.process, Reporter::of(&manager));
@@ -78,7 +78,7 @@ impl<W: World> Lab<W> {
             if let Some(cause) = cause {
                 journal.ended(&own_link.process, cause);
             }
-            // Sends the pending Events to the server, as a program does before it exits.
+            // Send pending Events to the server, as a program does before it exits.
             tokio::select! {
                 biased;
                 () = own_link.dead().cancelled() => {}
@@ -89,8 +89,8 @@ impl<W: World> Lab<W> {
         Ok(name)
     }
 
-    /// Kills a process, like SIGKILL. All requests of the process stop immediately, and the process does not release
-    /// the Lease. Returns when the memory of the process is freed. Does nothing if the process has already ended.
+    /// Kills a process, like SIGKILL. All of its requests stop immediately, and it does not release the Lease.
+    /// Returns when the process's memory is freed. Does nothing if the process has already ended.
     ///
     /// # Cancel safety
     ///

@@ -9,12 +9,12 @@ use crate::world::World;
 
 /// The maximum number of requests that a report shows.
 pub(super) const SHOWN: usize = 15;
-/// The pause between two comparisons of the state.
+/// The pause between two state comparisons.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl<W: World> Lab<W> {
-    /// Waits until the operator is idle. The operator is idle if it has not changed any object during the whole [quiet
-    /// time](crate::Kit::quiet), and if none of its writes has failed during this time. Leases and Events are ignored.
+    /// Waits until the operator is idle: during the whole [quiet time](crate::Kit::quiet), it has changed no object,
+    /// and none of its writes has failed. Leases and Events are ignored.
     ///
     /// # Errors
     ///
@@ -30,10 +30,10 @@ impl<W: World> Lab<W> {
         self.check_ended()
     }
 
-    /// Waits until the operator is idle. It is not an error if processes end during this wait.
+    /// Waits until the operator is idle. Processes may end during this wait.
     pub(crate) async fn rest(&self) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
-        // An action of the user shortly before this call counts as activity, too.
+        // A user action shortly before this call counts as activity, too.
         self.journal.touch();
         loop {
             self.server.settle().await;
@@ -60,7 +60,7 @@ impl<W: World> Lab<W> {
         }
     }
 
-    /// Waits until the state equals the expected state, or until the time limit of the kit has passed.
+    /// Waits until the state equals `expected`, or until the kit's timeout has passed.
     pub(crate) async fn converge(&self, expected: &State, what: &str) -> Result<(), Violation> {
         let end = Instant::now() + self.settings.limit;
         loop {

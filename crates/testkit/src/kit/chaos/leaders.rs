@@ -1,4 +1,4 @@
-//! Checks that only the leader writes. The server's revisions define the order of the writes and of the Lease changes.
+//! Checks that only the leader writes. The server's revisions order the writes and the Lease changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,15 +20,15 @@ fn leader<W: World>(lab: &Lab<W>) -> Option<String> {
     lab.running().into_iter().find(|process| *process == last.process)
 }
 
-/// Returns the leader. If there is no leader, returns a running process that `choice` selects.
+/// Returns the leader, or a running process that `choice` selects if there is no leader.
 pub(super) fn leader_or<W: World>(lab: &Lab<W>, choice: usize) -> Option<String> {
     let running = lab.running();
     leader(lab).or_else(|| running.get(choice % running.len().max(1)).cloned())
 }
 
-/// Returns the writes that a process sent while it did not hold the Lease for the written object.
+/// Returns the writes that a process sent without holding the Lease for the written object.
 ///
-/// Writes of definitions and of webhook configurations are excluded, because each replica registers them before the
+/// Writes of definitions and webhook configurations are excluded, because each replica registers them before the
 /// election.
 pub(super) fn writes_without_leading<W: World>(lab: &Lab<W>) -> Vec<String> {
     let leases = Leases::of(lab.journal().leases());
@@ -64,8 +64,8 @@ fn describe(write: &AuditRecord, held: &[(&str, &str)], keys: &[ObjectKey]) -> S
     format!("{user_agent} sent {verb} {resource} {namespace}/{name} while {who} led{of_key}")
 }
 
-/// The writes of each Lease of the operator, ordered by revision. Each replica holds its own membership Lease, so these
-/// Leases are left out.
+/// The writes to each of the operator's Leases, ordered by revision. Membership Leases are omitted, because each
+/// replica holds its own.
 struct Leases(BTreeMap<String, Vec<LeaseWrite>>);
 
 impl Leases {
@@ -78,7 +78,7 @@ impl Leases {
         Self(leases)
     }
 
-    /// Returns the Leases that a process held when this revision was written, each with the process.
+    /// Returns the Leases that were held when `revision` was written, each with its process.
     fn held_before(&self, revision: u64) -> Vec<(&str, &str)> {
         let last = |writes: &'_ [LeaseWrite]| writes.iter().rposition(|lease| lease.revision < revision);
         let held = self.0.iter().filter_map(|(name, writes)| Some((name, &writes[last(writes)?])));
@@ -91,7 +91,7 @@ fn is_membership(lease: &str) -> bool {
     lease.rsplit_once("-of-").is_some_and(|(name, count)| name.contains("-member-") && count.parse::<u32>().is_ok())
 }
 
-/// Returns the shard of a Lease with a name such as `website-controller-website-3-of-16`.
+/// Returns the shard in a Lease name such as `website-controller-website-3-of-16`.
 fn shard_of(lease: &str) -> Option<Shard> {
     let (name, count) = lease.rsplit_once("-of-")?;
     let (_, index) = name.rsplit_once('-')?;
@@ -99,13 +99,13 @@ fn shard_of(lease: &str) -> Option<Shard> {
     Shard::all(count.parse().ok()?).nth(index)
 }
 
-/// Returns `true` if the holder of the Lease works on one of these keys. If there are no keys, every Lease is accepted.
-/// A Lease without a shard covers all keys.
+/// Returns `true` if the Lease's holder works on one of `keys`, or if `keys` is empty. A Lease without a shard covers
+/// all keys.
 fn covers_any(lease: &str, keys: &[ObjectKey]) -> bool {
     keys.is_empty() || shard_of(lease).is_none_or(|shard| keys.iter().any(|key| shard.has_key(key)))
 }
 
-/// The keys of the controller owners of the objects that exist at the end of a run.
+/// The controller owners of the objects that exist at the end of a run.
 #[derive(Default)]
 struct Owners {
     /// The owner of each object, by resource and key.
@@ -115,7 +115,7 @@ struct Owners {
 }
 
 impl Owners {
-    /// Reads the text of a snapshot.
+    /// Reads a snapshot's text.
     fn of(text: &str) -> Self {
         let lines: Vec<Value> = text.lines().skip(1).filter_map(|line| serde_json::from_str(line).ok()).collect();
         let identities: HashMap<&str, (String, String)> = lines
@@ -136,8 +136,8 @@ impl Owners {
         found
     }
 
-    /// Returns the keys for which a controller may have sent the write: the key of the owner, and the key of an object
-    /// that can be an owner itself. Returns nothing if the key is unknown.
+    /// Returns the keys for which a controller may have sent the write: the owner's key, and the object's own key if
+    /// the object can be an owner. Empty if the key is unknown.
     fn shard_keys(&self, write: &AuditRecord) -> Vec<ObjectKey> {
         if write.name.is_empty() {
             return Vec::new();
@@ -149,7 +149,7 @@ impl Owners {
     }
 }
 
-/// Returns the resource and the key of an object in a snapshot.
+/// Returns the resource and key of an object in a snapshot.
 fn identity(line: &Value) -> Option<(String, String)> {
     let resource = line["resource"].as_str()?.split('.').next().unwrap_or_default();
     Some((resource.to_owned(), line["key"].as_str()?.to_owned()))

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use pintle_apiserver::RequestVerb;
 use pintle_apiserver::faults::{Answer, Fault, Lag, Rule};
 
-/// The kind of the disturbances that a script contains.
+/// The kind of disturbances in a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Stale,
@@ -21,13 +21,13 @@ pub(super) struct Script {
     seed: u64,
     pub(super) kind: Kind,
     pub(super) replicas: usize,
-    /// The fraction of requests whose connection is cut.
+    /// The fraction of requests whose connection is cut, from 0 to 1.
     pub(super) cuts: f64,
     /// The longest delay of a request or a response.
     pub(super) delay: Duration,
     /// The longest delay of a watch event.
     pub(super) lag: Duration,
-    /// The events of the script, each with its time, measured from the start of the run.
+    /// The script's events, each with its time since the start of the run.
     pub(super) events: Vec<(Duration, Event)>,
     /// The time at which all faults end.
     pub(super) end: Duration,
@@ -40,18 +40,18 @@ pub(super) enum Event {
     Step,
     Rule(Rule),
     BreakWatches,
-    /// Kills the leader. If there is no leader, the number selects the process to kill.
+    /// Kills the leader, or the process that the number selects if there is no leader.
     Kill(usize),
     /// Stops the leading process gracefully, so that a standby takes over immediately.
     Stop(usize),
 }
 
 impl Script {
-    /// Creates the script for a seed. `steps` is the number of steps that the user performs. `views` are the resources that the operator
-    /// lists and watches.
+    /// Creates the script for `seed`. `steps` is the number of user steps. `views` are the resources that the operator lists and
+    /// watches.
     pub(super) fn new(seed: u64, kind: Kind, steps: usize, replicas: usize, views: &[String]) -> Self {
         let mut random = Rng::with_seed(seed);
-        // Drop the first random value, because consecutive seeds have similar first values.
+        // Discard the first random value, because consecutive seeds have similar first values.
         random.u64(..);
         let end = random.u64(60..180);
         let mut events = Vec::new();
@@ -100,21 +100,20 @@ impl Script {
     }
 }
 
-/// Returns the time of a disturbance. Usually, this time is soon after a step of the user, while the operator still reacts to the step.
+/// Returns the time of a disturbance, usually soon after a user step, while the operator still reacts to the step.
 fn near(random: &mut Rng, acts: &[Duration], end: Duration) -> Duration {
     let act = random.choice(acts).filter(|_| random.u8(0..4) > 0);
     let (from, until) = act.map_or((Duration::ZERO, end), |act| (*act, end.min(*act + Duration::from_secs(20))));
     from + (until - from).mul_f64(random.f64())
 }
 
-/// Returns a rule for the requests of the operator.
+/// Returns a rule for the operator's requests.
 fn rule(fault: Fault) -> Rule {
     Rule { user_agent: Some("operator-".into()), ..Rule::new(fault) }
 }
 
-/// Returns rules that delay the lists and watches of the operator. The rules delay all resources, all resources that
-/// the operator watches, or one resource. The rules apply to one process, as if one of several API servers lagged, or
-/// to most requests of all processes.
+/// Returns rules that delay the operator's lists and watches of all resources, of all watched resources, or of one resource. The
+/// rules apply to one process, as if one of several API servers lagged, or to most requests of all processes.
 fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let lag = if random.bool() {
         Lag::Time(Duration::from_millis(random.u64(500..30_000)))
@@ -125,7 +124,7 @@ fn lagging(random: &mut Rng, views: &[String]) -> impl Iterator<Item = Rule> {
     let (process, probability) =
         if random.bool() { (format!("operator-{}", random.u8(1..5)), 1.0) } else { ("operator-".into(), 0.7) };
     let resources: Vec<Option<String>> = match random.u8(0..4) {
-        // The watch of the Lease lags too, but an election reads the newest version of the Lease.
+        // The Lease watch lags too, but an election reads the newest version of the Lease.
         0 => vec![None],
         1 if !views.is_empty() => vec![random.choice(views).cloned()],
         _ => views.iter().cloned().map(Some).collect(),
@@ -163,8 +162,7 @@ fn disturbance(random: &mut Rng, views: &[String]) -> Vec<Event> {
     vec![Event::Rule(rule)]
 }
 
-/// Breaks all watches. The resourceVersions of these watches have expired, so the operator lists again and misses
-/// events.
+/// Breaks all watches and expires their resourceVersions, so that the operator re-lists and misses events.
 fn relist(at: Duration) -> [(Duration, Event); 2] {
     let expire = Rule { times: Some(2), ..rule(Fault::Expire) };
     [(at, Event::Rule(expire)), (at, Event::BreakWatches)]
