@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
 //! ```
 //!
-//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, the time is constant, except that the
-//! clock [`Bell`] advances once. The tests in `shuttle` check all other cases that depend on time.
+//! Loom reports a deadlock if every thread sleeps, so a lost wake-up fails the test. In these tests, time is constant, except that the
+//! clock [`Bell`] advances once. The tests in `shuttle` check all other time-dependent cases.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_loom)]
 
@@ -23,7 +23,7 @@ use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 type Queue = WorkQueue<usize, Still>;
 
-/// A clock whose time does not advance. A parked thread waits until it is woken.
+/// A clock that never advances. A parked thread waits until it is woken.
 struct Still(Instant);
 
 impl Clock for Still {
@@ -81,7 +81,7 @@ fn keys_of_two_producers_are_dequeued() {
     });
 }
 
-/// The first waiter dequeues its key and keeps it. The poll of the first waiter wakes the second waiter.
+/// The first waiter dequeues its key and keeps it. Its poll wakes the second waiter.
 #[test]
 fn two_keys_wake_two_waiters() {
     explore(2, |queue| {
@@ -93,7 +93,7 @@ fn two_keys_wake_two_waiters() {
     });
 }
 
-/// The add notifies the first waiter while this waiter is being dropped.
+/// The add notifies the first waiter while it is being dropped.
 #[test]
 fn dropped_get_passes_its_wakeup_on() {
     explore(3, |queue| {
@@ -123,7 +123,7 @@ fn get_dropped_between_two_adds_delays_neither_key() {
     });
 }
 
-/// If the dropped `get` has dequeued the first key, this key is already done, so the test adds another key.
+/// If the dropped `get` has dequeued the first key, that key is already done, so the test adds another key.
 #[test]
 fn dropped_get_that_can_have_a_key_wakes_another() {
     explore(2, |queue| {
@@ -263,7 +263,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// Two tasks wait. The first task is woken but never polled, and the second task is polled. `act` makes a key available, either immediately
+/// Two tasks wait. The first one is woken but never polled, and the second one is polled. `act` makes a key available, either immediately
 /// or when the clock advances.
 fn unpolled_task_delays_no_other(preemptions: usize, act: fn(&WorkQueue<usize, Bell>)) {
     let mut model = loom::model::Builder::new();
@@ -293,8 +293,7 @@ fn key_is_dequeued_when_first_task_is_never_polled() {
 
 #[test]
 fn delay_ends_when_first_task_is_never_polled() {
-    // The alarm first fires when the delay ends. The polled task is the second in the order of arrival, and the alarm
-    // must wake it.
+    // The alarm first fires when the delay ends, and must wake the polled task, which arrived second.
     unpolled_task_delays_no_other(2, |queue| {
         queue.add_after(1, MINUTE);
         queue.add_after(2, MINUTE);

@@ -1,5 +1,5 @@
-//! Tests that a queue uses a limited amount of memory, and that an empty queue frees its memory. The file has only one test, because its
-//! allocator counts the memory of the whole process.
+//! Tests that a queue's memory is limited, and that an empty queue frees its memory. The file has only one test, because its allocator
+//! counts the memory of the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
@@ -28,12 +28,11 @@ fn drain(queue: &WorkQueue<u32, ManualClock>) {
 
 #[test]
 fn memory_is_small_returned_and_stable_per_cycle() {
-    // The limits for each order. The first limit is for the number of bytes per queued key. The second limit is for the number of
-    // allocations while one key is added to an empty queue and processed.
+    // The limits for each order: bytes per queued key, and allocations while one key is added to an empty queue and processed.
     let orders: [(Box<dyn Order<u32>>, f64, usize); 3] = [
         (Box::new(Fifo::default()), 80.0, 0),
         (Box::new(Priority::strict()), 112.0, 0),
-        // The first queued key of a tenant allocates an order for this tenant, with one chunk.
+        // A tenant's first queued key allocates the tenant's order, with one chunk.
         (Box::new(Fair::new(|key| key % 1000)), 112.0, 4),
     ];
     for (order, most, allocations) in orders {
@@ -62,7 +61,7 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         drain(&queue);
         assert!(live(&region) < 200_000, "{name}: {} bytes remain", live(&region));
 
-        // Add and dequeue one key 1000 times, in an otherwise empty queue that has already made its first allocations.
+        // Add and dequeue one key 1000 times, in an otherwise empty queue after its first allocations.
         queue.add(1);
         drain(&queue);
         let region = Region::new(ALLOCATOR);
@@ -73,8 +72,8 @@ fn memory_is_small_returned_and_stable_per_cycle() {
         let change = region.change();
         assert!(change.allocations + change.reallocations <= 1000 * allocations, "{name}: {change:?}");
 
-        // Add keys and remove them again, first in an otherwise empty queue, then in a queue with one other key. In the second case, each
-        // key is removed immediately, or after 1 or 200 other keys were added.
+        // Add and remove keys, first in an otherwise empty queue, and then in a queue with one other key. There, each key is removed
+        // immediately, or after 1 or 200 other keys were added.
         let region = Region::new(ALLOCATOR);
         for (stays, overlap) in [(None, 0), (Some(KEYS), 0), (Some(KEYS), 1), (Some(KEYS), 200)] {
             stays.into_iter().for_each(|key| queue.add(key));

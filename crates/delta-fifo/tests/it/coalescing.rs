@@ -1,4 +1,4 @@
-//! Tests of the changes that a listener receives, one test for each scenario.
+//! Tests of the changes that a listener receives, one test per scenario.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use crate::support::{Thing, thing};
 
 type Fifo = CoalescingFifo<String, Arc<Thing>>;
 
-/// Creates a queue for listeners. In this queue, two states belong to the same object if their values are equal after a
-/// division by 100, rounded down.
+/// Creates a queue in which two states belong to the same object if their values divided by 100, rounded down, are equal.
 fn fifo(delivery: Delivery) -> Fifo {
     CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
 }
@@ -30,7 +29,7 @@ fn delete(fifo: &mut Fifo, name: &str, known: u32, last: u32) {
     fifo.deleted(name.into(), object(name, known), object(name, last), true);
 }
 
-/// Pops all changes. In this form, `A a1` is an addition, `U a1>a2` is an update, `D a2` is an observed deletion, and `D? a2` is an
+/// Pops all changes, in short form: `A a1` is an addition, `U a1>a2` an update, `D a2` an observed deletion, and `D? a2` an
 /// inferred deletion.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     let text = |object: &Thing| format!("{}{}", object.name, object.value);
@@ -59,7 +58,7 @@ fn observed_deletion_stays_observed_when_recreation_joins_it() {
         add(&mut fifo, "a", 201);
         assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
 
-        // Another object was added and deleted, but the listener received no change of this object.
+        // Another object was added and deleted, but the listener received neither change.
         delete(&mut fifo, "a", 201, 202);
         add(&mut fifo, "a", 301);
         delete(&mut fifo, "a", 301, 302);
@@ -78,7 +77,7 @@ fn inferred_deletion_carries_the_last_observed_state() {
     update(&mut fifo, "a", 201, 301);
     assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
 
-    // The observed deletion does not belong to the object that the listener knows.
+    // The observed deletion does not belong to the listener's object.
     delete(&mut fifo, "a", 301, 401);
     assert_eq!(pops(&mut fifo), ["D? a301"]);
     update(&mut fifo, "b", 1, 2);

@@ -31,7 +31,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 0..80)
 }
 
-/// The model's number of items of the first list that are not processed yet. Popped items are included.
+/// The model's number of unprocessed items in the first list, including popped items.
 #[derive(Default)]
 struct Initial {
     left: Option<usize>,
@@ -125,7 +125,7 @@ fn check_real_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Compares a `LatestFifo` with a list of objects. Each object has a flag that is true for initial objects.
+/// Compares a `LatestFifo` with a list of objects, each with a flag that is `true` for initial objects.
 fn check_latest_fifo(operations: &[Operation]) -> Result<(), TestCaseError> {
     let mut fifo = LatestFifo::new(key_of);
     let (mut model, mut populated, mut in_process) = (Vec::<(Thing, bool)>::new(), false, false);

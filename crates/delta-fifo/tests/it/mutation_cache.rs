@@ -16,7 +16,7 @@ fn pod(name: &'static str, uid: u32, version: &str) -> Pod {
     Pod { name, uid, version: version.into(), node: "n1" }
 }
 
-/// A cache together with a clock that only the test advances.
+/// A cache and a clock that only the test advances.
 struct Cache {
     cache: MutationCache<&'static str, Pod>,
     now: Instant,
@@ -114,7 +114,7 @@ fn s14_late_write_of_a_deleted_object_is_ignored() {
         cache.write(late);
         assert_eq!(cache.get(None), None);
     }
-    // In this test, the object is recreated before the response to a write of the old object arrives.
+    // The object is recreated before the response to a write of the old object arrives.
     cache.write(pod("a", 2, "12"));
     cache.write(pod("a", 1, "9"));
     assert_eq!(cache.get(None), Some(pod("a", 2, "12")));

@@ -1,4 +1,4 @@
-//! Tests of the rules of `RealFifo`, one test for each scenario.
+//! Tests of `RealFifo`'s rules, one test per scenario.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,12 +33,12 @@ fn text(item: &Item<String, Thing>) -> String {
     }
 }
 
-/// Pops all items. Returns one string for each item.
+/// Pops all items. Returns one string per item.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
-/// Pops all batches. Returns one string for each batch. A `!` marks the batches of the initial list.
+/// Pops all batches. Returns one string per batch. A `!` marks batches from the initial list.
 fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
     let batches = std::iter::from_fn(|| fifo.pop_batch(most));
     let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {

@@ -177,8 +177,8 @@ fn synced_means_processed() {
     on_popped.recv_timeout(PATIENCE).unwrap();
     go_on.send(()).unwrap();
     on_popped.recv_timeout(PATIENCE).unwrap();
-    // The consumer has popped the last key, but it has not processed the key yet. So a thread that locks the queue must
-    // wait until the key is processed.
+    // The consumer has popped the last key, but not processed it yet. A thread that locks the queue must wait until the
+    // key is processed.
     let observer = thread::spawn(move || (fifo.lock().has_synced(), known.objects.lock().unwrap().len()));
     go_on.send(()).unwrap();
     assert_eq!(observer.join().unwrap(), (true, 2));
@@ -444,8 +444,7 @@ fn panicking_metrics_wake_everyone_and_do_not_abort() {
     assert!(fifo.lock().is_empty());
 }
 
-/// In this queue, a thread owns the lock only while it processes items. After that, the same thread must be able to
-/// lock the queue again.
+/// A thread owns the lock only while it processes items. Afterwards, it must be able to lock the queue again.
 #[test]
 fn thread_can_lock_the_queue_after_processing() {
     let fifo = Arc::new(shared(fifo()));

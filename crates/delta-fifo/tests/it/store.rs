@@ -1,4 +1,4 @@
-//! Tests of the contract of stores, for each store.
+//! Tests of the `Store` contract, for each store.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use pintle_delta_fifo::{
 
 use crate::support::{Thing, fifo, key_of, thing, things};
 
-/// Checks the contract of a store. `objects_of` returns the newest object of a store's entry.
+/// Checks the `Store` contract. `objects_of` returns the newest object in an entry.
 fn check_contract<S: Store<String, Thing>>(mut store: S, objects_of: fn(S::Entry) -> Option<Thing>) {
     let newest = |store: &S, name: &str| store.get_by_key(&name.into()).and_then(objects_of);
     let sorted = |store: &S| {
@@ -218,7 +218,7 @@ fn s13_full_list_is_pushed_only_after_changes() {
     assert_eq!(pushed(), [things("d1 e1")]);
 }
 
-/// The known objects may be in a store with a lock. The consumer takes this lock to update them.
+/// Checks known objects in a store behind a lock, which the consumer takes to update them.
 fn check_known_objects_behind_a_lock<L>(known: Arc<L>, add: fn(&L, Thing))
 where
     L: KeyListerGetter<String, Thing> + Send + Sync + 'static,

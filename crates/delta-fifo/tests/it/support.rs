@@ -1,4 +1,4 @@
-//! Test objects with a name and a number, and a short text form for deltas of these objects.
+//! Test objects with a name and a number, and a short form for their deltas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,9 +90,8 @@ impl KeyGetter<String, Thing> for Known {
     }
 }
 
-/// Returns a change in short form. The forms are `A foo1` for an addition, `U` for an update, `D` for a deletion, `R`
-/// for a replaced object, `S` for a resync, `D T(foo1)` for a tombstone, and `D T(foo)` for a tombstone without an
-/// object.
+/// Returns a change in short form: `A foo1` is an addition, `U` an update, `D` a deletion, `R` a replaced object, `S`
+/// a resync, `D T(foo1)` a tombstone, and `D T(foo)` a tombstone without an object.
 pub(crate) fn shorthand(delta: &Delta<String, Thing>) -> String {
     let text = |thing: &Thing| format!("{}{}", thing.name, thing.value);
     match delta {
@@ -112,7 +111,7 @@ pub(crate) fn shorthands(deltas: &Deltas<String, Thing>) -> String {
     deltas.iter().map(shorthand).collect::<Vec<_>>().join(", ")
 }
 
-/// Pops all keys. Returns one string for each key, such as `A foo1, D foo1`.
+/// Pops all keys. Returns one string per key, such as `A foo1, D foo1`.
 pub(crate) fn pops(fifo: &mut DeltaFifo<String, Thing>) -> Vec<String> {
     std::iter::from_fn(|| fifo.pop()).map(|popped| shorthands(&popped.deltas)).collect()
 }

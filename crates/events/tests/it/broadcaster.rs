@@ -1,4 +1,4 @@
-//! Tests of the broadcaster with a server that fails in a scripted way.
+//! Tests of the broadcaster with scripted server failures.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ fn server() -> Collection<Event> {
     failing(|_| None)
 }
 
-/// Creates a server. `fault` is called for each attempt to write an event. Its argument is the number of the attempt
-/// for this message, starting at 1.
+/// Creates a server that calls `fault` for each attempt to write an event, with the number of the attempt for this
+/// message, starting at 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
@@ -33,7 +33,7 @@ fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Co
     server
 }
 
-/// Creates a server that cannot be reached in the first `tries` attempts for each message.
+/// Makes a server unreachable in the first `tries` attempts for each message.
 fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
     move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("an injected failure")))
 }
@@ -286,7 +286,7 @@ async fn very_long_retry_pause_does_not_overflow() {
     assert_eq!(tries(&server)["hello"], 2);
 }
 
-/// In this test, the response to the first attempt is lost, but the server has created the event.
+/// The server creates the event, but the response to the first attempt is lost.
 #[tokio::test(start_paused = true)]
 async fn event_created_by_earlier_attempt_is_not_a_failure() {
     let server = server();

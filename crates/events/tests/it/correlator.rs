@@ -1,4 +1,4 @@
-//! Tests of the correlator with the test cases of client-go.
+//! client-go's test cases for the correlator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pintle_events::{COMBINED_PREFIX, Correlator, CorrelatorConfig, Event, ObjectReference, Verdict};
 use pintle_meta::{Object, ObjectMeta};
 
-/// A correlator together with a server that stores every event.
+/// A correlator and a server that stores every event.
 struct Rig {
     correlator: Correlator,
     start: Instant,
@@ -62,7 +62,7 @@ fn similar(index: u32) -> Event {
     event("Pulled", &format!("message {index}"), "")
 }
 
-/// The result that a test expects for its last event.
+/// The expected result for a test's last event.
 #[derive(Debug, PartialEq)]
 enum Last {
     Created(i32),

@@ -9,8 +9,8 @@ use pintle_events::{
 use pintle_meta::{ApiError, Object, Reason, Status, StatusCause, StatusDetails};
 use pintle_testing::{Collection, Outcome, Verb};
 
-/// A broadcaster and one server. The server has a separate collection for each of the two API groups. So a test can
-/// check to which group each event was written.
+/// A broadcaster and a server with a separate collection for each API group, so that a test can check to which group
+/// each event was written.
 struct Rig {
     new: Collection<SeriesEvent>,
     old: Collection<Event>,
@@ -32,7 +32,7 @@ impl Rig {
         self.recorder.event(about("web"), EventType::Normal, "Told", message);
     }
 
-    /// Returns the messages of the stored events, together with their counts.
+    /// Returns the messages and counts of the stored events.
     fn stored(&self) -> Vec<(String, i32)> {
         let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
         self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
@@ -103,8 +103,8 @@ async fn series_with_deleted_event_is_created_again() {
     assert_eq!(rig.stored(), [("again".into(), 2)]);
 }
 
-/// First, the patch request arrives before the event exists. Then, the create request arrives after another client has
-/// created the event.
+/// The patch request arrives before the event exists, and the create request arrives after another client has created
+/// the event.
 #[tokio::test(start_paused = true)]
 async fn existing_series_is_patched_on_retry() {
     let rig = Rig::new();
@@ -129,7 +129,7 @@ async fn server_without_events_api_gets_v1_events() {
     assert_eq!((counts.created, counts.patched, counts.failed), (1, 2, 0));
 }
 
-/// Returns the error for a 404 response whose body is a text instead of a `Status`.
+/// Returns a 404 error whose body is `text` instead of a `Status`.
 fn page(text: &str) -> Outcome {
     let cause = StatusCause { reason: "UnexpectedServerResponse".into(), message: text.into(), ..<_>::default() };
     let details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
@@ -153,7 +153,7 @@ async fn page_of_a_proxy_is_retried() {
     rig.record_event("again");
     pass(30).await;
     assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("again".into(), 1)], 0));
-    // If a patch fails with this text, the sink does not create the event again, because the event exists.
+    // If a patch fails with this text, the event exists, so the sink does not create it again.
     rig.new.faults().next_of(Verb::Patch, [page("404 page not found")]);
     rig.record_event("again");
     pass(30).await;
@@ -170,7 +170,7 @@ async fn missing_namespace_is_not_a_missing_api() {
     rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
     rig.record_event("lost");
     pass(1).await;
-    // An error about a deleted namespace does not mean that the server has no such API.
+    // An error about a deleted namespace does not mean that the API is missing.
     rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
     pass(1).await;
     rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
@@ -197,7 +197,7 @@ async fn writes_are_retried_only_if_server_is_unreachable() {
     }
 }
 
-/// If the second event cannot be written, the write is repeated at the next check of the series.
+/// If the second event cannot be written, the next check of the series retries the write.
 #[tokio::test(start_paused = true)]
 async fn failed_series_write_is_repeated_when_due() {
     let rig = Rig::new();
@@ -229,7 +229,7 @@ async fn required_fields_are_filled_and_long_ones_cut() {
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
 
-/// In this test, the response to the first attempt is lost, but the server has created the event.
+/// The server creates the event, but the response to the first attempt is lost.
 #[tokio::test(start_paused = true)]
 async fn series_event_created_by_earlier_attempt_is_not_failure() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! Tests of watchers, of logging and of the fake recorder.
+//! Tests of watchers, logging and the fake recorder.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn fake_keeps_events_and_formats_them_as_client_go() {
     assert_eq!(fake.take().len(), 1);
 }
 
-/// A subscriber that collects the log lines with the level INFO.
+/// A subscriber that collects log lines at level INFO.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! The tests that client-go has for `wait.Backoff`, and additional cases. The names of client-go's tests contain `m11`.
+//! client-go's tests for `wait.Backoff`, whose names contain `m11`, and additional cases.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use pintle_ratelimit::{Backoff, BackoffConfig};
 
 use crate::{MS, SECOND};
 
-/// Returns a configuration without jitter, whose delays start at one second and double.
+/// Returns a configuration whose delays start at one second and double, without jitter.
 fn plain() -> BackoffConfig {
     BackoffConfig { base: SECOND, jitter: 0.0, ..BackoffConfig::default() }
 }

@@ -1,4 +1,4 @@
-//! Tests of the rules that timers must follow, and of wakers that panic.
+//! Tests of the `Timer` rules, and of wakers that panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use pintle_ratelimit::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Throttl
 
 use crate::{MS, SECOND};
 
-/// The time limit of a test that would hang if it failed.
+/// The timeout for tests that hang if they fail.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A waker that reports each of its calls.
@@ -159,7 +159,7 @@ fn stop_ends_the_wait_of_a_thread() {
     assert_eq!(receiver.recv_timeout(LIMIT), Ok(Err(ThrottleError::Stopped)));
 }
 
-/// A panic drops the waiter. The waker of the next waiter panics, too.
+/// A panic drops the waiter, and the next waiter's waker panics, too.
 #[test]
 fn panicking_waker_does_not_abort_an_unwinding_thread() {
     let throttle = Throttle::new(0.001, 1, ManualClock::new());
@@ -194,8 +194,8 @@ mod on_tokio {
         Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// The task that runs in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's
-    /// sleep would call its waker during the poll instead of registering with the timer.
+    /// The task in `Runtime::block_on` has used up its cooperative budget. Without `unconstrained`, tokio's sleep
+    /// would call its waker during the poll instead of registering with the timer.
     #[test]
     fn tokio_sleep_registers_without_cooperative_budget() {
         runtime().block_on(async {

@@ -1,4 +1,4 @@
-//! The tests that client-go has for `flowcontrol.Backoff` (rows B1 to B8 in `tests/ROWS.md`).
+//! client-go's tests for `flowcontrol.Backoff` (rows B1 to B8 in `tests/ROWS.md`).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn secs(secs: &[u64]) -> Vec<Duration> {
     secs.iter().map(|secs| Duration::from_secs(*secs)).collect()
 }
 
-/// Increases the backoff until it reaches the cap. The clock does not advance.
+/// Increases the backoff to the cap without advancing the clock.
 fn at_the_cap(backoff: &mut ItemBackoff, clock: &ManualClock, max: Duration) {
     while backoff.get("id") < max {
         backoff.next("id", clock.now(), clock.now());

@@ -1,4 +1,4 @@
-//! The tests that client-go has for its limiters (rows L1 to L5 in `tests/ROWS.md`).
+//! client-go's tests for its limiters (rows L1 to L5 in `tests/ROWS.md`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -78,7 +78,7 @@ fn l4_max_of_no_limiters_is_zero() {
     assert_eq!((limiter.when(&"one", now), limiter.num_requeues(&"one", now)), (Duration::ZERO, 0));
 }
 
-/// A limiter whose delay is 5 ms in the first hundred calls, and 1000 s in all later calls.
+/// A limiter whose delay is 5 ms in the first hundred calls, and then 1000 s.
 struct Stepped(u32);
 
 impl RateLimiter<&'static str> for Stepped {
@@ -126,7 +126,7 @@ fn bucket_limiter_stores_no_items() {
     assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
 }
 
-/// A limiter that stores each item until `forget` is called for the item.
+/// A limiter that stores each item until `forget` is called for it.
 #[derive(Clone, Default)]
 struct Remembers(Arc<Mutex<BTreeSet<u32>>>);
 
@@ -154,7 +154,7 @@ fn forget_is_called_for_expired_items() {
     assert!(kept <= 64, "{kept} items");
 }
 
-/// A limiter for a single item. The wrapped limiter counts its delays until `forget` is called.
+/// A limiter that counts its delays until `forget` is called.
 struct Counts(u32);
 
 impl RateLimiter<u32> for Counts {
@@ -201,7 +201,7 @@ fn failures_expire_after_their_time() {
     for item in 0..1000 {
         limiter.when(&item, clock.now());
     }
-    // The time until the failures expire is counted from the end of the delay.
+    // The failures expire a fixed time after the end of the delay.
     clock.advance(SECOND + MS - NANO);
     assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
     clock.advance(NANO);

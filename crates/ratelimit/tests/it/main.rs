@@ -1,4 +1,4 @@
-//! Tests in virtual time. The names of client-go's test cases are listed in ROWS.md.
+//! Tests in virtual time. ROWS.md lists client-go's test cases.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,4 @@
-//! The tests that client-go has for its token bucket (rows T1 to T8 in `tests/ROWS.md`), in virtual time.
+//! client-go's tests for its token bucket (rows T1 to T8 in `tests/ROWS.md`), in virtual time.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn t4_throttle() {
             clock.advance(until - clock.now());
         }
     }
-    // 5 tokens are available immediately, and 10 per second become available after that.
+    // 5 tokens are available immediately, and then 10 per second.
     assert_eq!(clock.now() - start, 1100 * MS);
 }
 
@@ -79,8 +79,8 @@ fn t5_always_fake() {
     }
 }
 
-/// Unlike in client-go, a wait that would never end fails immediately. The test therefore uses a bucket with a low rate
-/// to show that `stop` ends a wait.
+/// Unlike in client-go, a wait that would never end fails immediately. This test therefore uses a bucket with a low
+/// rate to show that `stop` ends a wait.
 #[test]
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
@@ -178,8 +178,7 @@ fn first_waiter_wakes_the_next_when_it_leaves() {
     assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
-/// The first waiter leaves the queue, so the second waiter is served earlier than the time that was computed at its
-/// arrival.
+/// The first waiter leaves the queue, so the second waiter is served earlier than computed at its arrival.
 #[test]
 fn waiter_that_moves_up_sets_an_earlier_timer() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -236,8 +235,7 @@ fn wait_includes_earlier_waiters() {
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
-/// A task may own the future of a wait without polling the future, for example while another branch of its `select!`
-/// runs.
+/// A task may not poll its wait, for example while another branch of its `select!` runs.
 #[test]
 fn unpolled_waiter_does_not_delay_others() {
     let (throttle, clock) = throttle(1.0, 1);
@@ -283,8 +281,8 @@ fn special_rates_behave_as_documented() {
 }
 
 proptest! {
-    /// For any sequence of calls, the bucket provides at most its burst plus the tokens that it has gained. The bucket
-    /// never returns a wait time that is too short.
+    /// For any sequence of calls, the bucket provides at most its burst plus the gained tokens, and never returns a
+    /// wait time that is too short.
     #[test]
     fn bucket_provides_only_earned_tokens(
         qps in 0.001f64..1e6,

@@ -1,4 +1,4 @@
-//! The stepped clock.
+//! Tests of the stepped clock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the in-memory server. The tests of other crates use this crate.
+//! Tests of the in-memory server, which other crates' tests use.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A model test. A list followed by a watch must always lead to the state of the store.
+//! A model test: a list followed by a watch must always lead to the store's state.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ type State = BTreeMap<ObjectKey, Website>;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// The test writes an object with the collection's own methods. The flag determines whether the object has a label after the write.
+    /// The test writes an object with the collection's own methods. The flag determines whether the written object has a label.
     Put(usize, bool),
     Remove(usize),
     Create(usize),
@@ -62,7 +62,7 @@ fn narrowed(state: &State, to_labelled: bool) -> State {
         .collect()
 }
 
-/// A watch, and the objects that result from its events.
+/// A watch and the objects that result from its events.
 struct Folder {
     events: Events,
     known: State,
@@ -123,7 +123,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
     let sites = Collection::<Website>::default();
-    // All objects at each revision. The test does not use the collection's log to compute these objects.
+    // All objects at each revision, computed without the collection's log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());
     for operation in operations {

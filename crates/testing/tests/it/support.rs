@@ -64,8 +64,7 @@ pub(crate) fn poll<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns the texts of one page. The text of the metadata is `at revision`, followed by a `+` if there are more pages. The text of each
-/// item is `name@revision`.
+/// Returns one page as texts. The metadata is `at revision`, followed by a `+` if there are more pages. Each item is `name@revision`.
 pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, options: &ListOptions) -> (String, String) {
     let mut page = now(source.list(options)).unwrap();
     let (mut items, mut next) = (Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! Tests of watches: the events that they send and how they end.
+//! Tests of watches: which events they send, and how they end.
 
 use pintle_meta::{ListWatch, WatchOptions};
 use pintle_testing::{Break, Collection, Events};

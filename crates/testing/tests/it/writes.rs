@@ -1,4 +1,4 @@
-//! Tests of writes with the rules of a kube-apiserver.
+//! Tests that writes follow kube-apiserver's rules.
 
 use pintle_meta::{
     ApiError, DeleteOptions, ErrorKind, ObjectApi, ObjectKey, ObjectMeta, Patch, Preconditions, WriteOptions,
@@ -11,7 +11,7 @@ fn post() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// Returns the code, reason and message of an error, and the object in its details.
+/// Returns an error's code, reason and message, and the object in its details.
 fn answer(error: &ApiError) -> (u16, String, String, String) {
     let status = error.status().unwrap_or_else(|| panic!("no status: {error}"));
     let details = status.details.clone().unwrap_or_default();

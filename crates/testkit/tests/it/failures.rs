@@ -22,7 +22,7 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("failures", cluster).install::<Website>().controller(controller)
 }
 
-/// Applies a map, and then always fails, because the controller does not own the kind of the next child.
+/// Applies a map, and then always fails, because the controller does not own the next child's kind.
 async fn apply_twice(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply_unowned(config_map(&site)).await?;
     cx.apply(config_map(&site)).await?;
@@ -130,7 +130,7 @@ fn failed_wait_shows_the_error_of_the_reconciler() {
     assert!(text.contains(".owns::<ConfigMap>()"), "{text}");
 }
 
-/// The test starts its own program again as the child process, because other tests of this program also use subscribers.
+/// The test runs its own program again as a child process, because other tests in this program also use subscribers.
 #[test]
 fn first_error_is_printed_only_in_undisturbed_runs() {
     if env::var_os(CHILD).is_some() {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::website::{Website, operator};
 
-/// A type that has one field for each feature of a schema.
+/// A type with one field for each schema feature.
 #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[resource(crate = pintle_crd, group = "example.com", version = "v1")]
 struct Everything {

@@ -1,8 +1,7 @@
-//! Tests with known patterns of bugs in operators. The test kit rejects each wrong reconciler, and accepts the
-//! corrected reconciler.
+//! Tests with known bug patterns in operators. The test kit rejects each wrong reconciler and accepts the corrected one.
 //!
-//! The patterns are crashes between two effects, views that lag, and missed events. The patterns come from the papers
-//! on Sieve (OSDI 2022) and Kamera, which found such bugs in real operators.
+//! The patterns are crashes between two effects, lagging views, and missed events. They come from the papers on Sieve (OSDI 2022) and
+//! Kamera, which found such bugs in real operators.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,7 @@ use pintle_testkit::{Kit, Violation};
 
 use crate::website::{ConfigMap, Status, Website, config_map, site};
 
-/// A DNS zone outside of the cluster.
+/// A DNS zone outside the cluster.
 type Zone = Arc<Mutex<BTreeSet<String>>>;
 
 fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
@@ -93,7 +92,7 @@ async fn generated_child(site: Arc<Website>, cx: Context<Website>) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// The corrected form of `generated_child`. The name of the child depends only on the owner.
+/// The corrected form of `generated_child`. The child's name depends only on the owner.
 async fn named_child(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let stored = cx.apply(config_map(&site)).await?;
     cx.apply_status(Status { url: stored.metadata.name.clone(), conditions: Conditions::default() }).await?;
@@ -111,8 +110,8 @@ fn generated_name_before_the_record_is_caught() {
         .unwrap();
 }
 
-/// Writes the status before it performs the effect, and skips the effect if the status is set. After a crash between the write and the
-/// effect, the effect never happens.
+/// Writes the status before performing the effect, and skips the effect if the status is set. After a crash between the two, the effect
+/// never happens.
 async fn trusts_its_status(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     if site.status.is_none() {
         cx.apply_status(Status { url: "provisioned".into(), conditions: Conditions::default() }).await?;
@@ -139,7 +138,7 @@ async fn trusts_its_cache(site: Arc<Website>, cx: Context<Website>) -> Result<Ac
         };
         cx.cluster().namespaced::<ConfigMap>("default").create(&map, &WriteOptions::default()).await?;
     }
-    // The next reconciliation may run before the event of the write arrives.
+    // The next reconciliation may run before the write's event arrives.
     Ok(Action::requeue_after(std::time::Duration::from_secs(2)))
 }
 
@@ -167,7 +166,7 @@ async fn retire_by_name(site: Arc<Website>, cx: Context<Website>) -> Result<Clea
     }
 }
 
-/// The corrected form of `retire_by_name`. The deletion has a precondition: the uid of the child that was read.
+/// The corrected form of `retire_by_name`. The deletion has a precondition: the uid that was read.
 async fn retire_by_uid(_: Arc<Website>, cx: Context<Website>) -> Result<Cleanup> {
     for map in cx.owned::<ConfigMap>()? {
         cx.delete(&map).await?;
@@ -210,8 +209,8 @@ fn deletion_by_name_is_caught() {
     kit(false).survives_stale_views(8..14).unwrap();
 }
 
-/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is deleted and created again with a
-/// different domain, the operator may see only an update. The child of the first site is then never deleted.
+/// Names the child after the domain, and deletes the child when the site no longer exists. If a site is recreated with a different
+/// domain, the operator may see only an update. The first site's child is then never deleted.
 async fn child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -228,8 +227,7 @@ async fn forget_by_label(key: ObjectKey, cx: Context<Website>) -> Result<()> {
     Ok(())
 }
 
-/// The corrected form of `child_by_domain`. The site owns the child, and each reconciliation deletes children that it
-/// does not need.
+/// The corrected form of `child_by_domain`. The site owns the child, and each reconciliation deletes unneeded children.
 async fn owned_child_by_domain(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let mut map = config_map(&site);
     map.metadata = ObjectMeta::new("default", &site.spec.domain);
@@ -269,7 +267,7 @@ mod dhcp {
     use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
 
-    /// A custom resource with the plural `leases`.
+    /// A custom resource with the plural name `leases`.
     #[derive(Resource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
     #[resource(crate = pintle_crd, group = "dhcp.example.com", version = "v1")]
     pub(crate) struct Lease {
@@ -305,7 +303,7 @@ where
     }
 }
 
-/// The order of requests differs from run to run. The crash still happens at the same request.
+/// The order of requests differs from run to run, but the crash happens at the same request.
 #[test]
 fn crashes_find_a_second_object_each_time() {
     let make: fn(ObjectMeta) -> dhcp::Address = |metadata| dhcp::Address { metadata, address: "a".into() };

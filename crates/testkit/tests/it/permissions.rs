@@ -1,4 +1,4 @@
-//! Tests that the least role is sufficient, and that each of its permissions is needed.
+//! Tests that the minimal role is sufficient, and that each of its permissions is needed.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn kit() -> Kit {
     Kit::new(operator).create(site("blog")).delete::<Website>("blog")
 }
 
-/// Publishes a site with only the permissions of this role.
+/// Publishes a site with only the permissions of `role`.
 fn publish(role: &LeastRole) -> Result<(), Violation> {
     Kit::new(operator).restricted(role).run(async |lab| {
         lab.create(&site("blog")).await?;
@@ -41,7 +41,7 @@ fn website_runs_with_its_least_role_only() {
     ] {
         let smaller = role.clone().without(verb, resource);
         assert_ne!(smaller, role, "the role allows {verb} of {resource}");
-        // The Lease is renewed after 2 s. The site is published before this renewal.
+        // The site is published before the first Lease renewal after 2 s.
         let is_needed = (verb, resource) != ("update", "leases");
         assert_eq!(publish(&smaller).is_err(), is_needed, "{verb} of {resource}");
     }

@@ -1,4 +1,4 @@
-//! Tests of the check that only the leader of a shard writes.
+//! Tests of the check that only a shard's leader writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn write_without_leading_a_shard_is_caught() {
     }
 }
 
-/// Changes the maps of both sites in each call, so the leader of one shard also writes the map of the other shard's site.
+/// Changes both sites' maps in each call, so one shard's leader also writes the map of the other shard's site.
 async fn writes_for_both_sites(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     cx.apply(config_map(&site)).await?;
     let maps = cx.cluster().namespaced::<ConfigMap>("default");

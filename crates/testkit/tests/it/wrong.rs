@@ -20,7 +20,7 @@ fn manager(cluster: Cluster, controller: Controller<Website>) -> Manager {
     Manager::new("wrong", cluster).install::<Website>().controller(controller)
 }
 
-/// Writes the number of the process, which is higher for each new process. So each process changes the ConfigMap.
+/// Writes the process number, which grows with each process, so each process changes the ConfigMap.
 fn counts_its_starts(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let start = starts.fetch_add(1, Ordering::Relaxed);
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -41,7 +41,7 @@ fn write_of_a_second_run_is_caught() {
     assert_eq!((resource.as_str(), &changes[..]), ("configmaps", &[r#".data.start: "7" -> "8""#.to_owned()][..]));
 }
 
-/// Sends the same patch each minute. The patch changes nothing.
+/// Sends a patch that changes nothing each minute.
 async fn patches_each_minute(site: Arc<Website>, cx: Context<Website>) -> Result<Action> {
     let maps = cx.cluster().namespaced::<ConfigMap>("default");
     cx.apply(config_map(&site)).await?;
@@ -103,7 +103,7 @@ fn failing_operator_with_finalizer_has_no_effect() {
 
 type Zone = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// Adds a record for each site, and removes the record of a deleted site.
+/// Adds a record for each site, and removes the records of deleted sites.
 fn keeps_a_zone(cluster: Cluster, zone: Zone) -> Manager {
     let other = zone.clone();
     let publish = move |site: Arc<Website>, cx: Context<Website>| {
@@ -157,7 +157,7 @@ fn endless_work_is_caught() {
     }
 }
 
-/// Sends additional reads in the first process of the test. This process belongs to the undisturbed run.
+/// Sends additional reads in the test's first process, which belongs to the undisturbed run.
 fn reads_in_the_first_process(cluster: Cluster, starts: &AtomicUsize) -> Manager {
     let reads = if starts.fetch_add(1, Ordering::Relaxed) == 0 { 10 } else { 0 };
     let publish = move |site: Arc<Website>, cx: Context<Website>| async move {
@@ -198,7 +198,7 @@ fn loop_without_requests_is_caught() {
     }
 }
 
-/// Runs a service on each replica. The service writes even if its replica does not lead.
+/// Runs a service on each replica that writes even if its replica does not lead.
 fn writes_before_it_leads(cluster: Cluster) -> Manager {
     let maps = cluster.namespaced::<ConfigMap>("default");
     operator(cluster).service("rogue", move |_| async move {
@@ -221,7 +221,7 @@ fn write_without_leading_is_caught() {
     }
 }
 
-/// Each process starts tasks that continue after the end of the process.
+/// Each process starts tasks that outlive the process.
 fn leaks_tasks(cluster: Cluster) -> Manager {
     (0..100).for_each(|_| drop(tokio::spawn(pending::<()>())));
     operator(cluster)

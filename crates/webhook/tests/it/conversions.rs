@@ -25,7 +25,7 @@ struct V1 {
 }
 pintle_meta::resource!(V1, "example.com/v1", "Website", "websites", Namespaced);
 
-/// A version whose type has only a name.
+/// A version whose type only has a name.
 #[derive(Deserialize, Serialize)]
 struct V0 {
     metadata: Name,

@@ -1,4 +1,4 @@
-//! Tests of the patches of mutating webhooks.
+//! Tests of mutating webhooks' patches.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::support::{Website, ask, review, site};
 
 const PATH: &str = "/mutate/example.com/v1/websites";
 
-/// Returns the operations of the patch for a handler that makes the given change.
+/// Returns the patch operations for a handler that makes `change`.
 async fn patch_of<T, F>(object: &Value, change: F) -> Result<Value, Value>
 where
     T: pintle_meta::Resource + Serialize + serde::de::DeserializeOwned,
@@ -47,7 +47,7 @@ fn apply(object: &Value, patch: &Value) -> Value {
 
 #[tokio::test]
 async fn unchanged_object_has_no_patch() {
-    // The type serializes `replicas: 0`, but the sent object does not have the field `replicas`.
+    // The type serializes `replicas: 0`, but the sent object has no `replicas` field.
     assert_eq!(patch_of(&site("a"), |_: &mut Website| ()).await.unwrap(), Value::Null);
 }
 
@@ -179,7 +179,7 @@ prop_compose! {
     }
 }
 
-/// Adds an unknown field to every object. Maps stay unchanged.
+/// Adds an unknown field to every object except for maps.
 fn with_unknown(value: &mut Value, is_map: bool) {
     match value {
         Value::Object(members) => {

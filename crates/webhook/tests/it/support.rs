@@ -1,4 +1,4 @@
-//! The kinds of objects that the tests use, and functions that send reviews.
+//! Test kinds, and functions that send reviews.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};

@@ -86,7 +86,7 @@ fn panicking_clock_loses_no_key_and_no_wakeup() {
     }
 }
 
-/// A worker panics, and this drops its guard. The clock panics during the drop of the guard.
+/// A worker panics. The clock then panics while the guard is dropped.
 #[test]
 fn panicking_clock_does_not_abort_a_panicking_worker() {
     let (queue, bad) = Bad::queue();
@@ -127,8 +127,8 @@ fn panicking_clock_does_not_abort_drops_during_unwinding() {
     assert_eq!(wakes.count(), 1, "the other waiter is woken");
 }
 
-/// The alarm's timer can be set only in the poll of a waiting task. On other threads, setting the timer fails, which wakes all waiting
-/// tasks. Each task sets the timer when it is polled.
+/// The alarm's timer can be set only in a waiting task's poll. On other threads, setting the timer fails, which wakes all waiting tasks.
+/// Each task sets the timer when it is polled.
 #[test]
 fn waiting_tasks_set_the_timer_when_another_thread_cannot() {
     let (queue, bad) = Bad::queue();
@@ -175,7 +175,7 @@ fn panicking_alarm_waiter_does_not_end_the_timer() {
     drop(queue.shut_down(ShutdownMode::Abandon));
 }
 
-/// At its end, a dequeue reads the clock to compute when a waiting task or thread must wake up because a delay ends.
+/// At its end, a dequeue reads the clock to compute when a waiter must wake up because a delay ends.
 #[test]
 fn clock_panic_during_dequeue_does_not_lose_the_key() {
     let (queue, bad) = Bad::queue();
@@ -192,7 +192,7 @@ fn clock_panic_during_dequeue_does_not_lose_the_key() {
 struct BadSleeps {
     clock: ManualClock,
     drop_panics: Arc<AtomicBool>,
-    /// The number of times that a poll of a sleep calls the waker instead of storing it.
+    /// How many polls of a sleep call the waker instead of storing it.
     eager_polls: usize,
     /// A hook that runs in the next `sleep_until`.
     hook: Arc<Mutex<Option<Hook>>>,
@@ -274,7 +274,7 @@ fn sleep_that_calls_its_waker_is_polled_again() {
     assert!(matches!(get.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(_))));
 }
 
-/// The waiting tasks are woken, because the timer of another executor may work.
+/// The waiting tasks are woken, because another executor's timer may work.
 #[test]
 fn sleep_that_always_calls_its_waker_wakes_tasks() {
     let (queue, _bad) = BadSleeps::queue(usize::MAX);
@@ -285,8 +285,8 @@ fn sleep_that_always_calls_its_waker_wakes_tasks() {
     assert_eq!(wakes.count(), 1);
 }
 
-/// While the timer creates a sleep for the alarm, a hook of the timer adds a key with a shorter delay. So the alarm is set to an earlier
-/// time, and another sleep is created.
+/// While the timer creates a sleep for the alarm, its hook adds a key with a shorter delay. The alarm is therefore set to an earlier
+/// time with another sleep.
 #[test]
 fn outdated_sleep_does_not_replace_a_newer_one() {
     let (queue, bad) = BadSleeps::queue(0);

@@ -1,4 +1,4 @@
-//! client-go's tests of the delaying queue: the rows D1 to D4 in tests/ROWS.md. The row D5 is a benchmark, so it is not included.
+//! client-go's tests of the delaying queue: rows D1 to D4 in tests/ROWS.md. Row D5 is a benchmark and is not included.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of cases that client-go does not test: the rows X1 to X10 in tests/ROWS.md. The tests of the rows X11 and X12 are in metrics.rs.
+//! Tests of cases that client-go does not test: rows X1 to X10 in tests/ROWS.md. Rows X11 and X12 are in metrics.rs.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,8 +29,8 @@ fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The queue has no method `done(key)`. Only the owner of a guard can mark its key as done, and only once. A second
-/// `done` of a guard does not compile: see the crate documentation.
+/// The queue has no method `done(key)`. Only a guard's owner can mark its key as done, and only once. A second `done` does not compile:
+/// see the crate documentation.
 #[test]
 fn x1_only_the_guard_can_finish_a_key() {
     let (queue, _) = queue();
@@ -74,7 +74,7 @@ fn x3_drain_with_queued_and_none_in_flight() {
     assert!(report.complete && report.queued.is_empty());
 }
 
-/// The queue has no timer task. When the shutdown begins, a `get` that waits for the delay returns immediately, and its timer is dropped.
+/// The queue has no timer task. When the shutdown begins, a `get` that waits for a delay returns immediately, and its timer is dropped.
 #[test]
 fn x4_drain_on_a_delaying_queue_releases_the_timer() {
     let (queue, clock) = queue();

@@ -12,7 +12,7 @@ use crate::panics::{assert_drains, panics};
 use crate::support::at;
 use crate::watch::{Wakes, ends};
 
-/// An order whose `pop` returns the first ticket again and again.
+/// An order whose `pop` always returns the first ticket.
 #[derive(Debug, Default)]
 struct Stuck(Vec<Ticket>);
 
@@ -33,7 +33,7 @@ impl<K> Order<K> for Stuck {
     }
 }
 
-/// If the queue did not panic, two workers could get the same key, or a worker could get a key that was never added.
+/// Without the panic, two workers could get the same key, or a worker could get a key that was never added.
 #[test]
 fn order_returning_an_unqueued_ticket_panics() {
     let order = Box::new(Stuck::default());
@@ -101,7 +101,7 @@ impl<K> Order<K> for Paused {
     }
 }
 
-/// If the queue called `pop` again although nothing had changed, a waiting `get` would loop forever.
+/// If the queue called `pop` again without a change, a waiting `get` would loop forever.
 #[test]
 fn withholding_order_is_polled_again_after_a_change() {
     let (order, clock) = (Paused::default(), ManualClock::new());
@@ -137,7 +137,7 @@ fn withholding_order_is_polled_again_after_a_change() {
     assert_eq!(poll(), Poll::Ready(Some(1)), "no token was lost");
 }
 
-/// The order withholds the keys of one tenant. The keys of the other tenants are dequeued in turn.
+/// The order withholds one tenant's keys. The other tenants' keys are dequeued in turn.
 #[test]
 fn withholding_lane_does_not_delay_other_tenants() {
     ends(|| {

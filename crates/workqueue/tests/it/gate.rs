@@ -35,13 +35,11 @@ struct Gated<K> {
     bar: Bar,
 }
 
-/// A limiter whose `forget` blocks. `forget` makes no key available, so the blocked call wakes no waiter when it
-/// continues.
+/// A limiter whose `forget` blocks. `forget` makes no key available, so the call wakes no waiter when it continues.
 pub(crate) struct GatedLimiter(pub(crate) Bar);
 
-/// A clock that can open a gate when it is read. If an operation on a queue with metrics finds the lock contended, the operation first
-/// reads the clock. Then the operation pushes to the inbox or waits. So this clock keeps the lock held until another operation has found it
-/// contended.
+/// A clock that can open a gate when it is read. An operation that finds the lock of a queue with metrics contended first reads the clock,
+/// and then pushes to the inbox or waits. This clock therefore keeps the lock held until another operation has found it contended.
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) clock: ManualClock,
@@ -65,8 +63,7 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
 }
 
 impl Gate {
-    /// Runs `steps` while another thread holds the queue's lock. The other thread adds the gate key. The test fails if `steps` waits for
-    /// the lock.
+    /// Runs `steps` while another thread that adds the gate key holds the queue's lock. The test fails if `steps` waits for the lock.
     pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
         let steps = || {
             steps();
@@ -75,7 +72,7 @@ impl Gate {
         self.hold_by(|| queue.add(gate), steps);
     }
 
-    /// Runs `steps` while `call` runs on another thread and is blocked by the [`Bar`]. The last step must open the gate.
+    /// Runs `steps` while the [`Bar`] blocks `call` on another thread. The last step must open the gate.
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);

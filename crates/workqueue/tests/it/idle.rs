@@ -22,7 +22,7 @@ fn queue() -> (Queue, ManualClock) {
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
-/// A task that waits in `get`. The test polls this task directly, without a runtime.
+/// A task that waits in `get`, polled directly without a runtime.
 struct Task<'a> {
     get: Pin<Box<Get<'a, usize, ManualClock>>>,
     wakes: Arc<Wakes>,
@@ -113,7 +113,7 @@ fn delay_ends_in_time_when_first_waiter_is_unpolled() {
     assert!(stuck.is_woken() && !other.is_woken());
     clock.advance(MS);
     assert_eq!(other.poll(), Poll::Ready(Some(1)));
-    // A notified waiter must also be polled within a millisecond if it arrived after the other waiters.
+    // A late arrival must also be polled within a millisecond after it was notified.
     queue.add_after(2, SECOND);
     let mut third = Task::waits(&queue);
     clock.advance(SECOND);
@@ -132,7 +132,7 @@ fn late_task_without_a_key_wakes_no_other_task() {
     assert_eq!(clock.sleepers(), 0, "no deadline is pending");
 }
 
-/// The dequeue limit allows only one key. This key does not wait for the woken task, which is never polled.
+/// The dequeue limit allows only one key, which does not wait for the woken but never polled task.
 #[test]
 fn unpolled_task_does_not_lose_a_token() {
     let clock = ManualClock::new();
@@ -166,7 +166,7 @@ fn no_timer_is_set_while_no_task_waits() {
     assert_eq!((clock.sleepers(), woken(&tasks)), (0, 2));
 }
 
-/// If a worker always finds a key, it regularly yields to the other tasks of its thread.
+/// A worker that always finds a key regularly yields to the other tasks on its thread.
 #[test]
 fn get_yields_after_128_keys_without_waiting() {
     let (queue, _clock) = queue();
@@ -217,7 +217,7 @@ fn keys_do_not_wait_for_a_busy_thread() {
     }
 }
 
-/// Both threads and tasks wait for one queue. The task that is woken first is never polled.
+/// Threads and tasks wait for one queue. The task that is woken first is never polled.
 #[test]
 fn thread_dequeues_the_key_of_an_unpolled_task() {
     let (queue, clock) = queue();
@@ -267,8 +267,8 @@ fn notified_task_does_not_keep_the_time() {
         let stuck = Task::waits(&queue);
         thread::scope(|scope| {
             let thread = scope.spawn(|| queue.blocking_get().map(|item| *item));
-            // Wait until the thread has parked without a deadline. If the thread had a deadline, the test could not distinguish a wake-up
-            // of the thread from the alarm.
+            // Wait until the thread has parked without a deadline. With a deadline, the test could not distinguish the thread's wake-up
+            // from the alarm.
             while clock.sleepers() == 0 {
                 thread::yield_now();
             }

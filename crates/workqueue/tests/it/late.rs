@@ -1,5 +1,5 @@
-//! Tests of operations that find the lock contended and are pushed to the inbox: adds, and dropped guards. Callers
-//! cannot observe that such an operation is applied later.
+//! Tests of adds and dropped guards that find the lock contended and go to the inbox. Callers cannot observe that these operations are
+//! applied later.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,8 +32,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
 }
 
 /// While the queue is locked, a key with a pending delay is added, and another key is marked as done. Both operations go to the inbox.
-/// Every later call sees the effects of both operations. The first key is queued behind earlier keys and has no delay any more, and no key
-/// is in flight.
+/// Every later call sees both effects: the first key is queued behind earlier keys without a delay, and no key is in flight.
 #[test]
 fn late_add_is_not_observable() {
     for look in LOOKS {
@@ -105,8 +104,7 @@ const LOOKS: &[fn(&Queue)] = &[
     },
 ];
 
-/// The test adds a key in flight several times and drops its guard. The queue applies these operations in the order of
-/// the calls.
+/// The queue applies several adds of a key in flight and the drop of its guard in call order.
 #[test]
 fn late_operations_keep_their_order() {
     let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
@@ -120,7 +118,7 @@ fn late_operations_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// Creates a queue in which a call of `forget` holds the lock until another operation has found the queue locked.
+/// Creates a queue in which a call to `forget` holds the lock until another operation has found the queue locked.
 fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, InMemoryProvider) {
     let (memory, (gate, bar)) = (InMemoryProvider::new(), gate());
     let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
@@ -129,8 +127,8 @@ fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, I
     (queue, clock, gate, memory)
 }
 
-/// The capacity of the inbox bounds the number of operations that the next call applies. When the inbox is full, an operation waits for the
-/// lock and then applies the inbox.
+/// The inbox's capacity bounds the number of operations that the next call applies. When the inbox is full, an operation waits for the lock
+/// and then applies the inbox.
 #[test]
 fn inbox_is_limited_to_64_operations() {
     let (queue, clock, gate, memory) = contended();
@@ -172,7 +170,7 @@ fn no_worker_sleeps_while_an_add_is_late() {
     assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
 }
 
-/// While a drain waits, the drop of a guard waits for the lock as well.
+/// While a drain waits, dropping a guard waits for the lock as well.
 #[test]
 fn no_drain_waits_while_a_done_is_late() {
     let (queue, clock, gate, _) = contended();
@@ -194,7 +192,7 @@ fn no_drain_waits_while_a_done_is_late() {
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
 }
 
-/// If the inbox stayed closed after a wait, every later add and every dropped guard would have to wait for the lock.
+/// If the inbox stayed closed after a wait, every later add and dropped guard would have to wait for the lock.
 #[test]
 fn inbox_reopens_after_the_last_waiter_leaves() {
     for finds_a_key in [false, true] {
@@ -218,7 +216,7 @@ fn inbox_reopens_after_the_last_waiter_leaves() {
     }
 }
 
-/// A duration is measured between the times of two calls, even if the queue applied the operations later.
+/// Durations are measured between the calls, even if the queue applied the operations later.
 #[test]
 fn metrics_use_the_original_times_of_late_operations() {
     let memory = InMemoryProvider::new();
@@ -248,8 +246,8 @@ fn metrics_use_the_original_times_of_late_operations() {
     assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
 }
 
-/// The ageing of a key starts when the key is added. Otherwise, a key with a priority one level higher would overtake this key, although
-/// the other key is added more than one step later.
+/// A key's ageing starts when it is added. Otherwise, a key with a priority one level higher would overtake it, although that key is added
+/// more than one step later.
 #[test]
 fn ageing_of_a_late_add_starts_at_the_call() {
     let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
@@ -261,7 +259,7 @@ fn ageing_of_a_late_add_starts_at_the_call() {
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
 
-/// The failures expire a fixed time after the guard was dropped, even if a much later call applied this operation.
+/// The failures expire a fixed time after the guard was dropped, even if a much later call applied the drop.
 #[test]
 fn failures_of_a_late_done_expire_afterwards() {
     let clock = ManualClock::new();

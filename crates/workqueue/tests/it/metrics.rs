@@ -1,5 +1,5 @@
-//! Tests of metrics. Some of these tests come from client-go and controller-runtime: the rows M1, M2, C27, X11 and X12 in tests/ROWS.md.
-//! Other tests check how long metric series exist.
+//! Tests of metrics: client-go's and controller-runtime's tests (rows M1, M2, C27, X11 and X12 in tests/ROWS.md), and tests of how long
+//! metric series exist.
 
 use std::any::Any;
 use std::iter::zip;
@@ -72,7 +72,7 @@ fn m2_metrics() {
 
     let item = queue.try_get().unwrap();
     assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
-    // Five adds of a key in flight count as one add. The metric `depth` counts this key, but `len` does not.
+    // Five adds of a key in flight count as one add. `depth` counts this key, but `len` does not.
     for _ in 0..5 {
         queue.add("foo");
     }
@@ -121,8 +121,7 @@ fn delays_and_ages_are_reported() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
-/// When the last key of a burst is removed, the memory of the burst is freed. The metrics of that key are reported
-/// before the memory is freed.
+/// Removing a burst's last key frees the burst's memory, but only after the key's metrics are reported.
 #[test]
 fn removal_after_a_burst_updates_the_metrics() {
     let memory = InMemoryProvider::new();
@@ -158,8 +157,7 @@ impl Clock for CountedClock {
     }
 }
 
-/// The queue reports no metrics, not even to the provider of another queue with the same name. The queue does not read
-/// the clock either.
+/// The queue reports no metrics, not even to the provider of another queue with the same name, and does not read the clock.
 #[test]
 fn no_metrics_without_a_provider() {
     let (memory, clock) = (InMemoryProvider::new(), CountedClock::default());
@@ -196,7 +194,7 @@ fn dropped_queue_no_longer_counts_in_the_depth() {
     }
 }
 
-/// The names, kinds, labels and numbers of buckets are the same as in component-base and controller-runtime.
+/// Names, kinds, labels and bucket counts are the same as in component-base and controller-runtime.
 #[test]
 fn series_match_client_go_and_controller_runtime() {
     let names = [
@@ -247,8 +245,8 @@ fn controller_runtime_style_ignores_zero_delays() {
     }
 }
 
-/// The histogram of retry delays contains the limiter's delay, even if the caller requested a shorter delay. The retry counter uses the
-/// shorter of the two delays.
+/// The retry delay histogram contains the limiter's delay, even if the caller requested a shorter delay. The retry counter uses the
+/// shorter of the two.
 #[test]
 fn limiter_delay_is_reported_unchanged() {
     for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
@@ -300,7 +298,7 @@ fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, InMemory
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
-/// Returns the number of series of the metric `workqueue_depth`, and the value of the series `exceeded_cardinality_limit`.
+/// Returns the number of `workqueue_depth` series, and the value of the series `exceeded_cardinality_limit`.
 fn depths(memory: &InMemoryProvider) -> (usize, Option<f64>) {
     let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
     (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))
@@ -333,8 +331,7 @@ fn c27b_same_priority_many_adds() {
     assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
 }
 
-/// When a key is added and when it is dequeued, the gauge of the same series changes. Therefore, no series keeps an outdated value or
-/// becomes negative.
+/// Adding and dequeuing a key changes the same series. Therefore, no series keeps an outdated value or becomes negative.
 #[test]
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
@@ -348,7 +345,7 @@ fn x11_cardinality_latch_then_decrements() {
     }
 }
 
-/// All workers are busy, so no call accesses the queue when three delays end.
+/// All workers are busy when three delays end, so no call accesses the queue.
 #[test]
 fn key_due_during_busy_workers_ages_from_its_deadline() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
@@ -379,7 +376,7 @@ fn key_due_during_busy_workers_ages_from_its_deadline() {
     }
 }
 
-/// The next operation on the key notices that the delay of the key has ended.
+/// The next operation on the key notices that its delay has ended.
 #[test]
 fn key_added_after_its_delay_ages_from_the_deadline() {
     let (queue, clock, memory) = queue();

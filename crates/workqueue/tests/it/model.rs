@@ -27,7 +27,7 @@ enum Op {
     Postpone(Key, u64),
     Replace(Key, u64, DelayKind),
     Get,
-    /// Drops the guard with this index, modulo the number of guards.
+    /// Drops the guard at this index, modulo the number of guards.
     Done(usize),
     Retry(usize),
     Next(usize),

@@ -17,8 +17,8 @@ fn queue(keys: &[&'static str]) -> Queue {
     queue
 }
 
-/// The key was added again while it was in flight. So when `next` marks the key as done, the key is queued, and `next` returns the same
-/// key. No other waiter is woken for this key.
+/// The key was added again while in flight. When `next` marks the key as done, the key is queued, and `next` returns the same key. No
+/// other waiter is woken for it.
 #[test]
 fn next_is_done_and_get_in_one() {
     let queue = queue(&["a"]);

@@ -96,8 +96,8 @@ type Taken = mpsc::Sender<u32>;
 /// A channel that receives a message when all keys have been dequeued.
 type AllTaken = Arc<Mutex<mpsc::Receiver<()>>>;
 
-/// Runs a worker that finishes each key immediately, except for the key `busy`. For the key `busy`, the worker adds
-/// `keys` more keys, and blocks its thread until other workers have taken these keys.
+/// Runs a worker that finishes each key immediately, except for the key `busy`: then, the worker adds `keys` more keys, and blocks its
+/// thread until other workers have taken them.
 async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys: u32, all_taken: AllTaken) {
     while let Some(item) = queue.get().await {
         if *item != busy {
@@ -109,7 +109,7 @@ async fn work<C: Timer>(queue: WorkQueue<u32, C>, taken: Taken, busy: u32, keys:
     }
 }
 
-/// The woken task is in the LIFO slot of a runtime thread that is blocked. Other threads cannot steal a task from this slot.
+/// The woken task is in the LIFO slot of a blocked runtime thread, from which other threads cannot steal it.
 fn keys_do_not_wait_for_the_worker_that_computes<C: Timer + Default>() {
     for keys in [1, 2, 100] {
         ends(move || {
@@ -180,7 +180,7 @@ fn keys_do_not_wait_for_a_blocked_select() {
     });
 }
 
-/// The runtime of the first worker was shut down. The queue used the timer of this runtime.
+/// The first worker's runtime, whose timer the queue used, was shut down.
 #[test]
 fn delay_ends_although_its_runtime_has_shut_down() {
     ends(|| {
@@ -204,8 +204,7 @@ fn delay_ends_although_its_runtime_has_shut_down() {
     });
 }
 
-/// A thread outside of any runtime adds a key with a shorter delay. The timer of the waiting task must now fire
-/// earlier.
+/// A thread outside any runtime adds a key with a shorter delay. The waiting task's timer must now fire earlier.
 #[test]
 fn thread_outside_the_runtime_sets_its_timer() {
     ends(|| {
@@ -220,7 +219,7 @@ fn thread_outside_the_runtime_sets_its_timer() {
     });
 }
 
-/// Although the worker always finds a key, another task of the same thread runs.
+/// Although the worker always finds a key, another task on the same thread runs.
 #[tokio::test]
 async fn get_uses_the_cooperative_budget() {
     let queue = WorkQueue::<u32, TokioClock>::default();
@@ -245,7 +244,7 @@ async fn spend_budget() {
     }
 }
 
-/// Starts workers that report each key that they dequeue. Waits until all workers wait for a key.
+/// Starts workers that report each key that they dequeue, and waits until all of them wait for a key.
 fn waiting_workers(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>, count: usize) -> mpsc::Receiver<u32> {
     let ((taken, all), (tell_listed, listed)) = (mpsc::channel(), mpsc::channel());
     for _ in 0..count {
@@ -269,8 +268,8 @@ async fn poll_once<'a>(get: &mut Pin<&mut Get<'a, u32, TokioClock>>) -> Poll<Opt
     poll_fn(|cx| Poll::Ready(get.as_mut().poll(cx).map(|item| item.map(|item| *item)))).await
 }
 
-/// A task in `Runtime::block_on` of a multi-threaded runtime has used up its cooperative budget. Therefore, polling a tokio sleep calls the
-/// queue's waker during the poll, and this waker sets the alarm.
+/// A task in a multi-threaded runtime's `block_on` has used up its cooperative budget. Therefore, polling a tokio sleep calls the queue's
+/// waker during the poll, which sets the alarm.
 #[test]
 fn add_after_without_budget_in_block_on_works() {
     ends(|| {
@@ -313,8 +312,7 @@ fn waiting_task(runtime: &Runtime, queue: &WorkQueue<u32, TokioClock>) -> JoinHa
     waits
 }
 
-/// The task of one runtime has set the alarm, but the thread of this runtime computes. After that, a task of another
-/// runtime begins to wait.
+/// A task on one runtime has set the alarm, but this runtime's thread computes. Then, a task on another runtime begins to wait.
 #[test]
 fn delay_ends_while_another_runtime_is_not_driven() {
     ends(|| {
@@ -327,7 +325,7 @@ fn delay_ends_while_another_runtime_is_not_driven() {
     });
 }
 
-/// The task that began to wait last has set the alarm. The `get` of this task is cancelled, and the thread of the task's runtime computes.
+/// The task that began to wait last has set the alarm. Its `get` is cancelled, and its runtime's thread computes.
 #[test]
 fn cancelled_get_passes_the_alarm_to_another_runtime() {
     ends(|| {
@@ -343,7 +341,7 @@ fn cancelled_get_passes_the_alarm_to_another_runtime() {
     });
 }
 
-/// Tasks of both runtimes wait. After that, another task of the idle runtime begins to wait.
+/// Tasks on both runtimes wait. Then, another task on the idle runtime begins to wait.
 #[test]
 fn alarm_moves_to_the_runtime_that_waited_last() {
     ends(|| {
@@ -358,8 +356,7 @@ fn alarm_moves_to_the_runtime_that_waited_last() {
     });
 }
 
-/// The key wakes the task of the busy runtime. A millisecond later, the timer of the other runtime wakes the task of
-/// that runtime.
+/// The key wakes the busy runtime's task. A millisecond later, the other runtime's timer wakes that runtime's task.
 #[test]
 fn key_does_not_wait_for_a_runtime_not_driven() {
     ends(|| {

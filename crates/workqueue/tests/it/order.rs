@@ -10,7 +10,7 @@ use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Checks the bound in the docs of [`Priority::with_ageing`], while keys with a higher priority arrive all the time.
+/// Checks the documented bound of [`Priority::with_ageing`] while keys with a higher priority keep arriving.
 #[test]
 fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
@@ -31,8 +31,8 @@ fn with_ageing_nothing_starves() {
         handed_out += 1;
         assert!(handed_out <= 2000, "starved");
     }
-    // The priorities differ by 100. A key gains one level per second, and 20 keys are added per second. So a key can be overtaken only by
-    // keys that are added at most 100 s after it.
+    // The priorities differ by 100, a key gains one level per second, and 20 keys are added per second. Therefore, only keys that are
+    // added at most 100 s later can overtake a key.
     assert!((1990..=2000).contains(&handed_out), "{handed_out}");
 }
 
@@ -50,7 +50,7 @@ fn raised_key_keeps_its_waiting_time() {
     assert_eq!(order, ["old", "new"]);
 }
 
-/// With n tenants, the next key of each tenant is dequeued after at most n - 1 keys of other tenants.
+/// With n tenants, each tenant's next key is dequeued after at most n - 1 keys of other tenants.
 #[test]
 fn tenant_with_many_keys_does_not_delay_others() {
     let mut config = QueueConfig::<(char, u32), ManualClock>::new(ManualClock::new());

@@ -1,4 +1,4 @@
-//! Tests of user code that panics or that calls the queue. After such a panic or call, no key is stuck, and no caller waits forever.
+//! Tests of user code that panics or calls the queue. Afterwards, no key is stuck, and no caller waits forever.
 
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
@@ -86,7 +86,7 @@ impl Drop for Key {
     }
 }
 
-/// Checks that a drain ends. The test ends only if every key in flight has a guard.
+/// Checks that a drain ends, which requires that every key in flight has a guard.
 pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
@@ -157,8 +157,7 @@ fn late_add_panic_propagates_from_the_applying_call() {
     assert_drains(&queue);
 }
 
-/// The `Drop` of a key may use the queue. In this test, the queue drops keys because they are merged, rejected, expired, removed or marked
-/// as done.
+/// A key's `Drop` may use the queue. In this test, the queue drops keys that are merged, rejected, expired, removed or marked as done.
 #[test]
 fn no_key_is_dropped_under_the_lock() {
     let (keys, clock) = (Keys::default(), ManualClock::new());
@@ -188,7 +187,7 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
-/// A waker that uses the queue when it is called and when it is dropped. Some executors have such wakers.
+/// A waker that uses the queue when it is called and when it is dropped, as some executors' wakers do.
 struct Curious {
     queue: WorkQueue<u32, ManualClock>,
     called: Arc<AtomicUsize>,
@@ -209,7 +208,7 @@ impl Drop for Curious {
     }
 }
 
-/// The test covers three cases: the waiter is polled again with another waker, is dropped, or is woken.
+/// The waiter is polled again with another waker, is dropped, or is woken.
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
     ends(|| {
@@ -253,8 +252,8 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
     });
 }
 
-/// If user code panics, the queue may have to drop a key. In this test, the `Drop` of a key uses the queue. If the
-/// queue were still locked, this would deadlock.
+/// If user code panics, the queue may have to drop a key. In this test, the key's `Drop` uses the queue, which would deadlock if the
+/// queue were still locked.
 #[test]
 fn panic_drops_no_key_under_the_lock() {
     let keys = Keys::default();
@@ -403,7 +402,7 @@ fn key_of_a_panicking_order_is_in_no_depth() {
     assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
-/// The second panic happens in the drop of the guard, while the thread unwinds because of the first panic. It must not abort the process.
+/// The second panic happens when the guard is dropped while the thread unwinds because of the first panic. It must not abort the process.
 #[test]
 fn limiter_and_order_can_panic_in_one_call() {
     let bad = Arc::new(AtomicBool::new(false));
@@ -500,7 +499,7 @@ fn panicking_provider_is_not_called_again() {
     assert_drains(&queue);
 }
 
-/// If the panic were propagated, the guard would mark the key as done, and no worker would process the key.
+/// Propagating the panic would drop the guard, which would mark the key as done without any worker processing it.
 #[test]
 fn panicking_histogram_does_not_lose_the_dequeued_key() {
     for blocks in [false, true] {
@@ -530,7 +529,7 @@ fn panicking_waker_does_not_lose_the_dequeued_key() {
     assert_eq!((queue.len(), queue.counts().in_flight), (processors, 0));
 }
 
-/// The finished key is dropped after the next key was dequeued. The drop of the finished key panics.
+/// The finished key is dropped after the next key was dequeued, and panics when dropped.
 #[test]
 fn key_panicking_in_drop_does_not_lose_the_next() {
     let keys = Keys::default();

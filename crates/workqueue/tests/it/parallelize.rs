@@ -1,4 +1,4 @@
-//! Tests of `parallelize_until`: client-go's tests (the rows P1 and P2 in tests/ROWS.md), and tests of cancellation.
+//! Tests of `parallelize_until`: client-go's tests (rows P1 and P2 in tests/ROWS.md), and tests of cancellation.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! controller-runtime's tests of the priority queue: the rows C1 to C26 in tests/ROWS.md. The test of the row C27 is in metrics.rs, and the
-//! benchmarks of the row C28 are in shapes.rs.
+//! controller-runtime's tests of the priority queue: rows C1 to C26 in tests/ROWS.md. Row C27 is in metrics.rs, and the benchmarks in row
+//! C28 are in shapes.rs.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -88,8 +88,8 @@ fn c2_does_not_return_an_item_that_is_held() {
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
 }
 
-/// In this case, the queue behaves like client-go and unlike controller-runtime. The key foo is added while it is in flight, and gets its
-/// position only when it is marked as done.
+/// Here, the queue behaves like client-go and unlike controller-runtime. The key foo is added while in flight, and gets its position only
+/// when it is marked as done.
 #[test]
 fn c3_returns_an_item_once_it_is_free() {
     let (queue, _, metrics) = queue();
@@ -112,8 +112,8 @@ fn c4_de_duplicates() {
     assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
 }
 
-/// This result differs from the result of controller-runtime's queue. As in client-go, `len` counts only keys that can be dequeued. Dirty
-/// keys in flight are counted separately.
+/// This result differs from controller-runtime's. As in client-go, `len` counts only keys that can be dequeued. Dirty keys in flight are
+/// counted separately.
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
@@ -245,7 +245,7 @@ fn c14_first_in_first_out_on_raise() {
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
-/// Adds 50 keys 1000 times with random priorities. Half of the adds have a delay. The test has 10 of these writers.
+/// One of 10 writers. Adds 50 keys 1000 times with random priorities. Half of the adds have a delay.
 fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
     let mut seed = seed;
     for _ in 0..1000 {
@@ -260,18 +260,17 @@ fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
-    // If a key is added while it is in flight, its consumer gets the key again, even if all other consumers have ended.
+    // If a key is added while in flight, its consumer gets the key again, even if all other consumers have ended.
     drop(queue.shut_down(ShutdownMode::FinishBacklog));
 }
 
-/// This test checks the priorities of dequeued keys. The test holds a lock during each add and each dequeue, so it knows the order of these
-/// calls.
+/// Checks the priorities of dequeued keys. The test holds a lock during each add and each dequeue, so it knows the order of these calls.
 #[test]
 fn c15_fuzz_priority_queue() {
     ends(|| {
         let metrics = Recorder::default();
         let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-        // For each key, the highest priority with which the key was added since it was last dequeued.
+        // The highest priority with which each key was added since it was last dequeued.
         let highest = Mutex::new(HashMap::<u64, i32>::new());
         thread::scope(|scope| {
             for _ in 0..20 {
@@ -315,18 +314,18 @@ fn c15_fuzz_priority_queue() {
     });
 }
 
-/// The data that the test stores about one key. Several threads access this data at the same time.
+/// The test's data about one key, which several threads access at the same time.
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
     /// The highest priority of all adds of the key.
     highest: AtomicI32,
-    /// The number of adds that have begun so far, and the number that had begun when the key was last dequeued.
+    /// How many adds have begun so far, and how many had begun when the key was last dequeued.
     added: AtomicU32,
     seen: AtomicU32,
 }
 
-/// This test has 10 writers and 100 consumers that run without further synchronization.
+/// 10 writers and 100 consumers run without further synchronization.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     ends(|| {

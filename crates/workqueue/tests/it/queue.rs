@@ -1,4 +1,4 @@
-//! client-go's tests of the base queue: the rows Q1 to Q11 in `tests/ROWS.md`. The row Q12 is a benchmark and is not included.
+//! client-go's tests of the base queue: rows Q1 to Q11 in `tests/ROWS.md`. Row Q12 is a benchmark and is not included.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -84,7 +84,7 @@ fn q2(drain: bool) {
                 }
             });
         }
-        // Each key is processed twice, because the worker adds the key again while it is in flight.
+        // Each key is processed twice, because the worker adds it again while it is in flight.
         while taken.load(Ordering::SeqCst) < 100 {
             thread::yield_now();
         }
@@ -268,7 +268,7 @@ fn q11_garbage_collection() {
     drop(queue);
 }
 
-/// This queue is so large that it frees records in batches.
+/// The queue is so large that it frees records in batches.
 #[test]
 fn q11_garbage_collection_in_a_large_queue() {
     let queue = queue();

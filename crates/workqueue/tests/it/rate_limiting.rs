@@ -1,4 +1,4 @@
-//! client-go's test of the rate-limiting queue (the row R1 in tests/ROWS.md), and tests of further cases.
+//! client-go's test of the rate-limiting queue (row R1 in tests/ROWS.md), and tests of further cases.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -104,7 +104,7 @@ impl RateLimiter<&'static str> for Forgetful {
     }
 }
 
-/// In client-go, only the limiter stores failures. Therefore, the limiter may have counted failures of a key that has no record in the
+/// In client-go, only the limiter stores failures. The limiter may therefore have counted failures of a key without a record in the
 /// queue.
 #[test]
 fn forget_is_called_on_the_limiter() {
@@ -128,7 +128,7 @@ fn forget_is_called_on_the_limiter() {
     }
 }
 
-/// After the failures have expired, the test calls one method of the queue. Each test case calls a different method.
+/// After the failures have expired, each test case calls a different queue method.
 #[test]
 fn expired_failures_never_count_again() {
     type Queue = WorkQueue<&'static str, ManualClock>;
@@ -214,7 +214,7 @@ fn waiting_get_sleeps_until_the_next_token() {
     assert!(get.as_mut().poll(&mut cx).is_ready());
 }
 
-/// The report counts each kind of rejected add, whether or not the add counts as a failure.
+/// The report counts every kind of rejected add, whether or not it counts as a failure.
 #[test]
 fn every_kind_of_rejected_add_is_counted() {
     type Step = fn(&WorkQueue<&'static str, ManualClock>, WorkItem<&'static str, ManualClock>);
@@ -256,8 +256,8 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-/// After the shutdown, a rate-limited add can still count as a failure. The queue creates a record only if the limiter counts failures.
-/// Such a record expires.
+/// After a shutdown, a rate-limited add can still count as a failure. The queue then creates a record, which expires, only if the
+/// limiter counts failures.
 #[test]
 fn record_of_a_charge_after_shutdown_expires() {
     let (mut bucket, _clock) = config();
@@ -279,7 +279,7 @@ fn record_of_a_charge_after_shutdown_expires() {
     assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
-/// Fifty reconciles fail. In each case, a reminder with an earlier deadline than the retry is pending.
+/// Fifty reconciles fail while a reminder with an earlier deadline than the retry is pending.
 #[test]
 fn failure_counts_despite_an_earlier_reminder() {
     let (config, clock) = config();
@@ -294,7 +294,7 @@ fn failure_counts_despite_an_earlier_reminder() {
     assert_eq!(queue.num_requeues(&"a"), 50);
 }
 
-/// The key is dirty and will be processed again anyway, but the failure still counts.
+/// The failure counts although the dirty key will be processed again anyway.
 #[test]
 fn failure_counts_for_a_key_that_is_already_dirty() {
     let (mut config, _clock) = config();
@@ -319,8 +319,8 @@ fn rate_limited_add_counts_unless_a_retry_is_pending() {
     assert_eq!((queue.add_rate_limited("a"), queue.num_requeues(&"a")), (Added::Merged, 1));
 }
 
-/// A reminder is merged with a retry. The test tries all orders of the calls and of the deadlines. Adding the key
-/// without a delay must not end the back-off.
+/// A reminder is merged with a retry, in all orders of calls and deadlines. Adding the key without a delay must not end the
+/// back-off.
 #[test]
 fn reminder_merged_with_a_retry_is_respected() {
     for (reminder, before) in [(MS / 2, true), (MS / 2, false), (100 * MS, true), (100 * MS, false)] {

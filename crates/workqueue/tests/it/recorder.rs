@@ -1,4 +1,4 @@
-//! A metrics provider that stores metrics in memory, and records the lowest value that any pulled gauge has returned.
+//! A metrics provider that stores metrics in memory and records the lowest value of any pulled gauge.
 
 use std::any::Any;
 use std::sync::Arc;

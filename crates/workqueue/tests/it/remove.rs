@@ -34,7 +34,7 @@ fn take(queue: &Queue) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
 }
 
-/// This test checks every order. The removed keys include the first and the last key.
+/// Tests every order. The removed keys include the first and the last key.
 #[test]
 fn removed_key_is_not_dequeued() {
     for order in orders() {

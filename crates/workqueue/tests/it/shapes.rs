@@ -1,4 +1,4 @@
-//! Small tests that replace controller-runtime's benchmarks of the priority queue (the row C28 in tests/ROWS.md). They measure no time.
+//! Small tests that replace controller-runtime's priority queue benchmarks (row C28 in tests/ROWS.md), without measuring time.
 
 use std::ops::Range;
 use std::thread;

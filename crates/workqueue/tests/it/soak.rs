@@ -1,5 +1,5 @@
-//! Runs all operations at the same time on real threads, for a limited time. Checks that no key is lost or in flight
-//! twice, and that the queue drains.
+//! Runs all operations concurrently on real threads, for a limited time. Checks that no key is lost or in flight twice, and that the queue
+//! drains.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -13,8 +13,7 @@ use crate::watch::ends;
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
-/// The version of a key that was requested last (`wanted`), and the version that was processed last (`seen`). The two versions are equal at
-/// the end.
+/// A key's last requested version (`wanted`) and last processed version (`seen`), which are equal at the end.
 #[derive(Default)]
 struct Work {
     wanted: AtomicU64,
@@ -44,8 +43,7 @@ fn soak_on_threads_and_tasks() {
             let work = &work[*item];
             assert!(!work.held.swap(true, Ordering::SeqCst), "{} is in flight twice", *item);
             handed_out.fetch_add(1, Ordering::Relaxed);
-            // Read `wanted` before the key is processed. If `wanted` changes later, the key is added again, so a later call handles the
-            // change.
+            // Read `wanted` before processing the key. If it changes later, the key is added again, so a later call handles the change.
             let wanted = work.wanted.load(Ordering::SeqCst);
             let fails = dice(seed, 10) == 0 && StdClock.now() < end;
             if !fails {
@@ -68,7 +66,7 @@ fn soak_on_threads_and_tasks() {
                     }
                 });
             }
-            // One thread runs tasks. Some of the `get` futures of these tasks are dropped while they wait.
+            // One thread runs tasks, some of whose `get` futures are dropped while they wait.
             scope.spawn(|| {
                 let mut seed = 99;
                 loop {
@@ -77,8 +75,7 @@ fn soak_on_threads_and_tasks() {
                             let mut get = std::pin::pin!(queue.get());
                             std::future::poll_fn(|cx| {
                                 let polled = get.as_mut().poll(cx);
-                                // Poll the future once and drop it. If this waiter was woken, the queue must wake
-                                // another waiter instead.
+                                // Poll the future once and drop it. If it was woken, the queue must wake another waiter instead.
                                 std::task::Poll::Ready(match polled {
                                     std::task::Poll::Ready(item) => Some(item),
                                     std::task::Poll::Pending => None,

@@ -33,7 +33,7 @@ pub(crate) struct Model {
     pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
 
-    /// The expected metrics: the number of adds that were not merged, the number of dequeued keys, and the number of finished keys.
+    /// The expected metrics: the numbers of unmerged adds, of dequeued keys, and of finished keys.
     pub(crate) adds: u64,
     pub(crate) gets: u64,
     pub(crate) dones: u64,
@@ -58,8 +58,8 @@ impl Model {
         }
     }
 
-    /// Records the current time for each key with failures that has become idle. The failures of such a key expire a fixed time later. The
-    /// caller must call this method after each operation.
+    /// Records the current time for each key with failures that has become idle. Its failures expire a fixed time later. Must be called
+    /// after each operation.
     pub(crate) fn rest(&mut self) {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         for key in self.failures.keys().filter(|key| !busy(key)) {
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    /// If the delay of a key has ended, an operation on this key first queues the key.
+    /// Queues a key whose delay has ended, as each operation on this key does first.
     pub(crate) fn fire_if_due_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
@@ -168,7 +168,7 @@ impl Model {
             return None;
         }
         let at = if self.by_priority {
-            // Pop the first key that has the highest priority.
+            // Pop the first key with the highest priority.
             let best = self.queue.iter().map(|key| self.priorities[key]).max()?;
             self.queue.iter().position(|key| self.priorities[key] == best)?
         } else {
@@ -241,7 +241,7 @@ impl Model {
             return;
         }
         self.priorities.insert(key, priority);
-        // A key whose priority was raised moves behind the keys that already have that priority.
+        // A raised key moves behind the keys that already have its new priority.
         if self.by_priority
             && let Some(at) = self.queue.iter().position(|queued| *queued == key)
         {

@@ -1,4 +1,4 @@
-//! A waker that counts wake-ups, and a time limit for tests.
+//! A waker that counts wake-ups, and a timeout for tests.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::task::Wake;
 use std::thread;
 use std::time::Duration;
 
-/// The time limit of a test. Each test takes a few seconds unless it hangs.
+/// The timeout for a test, which takes a few seconds unless it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A waker that counts the wake-ups of one waiter.
+/// A waker that counts one waiter's wake-ups.
 #[derive(Default)]
 pub(crate) struct Wakes(AtomicUsize);
 

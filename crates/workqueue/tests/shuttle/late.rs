@@ -1,5 +1,4 @@
-//! Tests of adds and dropped guards that find the lock contended. Callers cannot observe that such an operation is
-//! applied later.
+//! Tests of adds and dropped guards that find the lock contended. Callers cannot observe that these operations are applied later.
 
 use pintle_workqueue::{AddOptions, Added, ShutdownMode};
 use shuttle::sync::Arc;
@@ -44,7 +43,7 @@ fn finished_add_is_visible_to_later_calls() {
     });
 }
 
-/// If a key is added while the shutdown begins, either the add is rejected or the key is processed, even if the add goes to the inbox.
+/// If a key is added while a shutdown begins, the add is either rejected or processed, even if it goes to the inbox.
 #[test]
 fn accepted_add_is_processed_during_shutdown() {
     explore(|| {
@@ -79,8 +78,8 @@ fn keys_keep_the_order_of_their_producer_thread() {
     });
 }
 
-/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before this call must be queued,
-/// in flight or finished.
+/// Two threads add keys, two threads process keys, and one thread calls `counts`. Every key that was added before the call to `counts` must
+/// be queued, in flight or finished.
 #[test]
 fn access_sees_every_finished_operation() {
     explore(|| {
@@ -123,7 +122,7 @@ fn access_sees_every_finished_operation() {
     });
 }
 
-/// This test is like the previous test, but the queue is shut down while the threads run.
+/// Like `access_sees_every_finished_operation`, but the queue is shut down while the threads run.
 #[test]
 fn shutdown_loses_no_late_operation() {
     explore(|| {
@@ -156,7 +155,7 @@ fn dropped_guards_end_two_drains() {
     });
 }
 
-/// Three waiters arrive while an add is in progress. Two of the waiters keep waiting, and one waiter stops waiting.
+/// Three waiters arrive while an add is in progress. Two of them keep waiting, and one stops waiting.
 #[test]
 fn new_waiter_is_woken_by_a_late_add() {
     explore(|| {

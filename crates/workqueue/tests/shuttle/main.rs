@@ -4,10 +4,10 @@
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs,
-//! a parked thread may wake spuriously. Therefore, a test thread must not spin while other threads wait. Instead, it waits for a [`Count`].
-//! Shuttle treats all atomic operations as sequentially consistent, and does not try all interleavings. loom has neither of these two
-//! limits. `loom.rs` tests the inbox and the wake-ups.
+//! Shuttle reports a deadlock if every thread sleeps, so a lost wake-up fails the test. But while another thread runs, a parked thread may
+//! wake spuriously. Therefore, a test thread must not spin while other threads wait. Instead, it waits for a [`Count`]. Shuttle treats all
+//! atomic operations as sequentially consistent, and does not try all interleavings. loom does not have these limits. `loom.rs` tests the
+//! inbox and the wake-ups.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 

@@ -63,8 +63,8 @@ fn earlier_delay_wakes_a_sleeping_waiter() {
     });
 }
 
-/// The test uses a reminder, a retry and an add without a delay. Each key fails at first, so all keys are processed
-/// twice. The thread that sets a delay advances the clock.
+/// Tests a reminder, a retry and an add without a delay. Each key fails at first, so all keys are processed twice. The thread that sets a
+/// delay advances the clock.
 #[test]
 fn delays_and_retries_end_for_threads_and_tasks() {
     explore(|| {
@@ -103,7 +103,7 @@ fn delays_and_retries_end_for_threads_and_tasks() {
     });
 }
 
-/// A limiter that counts calls of `forget`.
+/// A limiter that counts calls to `forget`.
 struct Forgetful(Count);
 
 impl RateLimiter<usize> for Forgetful {
@@ -144,7 +144,7 @@ fn waiting_thread_forgets_expired_failures() {
     });
 }
 
-/// One priority level equals a second of waiting. A key that has waited more than a second longer is dequeued before a key whose priority
+/// One priority level equals one second of waiting. A key that has waited more than a second longer is dequeued before a key whose priority
 /// is one level higher. The add may go through the inbox.
 #[test]
 fn ageing_starts_at_the_add() {
@@ -234,8 +234,8 @@ fn metrics_are_consistent() {
     });
 }
 
-/// The durations are measured from the add to the dequeue, and from the dequeue to the drop of the guard. This is also true if the add and
-/// the drop go through the inbox.
+/// The durations are measured from the add to the dequeue, and from the dequeue to dropping the guard, even if the add and the drop go
+/// through the inbox.
 #[test]
 fn durations_are_measured_between_calls() {
     explore(|| {
@@ -288,7 +288,7 @@ fn unpolled_task_does_not_delay_others() {
         let adder = spawn(&queue, |queue| queue.add(2));
         clock.advance(SECOND);
         adder.join().unwrap();
-        // When the delay ended or the key was added, the queue woke the task that is never polled. So the queue must wake the other tasks a
+        // When the delay ended or the key was added, the queue woke the task that is never polled, so it must wake the other tasks a
         // millisecond later.
         clock.advance(SECOND);
         let mut taken = join(steady);

@@ -1,4 +1,4 @@
-//! Tests that the queue wakes every waiter. Waiters wait for a key or for the end of a shutdown.
+//! Tests that the queue wakes every waiter for a key or for the end of a shutdown.
 
 use pintle_workqueue::ShutdownMode;
 use shuttle::sync::Arc;
@@ -37,14 +37,14 @@ fn cancelled_get_passes_its_wakeup_on() {
         queue.add(1);
         let taken = fickle.join().unwrap();
         if taken {
-            // This `get` has returned the key, and the key is already done. So add another key for the other worker.
+            // This `get` has returned the key, which is already done, so add another key for the other worker.
             queue.add(2);
         }
         assert!(steady.join().unwrap());
     });
 }
 
-/// The workers use all variants of `next`. All keys are processed, including a key that is added while it is in flight.
+/// Workers that use all variants of `next` process all keys, including a key that is added while in flight.
 #[test]
 fn workers_using_next_finish_the_backlog() {
     explore(|| {
@@ -76,8 +76,8 @@ fn workers_using_next_finish_the_backlog() {
     });
 }
 
-/// The future of `next` is either dropped without a poll, or polled and dropped. In both cases, the key that the worker has finished is
-/// marked as done, and no wake-up is lost.
+/// The `next` future is dropped with or without a poll. In both cases, the worker's finished key is marked as done, and no wake-up is
+/// lost.
 #[test]
 fn cancelled_next_marks_its_key_as_done() {
     explore(|| {
@@ -106,7 +106,7 @@ fn all_drainers_are_woken_and_all_getters_leave() {
         let workers = [(); 2].map(|()| {
             spawn(&queue, |queue| {
                 while let Some(item) = queue.blocking_get() {
-                    // A key that is added while it is in flight must be processed again.
+                    // A key that is added while in flight must be processed again.
                     if *item == 1 {
                         queue.add(1);
                     }
