@@ -241,7 +241,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         self.line.is_empty()
     }
 
-    /// Returns the number of queued additions of objects that existed before the listener was added.
+    /// Returns the number of queued additions with `is_initial`.
     pub fn initial_len(&self) -> usize {
         self.initial
     }

@@ -69,7 +69,7 @@ pub struct Deltas<K, T> {
 }
 
 impl<K, T> Delta<K, T> {
-    /// Returns the kind of the change.
+    /// Returns this change's kind.
     pub fn delta_type(&self) -> DeltaType {
         match self {
             Self::Added(_) => DeltaType::Added,

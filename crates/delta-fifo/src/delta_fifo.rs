@@ -227,7 +227,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if the object has no key.
+    /// Returns the key function's error if the object has no key.
     pub fn get(&self, object: &T) -> Result<Option<&Deltas<K, T>>, KeyError> {
         Ok(self.get_by_key(&self.key_of(object)?))
     }
@@ -256,7 +256,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function.
+    /// Returns the key function's error.
     pub fn key_of(&self, object: &T) -> Result<K, KeyError> {
         (self.key_func)(object)
     }
@@ -265,7 +265,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function.
+    /// Returns the key function's error.
     pub fn key_of_delta(&self, delta: &Delta<K, T>) -> Result<K, KeyError> {
         match delta {
             Delta::Deleted(DeletedObject::Tombstone(tombstone)) => Ok(tombstone.key.clone()),
@@ -277,11 +277,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Returns the key of the newest change in `deltas`.
+    /// Returns the newest change's key in `deltas`.
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function.
+    /// Returns the key function's error.
     pub fn key_of_deltas(&self, deltas: &Deltas<K, T>) -> Result<K, KeyError> {
         self.key_of_delta(deltas.newest())
     }

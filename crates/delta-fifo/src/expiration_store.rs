@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if the object has no key.
+    /// Returns the key function's error if the object has no key.
     pub fn add(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
         let key = (self.key_func)(&object)?;
         self.objects.insert(key, (object, now));
@@ -58,7 +58,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if `object` has no key.
+    /// Returns the key function's error if `object` has no key.
     pub fn delete(&mut self, object: &T) -> Result<(), KeyError> {
         self.objects.remove(&(self.key_func)(object)?);
         Ok(())
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if an object has no key. The store is then unchanged.
+    /// Returns the key function's error if an object has no key. The store is then unchanged.
     pub fn replace(&mut self, objects: Vec<T>, now: Instant) -> Result<(), KeyError> {
         let with_key = |object: T| Ok(((self.key_func)(&object)?, (object, now)));
         self.objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
@@ -79,7 +79,7 @@ impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if `object` has no key.
+    /// Returns the key function's error if `object` has no key.
     pub fn get(&mut self, object: &T, now: Instant) -> Result<Option<&T>, KeyError> {
         let key = (self.key_func)(object)?;
         Ok(self.get_by_key(&key, now))

@@ -108,7 +108,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if `object` has no key.
+    /// Returns the key function's error if `object` has no key.
     pub fn delete(&mut self, object: &T) -> Result<Option<T>, KeyError> {
         let place = self.place_of(&(self.key_func)(object)?);
         Ok(place.and_then(|place| self.remove(self.items[place].at)))
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if `object` has no key.
+    /// Returns the key function's error if `object` has no key.
     pub fn get(&self, object: &T) -> Result<Option<&T>, KeyError> {
         Ok(self.get_by_key(&(self.key_func)(object)?))
     }

@@ -82,7 +82,7 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the key function if the object has no key.
+    /// Returns the key function's error if the object has no key.
     fn get(&self, object: &T) -> Result<Option<Self::Entry>, KeyError>;
 
     /// Returns the entry with key `key`.

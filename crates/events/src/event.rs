@@ -29,10 +29,10 @@ pub struct Event {
     /// The component that recorded the event.
     #[serde(default)]
     pub source: EventSource,
-    /// The time of the first occurrence of the event.
+    /// The time of the event's first occurrence.
     #[serde(default)]
     pub first_timestamp: Option<Time>,
-    /// The time of the last occurrence of the event.
+    /// The time of the event's last occurrence.
     #[serde(default)]
     pub last_timestamp: Option<Time>,
     /// The number of occurrences.

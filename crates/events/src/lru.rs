@@ -8,7 +8,7 @@ use std::hash::Hash;
 pub(crate) struct Lru<K, V> {
     capacity: usize,
     entries: HashMap<K, (u64, V)>,
-    /// The keys, ordered by the time of the last use.
+    /// The keys, least recently used first.
     order: BTreeMap<u64, K>,
     clock: u64,
 }

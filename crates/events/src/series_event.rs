@@ -20,7 +20,7 @@ pub struct SeriesEvent {
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The time of the first occurrence of the event.
+    /// The time of the event's first occurrence.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
     /// The repetitions, if any.

@@ -49,7 +49,7 @@ pub enum Verb {
 }
 
 impl RecordedRequest {
-    /// Returns the kind of the call.
+    /// Returns this call's kind.
     pub fn verb(&self) -> Verb {
         match self.call {
             Call::Get { .. } => Verb::Get,

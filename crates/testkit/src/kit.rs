@@ -145,7 +145,7 @@ impl<W: World> Kit<W> {
     ///
     /// # Errors
     ///
-    /// Returns the error of the test, or [`Violation::UnusedRule`].
+    /// Returns the test's error, or [`Violation::UnusedRule`].
     ///
     /// # Panics
     ///

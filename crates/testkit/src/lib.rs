@@ -75,8 +75,9 @@
 //! - Runs with the same seed have the same faults at the same times, and send the same requests if the operator is deterministic. Each run
 //!   seeds `fastrand`'s generator. An operator that iterates over a `HashMap`, or that works on several threads, is not deterministic.
 //! - `survives_crashes` never counts a run without its crash as a success, and fails if a crash does not happen.
-//! - Each check ends: it is stopped by the [limit](Kit::limit) on the paused clock, by a maximum number of requests, or, if the paused
-//!   clock does not advance, by the [limit on real time](Kit::stall_limit). Only an operator that blocks its thread blocks the test.
+//! - Each check ends, because the [limit](Kit::limit) on the paused clock and a maximum number of requests stop it. If the paused clock
+//!   does not advance, the [limit on real time](Kit::stall_limit) stops the check. Only an operator that blocks its thread blocks the
+//!   test.
 //! - A run serves no probes, metrics or debug page, because parallel runs would use the same port. Webhooks are served on a free port.
 //! - A check fails if the operator's calls fail in a run without a disturbance, unless [`Kit::may_fail`] accepts the failures. A violation
 //!   shows the errors that the operator reported.

@@ -88,7 +88,7 @@ fn answer(path: &str, body: &[u8]) -> Option<Value> {
 pub fn admission_review(body: &[u8]) {
     let Some(answer) = answer("/mutate/example.com/v1/websites", body) else { return };
     let response = &answer["response"];
-    // serde_json allows fewer nesting levels when it parses a `Value` than when it skips a review's objects, so this call can fail
+    // serde_json allows fewer nesting levels when parsing a `Value` than when skipping a review's objects. Therefore, this call can fail
     // although the webhook has accepted the review.
     let Ok(review) = serde_json::from_slice::<Value>(body) else { return };
     // The decoder also accepts a review that is a JSON list of the fields' values instead of a JSON object.

@@ -64,7 +64,7 @@ impl Webhook {
     }
 
     /// Rejects requests for a resource or operation that the webhook does not declare. They occur if the cluster's configuration was
-    /// written by hand.
+    /// written manually.
     fn check(&self, request: &AdmissionRequest) -> Result<(), Denial> {
         let (own, sent) = (self.resource.gvr(), &request.resource);
         let subresource = self.subresource.as_deref().unwrap_or_default();

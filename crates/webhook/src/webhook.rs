@@ -174,7 +174,7 @@ impl Webhook {
         self
     }
 
-    /// Handles requests for a subresource, such as `status`, instead of requests for the object itself. `T` is the type of the subresource.
+    /// Handles requests for a subresource, such as `status`, instead of requests for the object itself. `T` is the subresource's type.
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = Some(subresource.into());
         self

@@ -20,7 +20,7 @@ use crate::wakers::WaiterId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport<K> {
-    /// The shutdown mode at the time of the report.
+    /// The shutdown mode when the report was made.
     pub mode: ShutdownMode,
     /// Whether the shutdown has ended. `false` only if the wait timed out first.
     pub complete: bool,

@@ -91,7 +91,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
 }
 
 thread_local! {
-    /// The number of consecutive polls of `get` on this thread that have returned a key without waiting.
+    /// The number of consecutive `get` polls on this thread that returned a key without waiting.
     static READY_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -23,7 +23,7 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// An operation in the inbox, such as an add. `at` is the time of the call, if the queue needs it.
+/// An operation in the inbox, such as an add. `at` is the call's time, if the queue needs it.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
     pub(crate) step: LateStep<K>,

@@ -101,7 +101,7 @@
 //! | What | controller-runtime | here | Why | Test |
 //! |---|---|---|---|---|
 //! | A key that was added while in flight | keeps its position from that add | gets its position when the guard is dropped | client-go's rule, for every order | `c3_returns_an_item_once_it_is_free` |
-//! | `Len` for such a key | counts it | does not count it; [`Counts::dirty_in_flight`] does | client-go's rule | `c5_enqueues_an_item_that_is_held` |
+//! | `Len`, for a key that was added while in flight | counts the key | does not count the key; [`Counts::dirty_in_flight`] does | client-go's rule | `c5_enqueues_an_item_that_is_held` |
 //! | Starvation | possible | impossible with [`Priority::with_ageing`] | | `with_ageing_nothing_starves` |
 //! | The 26th priority | all later changes to any priority go to one series | only changes to the additional priorities do | no series freezes or becomes negative | `x11_cardinality_latch_then_decrements` |
 //!

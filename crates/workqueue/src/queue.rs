@@ -50,8 +50,8 @@ use crate::wait::Wait;
 ///
 /// # Panics
 ///
-/// Methods propagate panics from wakers and from user code that runs under the lock. So does dropping a guard. After a panic, the queue
-/// stays usable:
+/// Methods, and dropping a guard, propagate panics from wakers and from user code that runs under the lock. After a panic, the queue stays
+/// usable:
 ///
 /// - A call that has dequeued a key returns the key instead of propagating the panic. Only the panic hook reports this panic.
 /// - A key whose `Clone` panicked is marked as done.

@@ -116,8 +116,8 @@ impl<K, C: Clock> Shared<K, C> {
         nanos(self.clock.now().saturating_duration_since(self.epoch))
     }
 
-    /// Fires every timer that is due at the time of the call, and then returns a new critical section. Releases the lock between batches
-    /// of timers.
+    /// Fires every timer that is due when the call begins, and then returns a new critical section. Releases the lock between batches of
+    /// timers.
     pub(crate) fn caught_up(&self) -> Section<'_, K> {
         let at_call = self.now();
         loop {

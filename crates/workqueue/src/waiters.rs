@@ -21,9 +21,9 @@ use crate::wakers::{WaiterId, Wakers, Wakes};
 ///    listed.
 /// 2. A notified task that is not polled within [`PATIENCE`] no longer counts as notified. If a key is available at that time, all listed
 ///    waiters are notified, because any single waiter may also be delayed.
-/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline. If a thread is
-///    listed, it becomes the *timekeeper*: it parks until this deadline and then checks the queue. If only tasks are listed, the [`Alarm`]
-///    checks the queue.
+/// 3. While a waiter is listed and no key is available, a thread or the alarm checks the queue again at the next deadline. If threads are
+///    listed, one of them becomes the *timekeeper*: it parks until this deadline and then checks the queue. If only tasks are listed, the
+///    [`Alarm`] checks the queue.
 ///
 /// When a notified waiter dequeues a key, its critical section notifies the next waiter (rule 1). When a notified waiter is dropped,
 /// another waiter is notified (rule 1). When the timekeeper stops waiting, another thread or the alarm replaces it (rule 3). The alarm also

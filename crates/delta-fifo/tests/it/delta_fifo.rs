@@ -1,4 +1,4 @@
-//! Tests of the rules of `DeltaFifo`, one test for each scenario.
+//! Tests of `DeltaFifo`'s rules, one test per scenario.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -45,7 +45,7 @@ fn spawn(run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     std::thread::Builder::new().name("pintle-timer".into()).spawn(run).map(drop)
 }
 
-/// The registered sleeps and the state of the thread.
+/// The registered sleeps and the thread's state.
 #[derive(Debug, Default)]
 struct Schedule {
     next_id: u64,

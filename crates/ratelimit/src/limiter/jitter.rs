@@ -31,8 +31,8 @@ pub struct WithJitterRateLimiter<L> {
 
 impl<L> WithJitterRateLimiter<L> {
     /// Creates a limiter that subtracts a random part of up to `fraction` from the delays of `limiter`. A fraction of 1
-    /// is "full jitter", and 0.5 is "equal jitter". A fraction outside of `0..=1` is clamped to this range, and NaN
-    /// counts as 0. Equal seeds produce equal delays.
+    /// is "full jitter", and 0.5 is "equal jitter". A fraction outside `0..=1` is clamped to this range, and NaN counts
+    /// as 0. Equal seeds produce equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
         Self { limiter, fraction, jitter: Jitter::new(seed) }

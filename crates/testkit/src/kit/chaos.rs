@@ -256,7 +256,7 @@ async fn keep_running<W: World>(lab: &Lab<W>, script: &Script, start: Instant) -
     }
 }
 
-/// Adds the name of the script to a violation, unless the violation already names the script.
+/// Adds the script's name to a violation that does not name it yet.
 fn in_script(violation: Violation, script: &str) -> Violation {
     violation.with_note(script)
 }

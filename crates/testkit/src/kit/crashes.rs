@@ -85,8 +85,8 @@ impl<W: World> Kit<W> {
     /// The order of requests can differ from run to run. Therefore, a crash happens at the nth request with the same verb, resource,
     /// subresource, namespace and name. If the operator does not send this request, the run is repeated with different seeds. In the last
     /// repetitions, the request may name another object. A run without its crash never counts as a success. Some reads of API discovery and
-    /// CustomResourceDefinitions are only sent while the server is slow to serve a new resource. If no repetition sends such a read, the
-    /// report omits it.
+    /// CustomResourceDefinitions are only sent while the server is slow to serve a new resource. The report omits such reads if no
+    /// repetition sends them.
     ///
     /// The final state consists of all objects and the [`World`], without uids, versions, generations, times, Leases and Events.
     ///
@@ -157,8 +157,8 @@ impl<W: World> Kit<W> {
         })
     }
 
-    /// Fails if calls failed, or if the operator did not respond to the user's steps with any change to an object or the world, or with an
-    /// Event.
+    /// Fails if calls failed. Also fails if the user performed steps, but the operator changed no object, did not change the world, and
+    /// wrote no Event.
     pub(super) fn check_effect(&self, lab: &Lab<W>, failures: Failures) -> Result<(), Violation> {
         let has_effect = lab.requests().iter().any(SentRequest::is_effect) || lab.has_changed_world();
         if self.steps.is_empty() || has_effect {
@@ -262,7 +262,7 @@ fn occurrences(request: &SentRequest, all: &[SentRequest]) -> [usize; 2] {
     [true, false].map(|with_name| earlier().filter(|other| request.is_same(other, with_name)).count())
 }
 
-/// Adds a description of the crash to a violation, unless the violation already names the crash.
+/// Adds a description of the crash to a violation that does not contain one yet.
 fn at(job: &Job<'_>, violation: Violation) -> Violation {
     match violation {
         Violation::Ended { process, cause } => Violation::Ended { process, cause: format!("{cause} ({job})") },

@@ -58,7 +58,7 @@ impl<W: World> Lab<W> {
         let running = self.journal.running(&name);
         let run = async move {
             let _running = running;
-            // Processes serve no HTTP endpoints, because parallel runs would use the same port.
+            // Processes serve no probes, metrics or debug page, because parallel runs would use the same port.
             let running = async {
                 let manager = operator(cluster.clone(), world).without_server();
                 journal.report(&own_link.process, Reporter::of(&manager));

@@ -318,7 +318,7 @@ fn c15_fuzz_priority_queue() {
 #[derive(Default)]
 struct Racing {
     is_held: AtomicBool,
-    /// The highest priority of all adds of the key.
+    /// The highest priority with which the key was added.
     highest: AtomicI32,
     /// How many adds have begun so far, and how many had begun when the key was last dequeued.
     added: AtomicU32,
