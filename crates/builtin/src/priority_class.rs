@@ -10,7 +10,8 @@ use pintle_kinds::table::{Cell, Table};
 
 use crate::core::pod::SYSTEM_CLASSES;
 
-const HIGHEST_PRIORITY: i64 = 1_000_000_000;
+/// The highest value of a class whose name does not start with `system-`.
+const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
 pub(crate) struct PriorityClass;
 
@@ -22,18 +23,19 @@ impl Strategy for PriorityClass {
 
     fn validate_create(&self, object: &Json) -> FieldErrors {
         let name = metadata::name(object);
-        let system = name.starts_with("system-") && !is_system(name);
-        let high = !name.starts_with("system-") && object.integer("/value").unwrap_or(0) > HIGHEST_PRIORITY;
+        let has_system_name = name.starts_with("system-");
+        let error = if has_system_name { system_class_error(object) } else { None };
+        let is_too_high = !has_system_name && value(object) > HIGHEST_USER_PRIORITY;
         Check::of(object)
-            .refuse(system, || {
+            .refuse(error.is_some(), || {
                 let why = format!(
-                    "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system \
-                     priority class"
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {}",
+                    error.unwrap_or_default()
                 );
                 FieldError::forbidden("metadata.name", why)
             })
-            .refuse(high, || {
-                let why = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
+            .refuse(is_too_high, || {
+                let why = format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
                 FieldError::forbidden("value", why)
             })
             .required("preemptionPolicy")
@@ -67,6 +69,49 @@ impl Strategy for PriorityClass {
     }
 }
 
+fn value(object: &Json) -> i64 {
+    object.integer("/value").unwrap_or(0)
+}
+
+/// Returns why an object whose name starts with `system-` is not one of the system classes.
+fn system_class_error(object: &Json) -> Option<String> {
+    let name = metadata::name(object);
+    let Some((_, expected)) = SYSTEM_CLASSES.iter().find(|(system, _)| *system == name) else {
+        return Some(format!("{name} is not a known system priority class"));
+    };
+    if value(object) != *expected {
+        return Some(format!("value of {name} PriorityClass must be {expected}"));
+    }
+    let is_default = object.get("globalDefault").and_then(Json::as_bool).unwrap_or(false);
+    is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
+}
+
 fn is_system(name: &str) -> bool {
     SYSTEM_CLASSES.iter().any(|(system, _)| *system == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_classes_have_fixed_values() {
+        let message = |name: &str, value: i64, is_default: bool| {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}"}},"value":{value},"globalDefault":{is_default},"preemptionPolicy":"Never"}}"#
+            );
+            let errors = PriorityClass.validate_create(&text.parse().unwrap());
+            errors.iter().map(|error| error.message.clone()).collect::<String>()
+        };
+        const CRITICAL: &str = "system-cluster-critical";
+        assert_eq!(message(CRITICAL, 2_000_000_000, false), "");
+        for (name, value, is_default, expected) in [
+            ("system-own", 1, false, "system-own is not a known system priority class"),
+            (CRITICAL, 1, false, "value of system-cluster-critical PriorityClass must be 2000000000"),
+            (CRITICAL, 2_000_000_000, true, "globalDefault of system-cluster-critical PriorityClass must be false"),
+            ("own", 1_000_000_001, false, "maximum allowed value of a user defined priority is 1000000000"),
+        ] {
+            assert!(message(name, value, is_default).ends_with(expected), "{}", message(name, value, is_default));
+        }
+    }
 }

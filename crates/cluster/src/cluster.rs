@@ -350,3 +350,59 @@ impl fmt::Debug for Cluster {
         f.debug_struct("Cluster").field("client", &self.inner.client).field("informers", &self.inner.informers).finish()
     }
 }
+
+#[cfg(all(test, feature = "apiserver"))]
+mod tests {
+    use std::time::Duration;
+
+    use pintle_apiserver::RequestVerb;
+    use pintle_apiserver::faults::{Fault, Rule};
+    use pintle_meta::{ObjectMeta, WriteOptions, resource};
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    #[derive(Clone, Debug, Deserialize, Serialize)]
+    struct ConfigMap {
+        metadata: ObjectMeta,
+    }
+    resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+    async fn check(maps: &Reader<ConfigMap>) {
+        let names = |maps: Vec<Arc<ConfigMap>>| maps.iter().map(|map| map.metadata.name.clone()).collect::<Vec<_>>();
+        assert_eq!(maps.get("default/a").await.unwrap().unwrap().metadata.name, "a");
+        assert!(maps.get("default/missing").await.unwrap().is_none());
+        assert!(maps.get("a/b/c").await.unwrap_err().to_string().contains("a/b/c"));
+        let mut all = names(maps.list(&"app=web".parse().unwrap()).await.unwrap());
+        all.sort();
+        assert_eq!(all, ["a", "b"]);
+        assert_eq!(names(maps.list_in("default", &"app=web".parse().unwrap()).await.unwrap()), ["a"]);
+    }
+
+    #[tokio::test]
+    async fn cached_and_live_reads_return_the_same_objects() {
+        let cluster = Cluster::embedded().await.unwrap();
+        for (namespace, name, app) in [("default", "a", "web"), ("kube-system", "b", "web"), ("default", "c", "db")] {
+            let mut metadata = ObjectMeta::new(namespace, name);
+            metadata.labels.insert("app".into(), app.into());
+            cluster.api().create(&ConfigMap { metadata }, &WriteOptions::default()).await.unwrap();
+        }
+        let faults = cluster.server().unwrap().faults();
+        let rules = [RequestVerb::Get, RequestVerb::List]
+            .map(|verb| faults.add(Rule { verb: Some(verb), times: None, ..Rule::new(Fault::Delay(Duration::ZERO)) }));
+        let requests = || rules.iter().map(|rule| faults.hits_of(*rule)).sum::<u64>();
+        let (cached, live) = (cluster.reader::<ConfigMap>(), cluster.live_reader::<ConfigMap>());
+        assert!(!cached.is_cached(), "the informer has not synced yet");
+        check(&cached).await;
+        cluster.informer::<ConfigMap>().wait_for_sync().await.unwrap();
+        let sent = requests();
+        check(&cached).await;
+        assert!(cached.is_cached());
+        assert_eq!(requests(), sent, "cached reads send no request");
+        check(&live).await;
+        assert!(!live.is_cached());
+        assert!(requests() > sent);
+        cluster.shutdown().await;
+        assert!(!cached.is_cached(), "the informer has stopped");
+    }
+}

@@ -191,7 +191,7 @@ impl<Q: Queue> SharedFifo<Q> {
     /// # Panics
     ///
     /// Panics if the queue has [known objects](Queue::has_known_objects). Between `pop` and the update of the known objects, the popped
-    /// object would be in neither the queue nor the known objects. A call to `replace` at that time would miss the object's deletion.
+    /// object would be missing from both the queue and the known objects. A call to `replace` at that time would miss the object's deletion.
     ///
     /// # Cancel safety
     ///

@@ -46,7 +46,7 @@ schemas! {
         },
         "required": ["apiVersion", "kind", "name", "uid"],
     };
-    // The limits are those of `metav1.Condition`.
+    // The limits are `metav1.Condition`'s.
     Condition: {
         "type": "object",
         "properties": {

@@ -67,7 +67,7 @@ pub enum Error {
     /// The request is invalid. Nothing was sent.
     #[error("{request}: {source}")]
     Invalid {
-        /// The request as far as it was built.
+        /// The part of the request that was built.
         request: Arc<RequestLine>,
         /// The reason why the request is invalid.
         source: InvalidRequest,

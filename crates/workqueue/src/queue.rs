@@ -306,7 +306,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// This method is cancel safe. A key is dequeued only by the poll that returns it. If the future is dropped after it was woken, the
-    /// queue wakes another waiter instead. A future that is woken but neither polled nor dropped can delay a key by up to one
+    /// queue wakes another waiter instead. A woken future that is not polled and not dropped can delay a key by up to one
     /// [millisecond](WorkQueue#latency).
     ///
     /// # Fairness
