@@ -1,4 +1,4 @@
-//! The store of an informer: a map of objects by key, with indices.
+//! An informer's store: a map of objects by key, with indices.
 
 mod contracts;
 mod indices;
@@ -37,13 +37,12 @@ pub(crate) use writes::{WriteResult, last_of_each};
 /// A thread-safe store of objects by key, with named indices. The cache is an [`Indexer`](pintle_delta_fifo::Indexer),
 /// as in client-go.
 ///
-/// The objects and the indices change in the same atomic step. A [`transaction`](Self::transaction) or a
-/// [replacement](Self::replace) is atomic, and each read sees one consistent state. For several reads of the same
-/// state, take a [`Snapshot`]. A reader waits for a writer only while the writer changes the requested object. Stored
+/// Objects and indices change in one atomic step. A [`transaction`](Self::transaction) or a
+/// [replacement](Self::replace) is atomic, and each read sees one consistent state. To read the same state several
+/// times, take a [`Snapshot`]. A reader waits for a writer only while the writer changes the requested object. Stored
 /// objects are shared and must not be changed. To change an object, store a new one.
 ///
-/// The cache of a [`SharedInformer`](crate::SharedInformer) is written only by the informer and read through a
-/// [`Lister`](crate::Lister).
+/// Only a [`SharedInformer`](crate::SharedInformer) writes to its cache. A [`Lister`](crate::Lister) reads the cache.
 ///
 /// # Examples
 ///
@@ -67,23 +66,23 @@ pub(crate) use writes::{WriteResult, last_of_each};
 /// ```
 pub struct Cache<T> {
     store: Arc<store::Store<Stored<T>>>,
-    /// The source of objects that are decoded when they are read. `None` if all objects are decoded when they arrive.
+    /// Decodes objects that are stored as JSON. `None` if all objects are decoded when they arrive.
     source: Option<Arc<Source<T>>>,
-    /// A thread must hold the store's writer lock to change the list of indices.
+    /// Only changed under the store's writer lock.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
-    /// How often the server's revisions have gone back.
+    /// The number of times that the server's revisions have gone back.
     went_back: AtomicU64,
-    /// The progress of each source of the cache.
+    /// The progress of each source that fills the cache.
     parts: Mutex<Parts>,
-    /// Whether `undecodable` has entries. A thread must hold the writer lock to change this flag. Most writes see that
-    /// the flag is not set, so they do not take the lock of `undecodable`.
+    /// `true` if `undecodable` has entries. Only changed under the writer lock. Most writes find the flag unset, and so
+    /// need not lock `undecodable`.
     has_undecodable: AtomicBool,
-    /// The last commit whose entries are in `undecodable`.
+    /// The last commit whose failures are recorded in `undecodable`.
     noted: Noted,
     moved: Moved,
     is_closed: AtomicBool,
-    /// Whether the cache refuses an object if an index function fails on it.
+    /// If `true`, the cache rejects an object on which an index function fails.
     is_strict: bool,
 }
 
@@ -93,11 +92,10 @@ impl<T: Object> Cache<T> {
         Self { is_strict: true, ..Self::of(Parts::default(), None) }
     }
 
-    /// Creates the cache of an informer.
+    /// Creates an informer's cache.
     pub(crate) fn of(parts: Parts, source: Option<Arc<Source<T>>>) -> Self {
-        // With more shards, readers contend for the same shard less often. On the other hand, a read of an index visits
-        // all shards. Under loom, the cache has only one shard. Loom needs the same locks in each run, but keys are
-        // assigned to shards at random.
+        // More shards reduce contention between readers, but each read of an index visits all shards. Under loom, use
+        // one shard: loom needs the same locks in each run, but keys are assigned to shards at random.
         let shards =
             if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
@@ -115,17 +113,17 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Stores an object, and returns the previous object with the same key. This method corresponds to client-go's
+    /// Stores an object, and returns the previous object with the same key, like client-go's
     /// `Store.Add` and `Store.Update`.
     ///
-    /// The object's resourceVersion becomes the revision of the cache, unless the resourceVersion is empty or older
-    /// than that revision.
+    /// The object's resourceVersion becomes the cache's revision, unless the resourceVersion is empty or
+    /// older than that revision.
     ///
     /// # Errors
     ///
-    /// Returns [`IndexFailed`] if an index function fails or panics on the object. After this error, the object is not
-    /// stored, and [`undecodable`](Self::undecodable) lists it. A previous object with the same uid stays in the cache
-    /// as the last good state. A previous object with another uid is deleted.
+    /// Returns [`IndexFailed`] if an index function fails or panics on the object. The object is then not stored, and
+    /// [`undecodable`](Self::undecodable) lists it. A previous object with the same uid stays in the cache as the last
+    /// good state. A previous object with another uid is deleted.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let object = Stored::from(object);
         let (key, version) = (object.key(), object.resource_version());
@@ -148,9 +146,9 @@ impl<T: Object> Cache<T> {
         before.map(|before| before?.into_read())
     }
 
-    /// Deletes the object with this key. Does nothing if there is no such object.
+    /// Deletes the object with this key, if it is in the cache, and returns the deleted object.
     ///
-    /// `resource_version` is the revision of the deletion. If the revision is unknown, pass an empty string.
+    /// `resource_version` is the deletion's revision, or an empty string if the revision is unknown.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let mut noting = self.noting();
         let before = noting.writer.write(take(key), |current| version::advance(current, resource_version));
@@ -160,16 +158,15 @@ impl<T: Object> Cache<T> {
         before?.into_read()
     }
 
-    /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, as client-go's `Transaction` does.
-    /// Returns the previous object of each key. Keys must be distinct.
+    /// Stores (`Some`) and deletes (`None`) several objects in one atomic step, like client-go's `Transaction`. Returns
+    /// the previous object of each key. Keys must be distinct.
     ///
-    /// `resource_version` becomes the revision of the cache, unless `resource_version` is empty or older than that
-    /// revision.
+    /// `resource_version` becomes the cache's revision, unless `resource_version` is empty or older than that revision.
     ///
     /// # Errors
     ///
-    /// Returns an [`IndexFailed`] for each object on which an index function fails, as [`upsert`](Self::upsert) does.
-    /// Changes of other objects are still applied.
+    /// Returns an [`IndexFailed`] for each object on which an index function fails, as in [`upsert`](Self::upsert). All
+    /// other changes are still applied.
     pub fn transaction(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
@@ -183,14 +180,13 @@ impl<T: Object> Cache<T> {
         written.map(result).collect()
     }
 
-    /// Replaces all objects in one atomic step: no reader sees a partial replacement. Storing the same `Arc` again
-    /// costs almost nothing.
+    /// Replaces all objects in one atomic step. Storing the same `Arc` again costs almost nothing.
     ///
-    /// If several objects have the same key, the last of them is stored. The revision of the cache becomes
-    /// `resource_version`, unless `resource_version` is empty. The new revision may be older than the previous
-    /// revision, for example after the server was restored from a backup.
+    /// If several objects have the same key, the last of them is stored. `resource_version` becomes the cache's
+    /// revision, unless `resource_version` is empty. The new revision may be older than the previous one, for example
+    /// after the server was restored from a backup.
     ///
-    /// If an index function fails or panics on an object, the object is treated as in [`upsert`](Self::upsert).
+    /// An object on which an index function fails or panics is treated as in [`upsert`](Self::upsert).
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         let objects = last_of_each(objects.into_iter().map(Stored::from).collect());
         let Replaced { deleted, present, .. } = self.replace_all(None, objects, Vec::new(), resource_version);
@@ -200,20 +196,21 @@ impl<T: Object> Cache<T> {
         Replacement { deleted: deleted.collect(), present: present.collect() }
     }
 
-    /// Sets the revision of the cache to `resource_version`. The objects do not change.
+    /// Advances the cache's revision to `resource_version`, without changing objects. An empty or older
+    /// `resource_version` is ignored.
     pub fn bookmark(&self, resource_version: &str) {
         self.store.writer().set_version(|current| version::advance(current, resource_version));
         self.moved.announce();
     }
 
-    /// Returns the object with this key.
+    /// Returns the object with this key, if it is in the cache.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.store.get(key)?.into_read()
     }
 
-    /// Returns all objects, in no particular order. The result shares the pages of the cache, so this call copies no
-    /// objects. If objects are decoded when they are read, this call decodes each object for which it is not known yet whether the object
-    /// can be decoded. The result contains only objects that can be decoded.
+    /// Returns all objects, in no particular order. The returned list shares the cache's pages, so this call copies no
+    /// objects. The list contains only decodable objects. If objects are decoded when they are read, this call first
+    /// decodes each object that was not checked before.
     pub fn list(&self) -> Objects<T> {
         let pages = self.store.pin(|_| ()).0.pages();
         let is_unknown = self.source.as_ref().is_some_and(|source| source.has_unknown());
@@ -233,7 +230,7 @@ impl<T: Object> Cache<T> {
         self.store.len()
     }
 
-    /// Returns whether there are no objects.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -242,7 +239,7 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if there is no such index. The error lists the names of the existing indices.
+    /// Returns [`UnknownIndex`], which names the existing indices, if there is no index `name`.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
@@ -268,31 +265,29 @@ impl<T: Object> Cache<T> {
         self.snapshot().index_values(name)
     }
 
-    /// Returns a snapshot of the cache. The snapshot never changes. The cost of this call does not depend on the number
-    /// of objects.
+    /// Returns an immutable snapshot of the cache. This call's cost does not depend on the number of objects.
     pub fn snapshot(&self) -> Snapshot<T> {
         let (pin, resource_version) = self.store.pin(str::to_owned);
         Snapshot::new(pin, self.indices(), resource_version)
     }
 
-    /// Returns the revision of the last change, replacement or bookmark. The revision is empty before the first change,
-    /// replacement or bookmark.
+    /// Returns the revision of the last change, replacement or bookmark, or an empty string before the first of them.
     pub fn resource_version(&self) -> String {
         self.store.resource_version(str::to_owned)
     }
 
-    /// Waits until the cache has all changes up to `resource_version`. To read your own write, wait for the
-    /// resourceVersion that the server returned for the write, and then read.
+    /// Waits until the cache contains all changes up to `resource_version`. To read your own write, first wait for the
+    /// resourceVersion that the server returned for the write.
     ///
-    /// For the cache of an informer, this method also waits until the cache
-    /// [has synced](crate::SharedInformer::wait_for_sync) with the current namespaces and selectors.
+    /// An informer's cache also waits until it [has synced](crate::SharedInformer::wait_for_sync) with the current
+    /// namespaces and selectors.
     ///
     /// # Errors
     ///
-    /// - [`NotReached::NotComparable`] if `resource_version`, or the revision of the cache, is not a number.
+    /// - [`NotReached::NotComparable`] if `resource_version` or the cache's revision is not a number.
     /// - [`NotReached::WentBack`] if the server's revisions go back during the wait, for example after a restore from a
     ///   backup.
-    /// - [`NotReached::Stopped`] if the informer of the cache has stopped.
+    /// - [`NotReached::Stopped`] if the cache's informer has stopped.
     ///
     /// # Cancel safety
     ///
@@ -301,7 +296,7 @@ impl<T: Object> Cache<T> {
         self.read_at_least(resource_version).await.map(drop)
     }
 
-    /// Waits as [`wait_for`](Self::wait_for) does, and returns a snapshot.
+    /// Waits like [`wait_for`](Self::wait_for), and returns a snapshot.
     ///
     /// # Errors
     ///
@@ -319,8 +314,8 @@ impl<T: Object> Cache<T> {
         let waiting = self.moved.wait();
         let begun = self.went_back.load(atomic::Ordering::Acquire);
         loop {
-            // The future is created and both flags are read before the snapshot is taken. So the wait does not miss
-            // changes after the snapshot.
+            // Create the future and read both flags before taking the snapshot, so that the wait
+            // does not miss later changes.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let has_all = self.has_all();
@@ -343,7 +338,7 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// Works like [`transaction`](Self::transaction), and also adds entries for objects that could not be decoded.
+    /// Works like [`transaction`](Self::transaction), and also adds entries for undecodable objects.
     pub(crate) fn write_all(
         &self,
         changes: Vec<(ObjectKey, Option<Stored<T>>)>,
@@ -385,8 +380,8 @@ impl<T: Object> Cache<T> {
         written
     }
 
-    /// Works like [`replace`](Self::replace) for objects with distinct keys, and also replaces the entries of objects
-    /// that could not be decoded. Only objects in the namespace `within` are replaced.
+    /// Works like [`replace`](Self::replace) for objects with distinct keys, and also replaces the entries of
+    /// undecodable objects. Only replaces objects in the namespace `within`, or all objects if `within` is `None`.
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
@@ -443,27 +438,28 @@ impl<T: Object> Cache<T> {
         replaced
     }
 
-    /// Notifies waiting tasks that the server's revisions went back, so the awaited revisions may never arrive.
+    /// Fails waits for a revision, because the server's revisions went back and the awaited revisions may never arrive.
     pub(crate) fn history_went_back(&self) {
         self.went_back.fetch_add(1, atomic::Ordering::Release);
         self.moved.announce_end();
     }
 
-    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may hold references
-    /// to this cache.
+    /// Ends all waits, because the cache no longer changes. Drops the index functions, because they may
+    /// hold handles to this cache.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
         self.drop_functions();
         self.moved.announce_end();
     }
 
-    /// Returns whether the cache has listed all requested namespaces with the currently requested selectors.
+    /// Returns `true` if all requested namespaces were listed with the currently requested selectors.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
     }
 
-    /// Returns the revision up to which the cache contains all changes of a namespace. This revision may be newer than
-    /// the revision of the whole cache. For `None`, returns the [revision of the cache](Self::resource_version).
+    /// Returns the revision up to which the cache contains all changes in `namespace`. This revision may be newer than
+    /// the whole cache's revision. `None` means that the namespace has no revision of its own, so the [cache's
+    /// revision](Self::resource_version) applies.
     pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
         self.parts().reached(namespace).map(str::to_owned)
     }
@@ -483,13 +479,13 @@ impl<T: Object> Cache<T> {
         &self.store
     }
 
-    /// Returns the source of objects that are decoded when they are read.
+    /// Returns the decoder for objects that are stored as JSON.
     pub(crate) fn source(&self) -> Option<&Arc<Source<T>>> {
         self.source.as_ref()
     }
 }
 
-/// Returns the slots of all objects that cannot be decoded, in ascending order.
+/// Returns the slots of all undecodable objects, in ascending order.
 fn unreadable<T>(pages: &Pages<Stored<T>>) -> Vec<usize> {
     let (mut unreadable, mut slot) = (Vec::new(), 0);
     while let Some(object) = pages.next(&mut slot) {

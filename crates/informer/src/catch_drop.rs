@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::panic::catch;
 
-/// A shared reference to a user's object. When the last reference is dropped, the object is dropped too, and a panic of
-/// the object's `Drop` is caught.
+/// A shared reference to a user's object. Catches and logs a panic of the object's `Drop` when the
+/// last reference is dropped.
 pub(crate) struct CatchDrop<T> {
     /// `None` only while the `CatchDrop` is being dropped or converted.
     object: Option<Arc<T>>,
 }
 
-/// Only `into_arc` and `drop` take the object out of the option.
+/// The panic message if `object` is `None`. Only `into_arc` and `drop` set it to `None`.
 const THERE: &str = "the object is present until the drop";
 
 impl<T> From<Arc<T>> for CatchDrop<T> {
@@ -22,7 +22,7 @@ impl<T> From<Arc<T>> for CatchDrop<T> {
 }
 
 impl<T> CatchDrop<T> {
-    /// Returns the reference. If the caller drops the last reference, a panic of the object's `Drop` is not caught.
+    /// Returns the `Arc`. If the caller drops the last reference, a panic of the object's `Drop` is not caught.
     pub(crate) fn into_arc(mut self) -> Arc<T> {
         self.object.take().expect(THERE)
     }

@@ -1,8 +1,8 @@
-//! The clock of informers.
+//! The informers' clock.
 
 use std::time::Instant;
 
-/// Returns the current time of tokio's clock, which tests can pause.
+/// Returns the time of tokio's clock, which tests can pause.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

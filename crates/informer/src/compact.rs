@@ -20,31 +20,29 @@ use crate::panic::catch;
 use crate::undecodable::Undecodable;
 use record::Record;
 
-/// An object that is stored as its compressed JSON, and decoded as a `T` when it is [read](Self::get). In this form, a
-/// pod of k8s-openapi takes a thirtieth of the memory that it usually takes. See [the
+/// An object that is stored as compressed JSON, and decoded as a `T` when it is [read](Self::get). A compressed
+/// k8s-openapi pod takes a thirtieth of the memory of a decoded pod: see [the
 /// comparison](crate#choosing-the-object-type).
 ///
-/// The key, uid, resourceVersion and generation are available without decoding. Labels, owners and finalizers are
-/// available without decoding, too. So selectors do not decode objects. Labels, owners and finalizers stay in memory
-/// once they are read. Objects with equal labels, owners and finalizers share one copy. Annotations are decoded on
-/// their first read, and then stay in memory with their object.
+/// The key, uid, resourceVersion, generation, labels, owners and finalizers are available without decoding the object.
+/// So selectors decode no objects. Once read, labels, owners and finalizers stay in memory, shared by all objects for
+/// which they are equal. Annotations are decoded on their first read, and then stay in memory with their object.
 ///
-/// The cache accepts any object with the usual metadata. So an object that is not a valid `T` is stored in the cache
-/// and is not listed in [`undecodable`](crate::Lister::undecodable). Instead, each read of such an object returns an
-/// error.
+/// The cache accepts any object with valid metadata. So an object that is not a valid `T` is in the cache and not in
+/// [`undecodable`](crate::Lister::undecodable), and each read of the object returns an error.
 ///
 /// # Shared memory
 ///
-/// Objects of one type `T` share a dictionary and a cache of recently decoded objects. The dictionary and the decoded
-/// objects stay in memory as long as any informer of the process has an object of the type:
+/// All `Compact<T>` objects of the process share a dictionary and a cache of recently decoded objects. These stay in
+/// memory until the last `Compact<T>` is dropped:
 ///
-/// - The dictionary is built from the objects as they arrive. If the dictionary compresses an object badly, the object
-///   is added to the dictionary. At most 8 KiB of each object are added, and at most 32 KiB in total. **So the content
-///   of the first Secrets, for example, stays in memory after their deletion.** If several kinds share one type, as
-///   with [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
-/// - Up to 17 decoded objects are kept for later reads. A decoded object is dropped at the latest together with its
-///   `Compact`.
-/// - Objects with equal labels, owners and finalizers, such as the replicas of a set, share one copy of these fields.
+/// - The dictionary is built from the objects as they arrive. An object that the dictionary compresses badly is added
+///   to it, up to 8 KiB of each object and 32 KiB in total. **So the content of the first Secrets, for example, stays
+///   in memory after their deletion.** If several kinds share one type, as with
+///   [`DynamicObject`](pintle_meta::DynamicObject), the dictionary fits the first kinds best.
+/// - Up to 17 recently decoded objects are kept for later reads. A decoded object is dropped at the latest
+///   together with its `Compact`.
+/// - Objects with equal labels, owners and finalizers, such as a replica set's pods, share one copy of these fields.
 ///
 /// # Examples
 ///
@@ -82,11 +80,11 @@ pub struct Compact<T> {
 }
 
 impl<T: 'static> Compact<T> {
-    /// Compresses an object, for tests and for transforms. The result contains only the fields that `T` has.
+    /// Compresses an object, for tests and for transforms. The result contains only the fields that `T` serializes.
     ///
     /// # Errors
     ///
-    /// Returns an error if the serialized `T` is not JSON or lacks the required metadata.
+    /// Returns an error if `object` cannot be serialized as JSON or lacks the required metadata.
     pub fn new(object: &T) -> Result<Self, DecodeError>
     where
         T: Serialize,
@@ -98,16 +96,15 @@ impl<T: 'static> Compact<T> {
         Ok(Self { record: Record::new::<T>(json)?, object: PhantomData })
     }
 
-    /// Decodes and returns the object. If this compressed object was decoded recently, returns the same decoded object
-    /// again.
+    /// Decodes and returns the object. If it was decoded recently, returns the same decoded object again.
     ///
-    /// Decoding takes the time to deserialize a `T`, plus some microseconds to decompress it. This call does not wait
-    /// for other threads.
+    /// This call takes the time to deserialize a `T`, plus some microseconds to decompress the JSON, and does
+    /// not wait for other threads.
     ///
     /// # Errors
     ///
-    /// Returns [`Undecodable`] if the object is not a valid `T`, or if the `Deserialize` of `T` panicked. Each call for
-    /// such an object returns the error again.
+    /// Returns [`Undecodable`] if the object is not a valid `T`, or if `T`'s `Deserialize` panicked. Each call for such
+    /// an object returns the error again.
     pub fn get(&self) -> Result<Arc<T>, Undecodable>
     where
         T: DeserializeOwned + Send + Sync,
@@ -147,7 +144,7 @@ impl<T: Resource> Resource for Compact<T> {
     }
 }
 
-/// Accepts any object that has the usual metadata. The JSON is not decoded as a `T`.
+/// Accepts any object with valid metadata. The JSON is not decoded as a `T`.
 impl<'de, T: 'static> Deserialize<'de> for Compact<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
@@ -163,7 +160,7 @@ impl<T> Serialize for Compact<T> {
     }
 }
 
-/// Formats the identity and the size of the object, not its content.
+/// Shows the object's identity and size, without its content.
 impl<T> fmt::Debug for Compact<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Compact").field(&self.record).finish()

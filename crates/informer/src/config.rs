@@ -47,65 +47,64 @@ use crate::reflector_config::ReflectorConfig;
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The name of the informer in logs, errors and metrics. If the name is empty, the name of the object type is used.
+    /// The informer's name in logs, errors and metrics. If empty (the default), the object type's name is used.
     pub name: String,
     /// The settings for lists and watches, including the selectors.
     pub reflector: ReflectorConfig,
-    /// The interval at which each subscriber receives all objects again. A subscription can [override
-    /// it](crate::Subscription::set_resync). `None`, the default, disables resyncs.
+    /// The interval at which each subscriber receives all objects again. A subscription can [override this
+    /// interval](crate::Subscription::set_resync). `None`, the default, disables resyncs.
     pub resync: Option<Duration>,
-    /// The projection that selects which fields of each object are decoded and cached. The default drops only
-    /// `managedFields`, so an update may [write a cached object back](Projection#writing-a-cached-object-back). If the
-    /// informer caches all Secrets of a cluster without a selector, drop at least `data` with [`Projection::without`].
-    /// Otherwise the informer logs a warning.
+    /// Selects which fields of each object are decoded and cached. The default drops only `managedFields`, so an update
+    /// may [write a cached object back](Projection#writing-a-cached-object-back). An informer that caches all Secrets
+    /// of a cluster without a selector logs a warning, unless the projection drops `data` (see
+    /// [`Projection::without`]).
     pub projection: Projection,
-    /// A function that changes each object once, before the object is cached. For example, the function can drop data
-    /// that a `projection` cannot select by a path. The transform also runs on the last state of a deleted object. The
+    /// A function that changes each object once, before the object is cached. For example, a transform can drop data
+    /// that a `projection` cannot select by a path. The transform also runs on a deleted object's last state. The
     /// transform may run for several objects at the same time, on different threads.
     ///
-    /// If the transform panics on an object, the object is not stored. The object is listed in
-    /// [`undecodable`](crate::Lister::undecodable), and its last good state stays in the cache. The entry in
-    /// `undecodable` has the name and namespace that the object has on the server. If a transform renames objects, the
-    /// last decodable state has another key, so the next list deletes this state.
+    /// If the transform panics on an object, the object is not stored. Instead,
+    /// [`undecodable`](crate::Lister::undecodable) lists it with its name and namespace on the server, and its
+    /// last good state stays in the cache. If the transform renames objects, that state has another key, so the
+    /// next list deletes the state.
     pub transform: Option<Transform<T>>,
-    /// Determines when objects are decoded. The default decodes objects of large types when they are read, and objects
-    /// of other types when they arrive.
+    /// When objects are decoded. By default, objects of large types are decoded when they are read, and other
+    /// objects when they arrive.
     pub decode: DecodePolicy,
-    /// The maximum size in bytes of all decoded objects that are in memory, if objects are
-    /// [decoded when they are read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently
-    /// read objects, and decodes them again at their next read. Objects that a reader still references are never
-    /// dropped. The size of an object is estimated as the size of its type, plus six bytes for each byte of its JSON.
-    /// The default is 256 MiB.
+    /// The memory limit, in bytes, for decoded objects, if objects are [decoded when they are
+    /// read](DecodePolicy::OnRead). Beyond this limit, the informer drops the least recently read objects, and decodes
+    /// them again at their next read. Objects that a reader still references are never dropped. An object's size is
+    /// estimated as its type's size plus six bytes for each byte of its JSON. The default is 256 MiB.
     pub hot_bytes: usize,
-    /// The handler for each failure that delays the informer, and for each failure of an index function. The handler
-    /// runs without locks. The informer ignores the result of the handler. If the handler panics, the panic is logged.
-    /// If the handler captures a handle to the informer, the captured handle keeps the informer running.
+    /// Called with each failure that delays the informer, and with each failure of an index function. No lock is held
+    /// during the call. If the handler panics, the panic is logged. A handle to the informer that the handler captures
+    /// keeps the informer running.
     pub on_error: Option<ErrorHandler>,
-    /// The metrics provider, used from the creation of the informer until its task ends. `None`, the default, disables
-    /// metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The value of `name` is the
-    /// informer's name. If the provider panics, the panic is logged. The informer continues, and does not call the
-    /// provider again.
+    /// The metrics provider, used from the informer's creation until its task ends. `None`, the default,
+    /// disables metrics. All metrics have the labels `name`, `group`, `version` and `resource`. The label `name`
+    /// is the informer's name. If the provider panics, the informer logs the panic, and continues without
+    /// calling the provider again.
     ///
     /// | name | kind | meaning |
     /// |---|---|---|
     /// | `reflector_lists_total` | counter | lists that started; a list of several pages counts once, as does a streaming list |
     /// | `reflector_list_duration_seconds` | histogram | duration of completed lists, including decoding |
     /// | `reflector_items_per_list` | histogram | number of objects in completed lists |
-    /// | `reflector_watches_total` | counter | requested watches, and streaming lists that continued as a watch |
+    /// | `reflector_watches_total` | counter | requested watches, and streaming lists that became watches |
     /// | `reflector_short_watches_total` | counter | watches that [ended as soon as they began](ReflectorError::VeryShortWatch) |
     /// | `reflector_watch_duration_seconds` | histogram | how long ended watches were open |
     /// | `reflector_items_per_watch` | histogram | number of events in ended watches, bookmarks included |
-    /// | `reflector_last_resource_version` | gauge | last 15 digits of the revision up to which the reflector has received everything; 0 if it is not a number; the maximum if several informers have one name |
-    /// | `informer_queued_items` | gauge | items queued on their way into the cache |
+    /// | `reflector_last_resource_version` | gauge | last 15 digits of the reflector's revision; 0 if the revision is not a number; the maximum if several informers have the same name |
+    /// | `informer_queued_items` | gauge | received changes that are queued for the cache |
     /// | `informer_processing_latency_seconds` | histogram | time to store a batch and to notify all subscribers |
-    /// | `informer_store_resource_version` | gauge | last 15 digits of the revision of the cache; see `reflector_last_resource_version` |
-    /// | `informer_pending_notifications` | gauge | events that wait in all subscriptions together |
+    /// | `informer_store_resource_version` | gauge | last 15 digits of the cache's revision; see `reflector_last_resource_version` |
+    /// | `informer_pending_notifications` | gauge | total number of events that wait in all subscriptions |
     /// | `informer_undecodable_objects` | gauge | objects that [cannot be decoded](crate::Undecodable); not in client-go |
     /// | `informer_index_failures_total` | counter | failures and panics of index functions, with the additional label `index`; not in client-go |
-    /// | `informer_degraded_seconds` | gauge | how long the state has been [`Degraded`](crate::InformerState::Degraded), otherwise 0; not in client-go |
+    /// | `informer_degraded_seconds` | gauge | how long the state has been [`Degraded`](crate::InformerState::Degraded), or 0 if it is not; not in client-go |
     /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), otherwise 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
-    /// The seed for the random parts of delays and timeouts. `None` uses a random seed.
+    /// The seed for the random parts of delays and timeouts. `None`, the default, uses a random seed.
     pub seed: Option<u64>,
 }
 
@@ -117,7 +116,7 @@ pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 /// A function that receives failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
-/// Determines when an informer decodes objects: see [`InformerConfig::decode`].
+/// When an informer decodes objects: see [`InformerConfig::decode`].
 ///
 /// # Examples
 ///
@@ -130,28 +129,28 @@ pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodePolicy {
-    /// Decodes objects when they are read, if the type takes at least 1 KiB and there is no transform. Such types, like `Pod` of
-    /// k8s-openapi, take several times as much memory as their JSON. Other objects are decoded when they arrive.
+    /// Decodes objects when they are read, if their type takes at least 1 KiB and there is no transform. Objects of
+    /// large types, like k8s-openapi's `Pod`, take several times as much memory as their JSON. Other objects are
+    /// decoded when they arrive.
     #[default]
     Auto,
     /// Decodes objects when they arrive. Reads are fastest, and [`undecodable`](crate::Lister::undecodable) lists an
     /// undecodable object as soon as it arrives.
     OnArrival,
-    /// Stores the JSON of objects, and decodes an object at its first read, once for all readers. The type's
-    /// [`Metadata`](pintle_meta::Metadata) must equal the metadata in the JSON. If there is a transform, objects are decoded when they
-    /// arrive, because the transform may change their metadata.
+    /// Stores objects as JSON, and decodes an object at its first read, once for all readers. The type's
+    /// [`Metadata`](pintle_meta::Metadata) must equal the JSON's metadata. If there is a transform, objects are decoded
+    /// when they arrive, because the transform may change their metadata.
     ///
-    /// An undecodable object is found at its first read, or by a check that runs when the informer has been idle for a
-    /// second. Until then, the object is not listed in `undecodable`. Meanwhile, reads return the last state of the
-    /// object that could be decoded.
+    /// An undecodable object is detected at its first read, or by a check that runs when the informer has been idle for
+    /// a second. Until then, `undecodable` does not list the object, and reads return its last decodable state.
     OnRead,
 }
 
-/// By default, objects of types that have at least this size are decoded when they are read.
+/// The type size, in bytes, from which `DecodePolicy::Auto` decodes objects when they are read.
 const LARGE: usize = 1 << 10;
 
 impl<T> InformerConfig<T> {
-    /// Returns whether objects are decoded at their first read, and not at their arrival.
+    /// Returns `true` if objects are decoded at their first read instead of at their arrival.
     pub(crate) fn decodes_on_read(&self) -> bool {
         let is_wanted = match self.decode {
             DecodePolicy::Auto => size_of::<T>() >= LARGE,

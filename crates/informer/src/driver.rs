@@ -1,4 +1,4 @@
-//! The task of an informer. The driver sends requests, reads the clock and stores changes in batches.
+//! An informer's task, which sends requests, reads the clock and stores changes in batches.
 
 mod check;
 mod decoding;
@@ -41,10 +41,10 @@ pub(crate) use self::requests::Limits;
 /// Runs a reflector: executes its commands, reads the clock and stores its output.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
-    /// The part of the store that this driver fills, such as one namespace.
+    /// The place that this driver follows, such as one namespace.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    /// The number of changes of the selectors before the last list began.
+    /// The number of selector changes before the last list began.
     pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Observed<Stored<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
@@ -58,15 +58,15 @@ pub(crate) struct Driver<T, L> {
 
 type Fifo<T> = RealFifo<ObjectKey, Observed<Stored<T>>>;
 
-/// The maximum number of events that a driver reads before it yields to other tasks. This limit also bounds the length
-/// of the queue. A batch that contains a list with more objects is stored on another thread.
+/// The maximum number of events that a driver reads before it yields to other tasks, and so also the maximum queue
+/// length. A list with more objects is stored on another thread.
 const BATCH: usize = 32;
 
-/// The maximum number of calls of index functions before the driver yields to other tasks. Index functions are user
-/// code and may take long.
+/// The maximum number of calls to index functions before the driver yields to other tasks. Index functions are
+/// user code and may be slow.
 const CALLS: usize = 16;
 
-/// The number of changes that the driver sends to subscribers before it yields to other tasks.
+/// The number of notifications after which the driver yields to other tasks.
 const NOTIFICATIONS: usize = 512;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
@@ -103,12 +103,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             notified: 0,
         };
         steps.go(&mut requests, &stop).await;
-        // The reflector may contain all objects of a list. Dropping them takes a long time, so drop the reflector on another thread.
+        // Drop the reflector on another thread, because it may contain all objects of a list.
         drop_off_the_runtime(steps.reflector);
     }
 }
 
-/// The state of a driver without its requests.
+/// A driver's state without its requests.
 struct Steps<T> {
     name: String,
     place: Place,
@@ -119,14 +119,14 @@ struct Steps<T> {
     states: States,
     on_error: Arc<ErrorHandlers>,
     metrics: Option<Metrics>,
-    /// The number of stored changes since the driver last yielded to other tasks.
+    /// The number of stored changes since the last yield to other tasks.
     stored: usize,
-    /// The number of notifications since the driver last yielded to other tasks.
+    /// The number of notifications since the last yield to other tasks.
     notified: usize,
 }
 
 impl<T: Object + DeserializeOwned> Steps<T> {
-    /// Executes the commands of the reflector until `stop` is cancelled.
+    /// Executes the reflector's commands until `stop` is cancelled.
     async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
         let mut command = self.start();
         loop {
@@ -137,9 +137,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 input = requests.carry_out(command) => input,
             };
             command = self.step(input);
-            // The batch also contains the further events that the watch can deliver immediately.
+            // Add the events that the watch has ready to the batch.
             for _ in 1..BATCH {
-                // A source may always have an event ready. Without this call, it would block other tasks.
+                // Without this call, a source that always has an event ready would block other tasks.
                 tokio::task::coop::consume_budget().await;
                 if !matches!(command, Command::Read { .. }) || stop.is_cancelled() {
                     break;
@@ -181,8 +181,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         step.command
     }
 
-    /// Logs a failure. A failure that repeats is logged as a warning only once, because requests for a missing resource
-    /// fail twice a minute.
+    /// Logs a failure. A repeated failure is logged as a warning only once, because requests for a missing
+    /// resource fail twice a minute.
     fn log(&self, error: &ReflectorError) {
         let last = self.states.last();
         let is_known = last.and_then(|last| Some(last.cause()?.is_like(error))).unwrap_or_default();
@@ -215,7 +215,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Stores each batch of the queue, and then notifies the subscribers. Yields to other tasks between the batches.
+    /// Stores the queued changes in batches, and notifies the subscribers after each batch. Yields to
+    /// other tasks between batches.
     async fn process_queue(&mut self) {
         while !self.fifo.is_empty() {
             let most = self.publisher.batch(CALLS).min(BATCH);
@@ -230,7 +231,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
             }
             let began = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
-            // The number of changes of the selectors before the last list in the batch began.
+            // The number of selector changes before the last list in the batch began.
             let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > most);
             let is_offloaded = is_large || publisher.decodes_on_write();
@@ -258,8 +259,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Reports failures of index functions. Yields to other tasks between the calls, since error handlers are user
-    /// code.
+    /// Reports index function failures. Yields to other tasks between the calls, since error handlers are user code.
     async fn report(&mut self, unindexed: Vec<IndexFailed>) {
         for error in unindexed {
             tracing::error!(informer = %self.name, key = %error.key, index = error.index, %error, "cannot index an object");
@@ -271,7 +271,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    /// Notifies the subscribers of a change in chunks, and yields to other tasks between the chunks.
+    /// Notifies the subscribers in chunks, and yields to other tasks after every [`NOTIFICATIONS`] changes.
     async fn notify(&mut self, mut notifications: Notifications<T>) {
         while let Some(changes) = notifications.step() {
             self.notified += changes;
@@ -310,9 +310,8 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Runs `work`. At the same time, starts resyncs when they are due, and checks objects that were never decoded. After
-/// `work`, all subscriptions end. The informer and its subscriptions also end if `work` panics, or if the runtime shuts
-/// down before the first poll.
+/// Runs `work`, and concurrently starts due resyncs and checks objects that were never decoded. The informer and its
+/// subscriptions end after `work`, even if `work` panics or the runtime shuts down before the first poll.
 pub(crate) fn run<T: Object>(
     name: String,
     publisher: Arc<Publisher<T>>,
@@ -340,7 +339,7 @@ pub(crate) fn run<T: Object>(
     }
 }
 
-/// When this value is dropped, it reports the end of the informer and closes the informer's subscriptions.
+/// Reports the informer's end and closes its subscriptions, when dropped.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

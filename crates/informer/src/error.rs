@@ -1,4 +1,4 @@
-//! Errors of waits and reads, and failures that an informer reports.
+//! Errors, and failures that an informer reports.
 
 use std::mem::discriminant;
 
@@ -18,15 +18,14 @@ pub struct UnknownIndex {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReached {
-    /// The requested revision or the revision of the cache is not a number. Revisions are opaque by contract, and only
-    /// numbers can be compared.
+    /// The requested revision or the cache's revision is not a number, so the two cannot be compared.
     #[error("the resourceVersion {resource_version:?} is not a number, so it cannot be compared with others")]
     NotComparable {
         /// The revision that is not a number.
         resource_version: String,
     },
     /// The server's revisions went back during the wait, for example after a restore from a backup. So the requested
-    /// revision may never arrive. If the server reaches the same number again, that number identifies other changes.
+    /// revision may never arrive, or may stand for other changes.
     #[error("the server's revisions went back, so the resourceVersion {resource_version:?} may never arrive")]
     WentBack {
         /// The requested revision.
@@ -37,8 +36,8 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The informer has ended, so its cache no longer follows the server. An ended informer returns this error even if its
-/// cache was synced before.
+/// The informer has ended, so its cache is no longer up to date. This error is returned even if
+/// the cache was synced before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
@@ -63,7 +62,7 @@ pub struct IndexFailed {
     pub key: ObjectKey,
     /// The name of the index.
     pub index: String,
-    /// The message of the error or panic.
+    /// The error or panic message.
     pub(crate) error: String,
 }
 
@@ -71,9 +70,8 @@ pub struct IndexFailed {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// The resource does not exist. The definition of the resource is missing or was deleted, or the server has not
-    /// loaded it yet. The reflector keeps retrying. The cache keeps its objects, because a server that has just started
-    /// may give the same answer.
+    /// The resource does not exist: its custom resource definition is missing or was deleted, or the server has not
+    /// loaded it yet. The reflector keeps retrying, and the cache keeps its objects.
     #[error("the resource does not exist (yet): {0}")]
     NoSuchResource(#[source] ApiError),
     /// A list failed.
@@ -82,33 +80,31 @@ pub enum ReflectorError {
     /// A watch could not be opened, or it ended with an error.
     #[error("cannot watch: {0}")]
     Watch(#[source] ApiError),
-    /// The server ended a watch immediately after the watch had begun.
+    /// The server ended a watch immediately after the watch was opened.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
-    /// The watch was silent for so long that the reflector considers the connection dead. The reflector opens another
-    /// watch.
+    /// The watch was silent for so long that the connection counts as dead. The reflector opens another watch.
     #[error("the watch fell silent")]
     SilentWatch,
     /// The server accepted a streaming list but did not finish it. The reflector uses a paged list instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server returned an older state than it had returned before. The reflector does not adopt an older state
-    /// immediately, since the server may just lag behind. Instead, the reflector asks for the newest state. If the
-    /// server returns the older state at least three times over a minute, the reflector assumes that the server was
-    /// restored from a backup. The cache then switches to the older state. There is one exception: the reflector always
-    /// waits until the server reaches the revision [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server returned an older state than before. The server may only lag behind, so the reflector first requests
+    /// the newest state. If the server returns older states at least three times over a minute, the reflector assumes
+    /// that the server was restored from a backup, and the cache switches to the older state. But before its first
+    /// list, the reflector waits until the server reaches [`not_older_than`](crate::ReflectorConfig::not_older_than).
     #[error(
         "the server returned its state at the resourceVersion {returned}, but it had returned {known} before: it lags, or it was restored from a backup (the older state is accepted after a minute)"
     )]
     WentBack {
-        /// The resourceVersion of the older state.
+        /// The older state's resourceVersion.
         returned: String,
-        /// The resourceVersion of the newer state.
+        /// The minimum resourceVersion that the reflector accepts.
         known: String,
     },
-    /// An index function failed or panicked on an object. The object is in the cache, and a lookup by key or in other
-    /// indices finds it. A lookup in the index whose function failed does not find the object. The informer continues
-    /// to run, so [`InformerState`](crate::InformerState) does not show this error.
+    /// An index function failed or panicked on an object. The object is in the cache, but lookups in the failed index
+    /// do not find it. Lookups by key and in other indices do. The informer continues, so
+    /// [`InformerState`](crate::InformerState) does not show this error.
     #[error("cannot index {}: {_0}", _0.key)]
     IndexFailed(#[source] IndexFailed),
 }
@@ -122,7 +118,7 @@ impl ReflectorError {
         if error.is_not_found() { Self::NoSuchResource(error) } else { Self::Watch(error) }
     }
 
-    /// Returns the error of the failed request, if a request failed.
+    /// Returns the failed request's error, if the failure is a failed request.
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
             Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
@@ -134,8 +130,7 @@ impl ReflectorError {
         }
     }
 
-    /// Returns whether both errors are the same kind of failure. The details of the two errors, such as the messages,
-    /// may differ.
+    /// Returns `true` if `self` and `other` are the same kind of failure, even if details such as messages differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();

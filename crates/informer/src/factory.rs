@@ -1,4 +1,4 @@
-//! Shared informers.
+//! A factory of shared informers.
 
 use std::any::Any;
 use std::fmt;
@@ -20,26 +20,26 @@ use crate::user::{User, Users};
 /// Shares informers between callers that request the same objects.
 ///
 /// In client-go, most settings belong to a factory; in controller-runtime, they belong to a cache. In this crate, each
-/// caller passes its own configuration. The factory compares all settings of a caller with the settings of its existing
-/// informers. If an existing informer has another value for a setting, the result depends on that setting:
+/// caller passes its own configuration, and the factory compares it with the settings of its existing informers. If an
+/// existing informer has another value for a setting, the result depends on that setting:
 ///
 /// | setting of a caller | result if the existing informer has another value |
 /// |---|---|
 /// | type, resource, namespace or set of namespaces, projection, transform | another informer |
-/// | any field of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | another informer |
+/// | `decode`, `hot_bytes`, and any field of [`ReflectorConfig`](crate::ReflectorConfig), such as selectors, `not_older_than`, `page_size` and `streaming_list` | another informer |
 /// | `name`, `metrics`, `seed` | another informer; the default value accepts any informer |
-/// | `resync` | the same informer; the period applies to subscriptions of the caller's handle and its clones |
-/// | `on_error` | the same informer; both handlers are called; the handler of a caller is called as long as the caller uses the informer |
+/// | `resync` | the same informer; the period applies to subscriptions that the caller's handle and its clones create |
+/// | `on_error` | the same informer; both handlers are called; a caller's handler is called until the caller stops using the informer |
 ///
-/// Transforms and metrics providers are equal if they are clones of one `Arc`. A separate informer sends another list
-/// and watch, and keeps another copy of the objects. To share an informer, callers should pass the same values for the
+/// Transforms and metrics providers are equal if they are clones of one `Arc`. Each informer sends its own list and
+/// watch, and keeps its own copy of the objects. To share an informer, callers should pass the same values for the
 /// settings in the first three rows.
 ///
-/// The users of an informer are its handles, listers, subscriptions and handlers. An informer ends when its last user
-/// is dropped. [`start`](Self::start) also starts informers that have no user yet. Such an informer keeps running until
-/// it gets its first user, and ends when its last user is dropped. [`shutdown`](Self::shutdown) ends all informers.
-/// Dropping the factory ends the informers without users. If an informer was stopped, the next caller that needs it
-/// gets a new informer. Clones of a factory share its informers.
+/// An informer's users are its handles, listers, subscriptions and handlers. When its last user is dropped, a running
+/// informer ends. If an informer has ended or was stopped, the next caller gets a new informer. An informer that has
+/// not started yet stays in the factory without users; after its [`start`](Self::start), it runs until its next users
+/// are dropped. [`shutdown`](Self::shutdown) ends all informers. Dropping the factory ends the informers without users.
+/// Clones of a factory share its informers.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ pub struct InformerFactory {
 #[derive(Default)]
 struct Inner {
     informers: Vec<Entry>,
-    /// The number of informers that the factory has created so far.
+    /// The number of informers created so far.
     made: u64,
     is_shut_down: bool,
 }
@@ -99,13 +99,13 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// Returns the informer with this configuration for the resource of `list_watch`. The informer covers the namespace
-    /// of `list_watch`, or all namespaces if `list_watch` is for all namespaces.
+    /// Returns an informer for the resource and the namespace of `list_watch`, or for all namespaces if
+    /// `list_watch` is for all namespaces.
     ///
-    /// If an existing informer can be reused, returns it and drops `list_watch`. The table in the docs of
+    /// If the factory can reuse an existing informer, `list_watch` is dropped. The table in the docs of
     /// [`InformerFactory`] lists when an informer is reused.
     ///
-    /// If the factory has shut down, the method returns an informer that has already ended.
+    /// After the factory was shut down, the returned informer has already ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,
@@ -116,8 +116,8 @@ impl InformerFactory {
     }
 
     /// Works like [`informer`](Self::informer) for an informer [of several namespaces](SharedInformer::of_namespaces).
-    /// Callers share an informer only if they pass clones of one set. The namespaces in the set are not compared. If an
-    /// existing informer can be reused, `source` is ignored.
+    /// Callers share an informer only if they pass clones of one `Namespaces`, even if two sets contain the same names.
+    /// If the factory can reuse an existing informer, `source` is called once for the resource and then dropped.
     ///
     /// # Panics
     ///
@@ -140,14 +140,14 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         let all = if inner.is_shut_down { Vec::new() } else { inner.informers.clone() };
-        // Start informers without the lock. A runtime that is shutting down drops the task immediately, and dropping
-        // the task runs user code. Informers that are shut down during this call do not start.
+        // Start informers without the lock, because a runtime that is shutting down drops the task immediately, and
+        // this drop runs user code. Informers that are shut down during this call do not start.
         drop(inner);
         all.iter().for_each(|entry| entry.informer.start());
     }
 
-    /// Waits until all informers have synced, including informers that were not started. If the last user of an
-    /// informer is dropped during the wait, the wait ignores this informer.
+    /// Waits until all informers have synced, including informers that were not started. An informer whose last user is
+    /// dropped during the wait is ignored.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl InformerFactory {
         names
     }
 
-    /// Returns the status of all informers, in the order in which they were created.
+    /// Returns the status of each informer, in creation order.
     pub fn informers(&self) -> Vec<InformerStatus> {
         self.all().iter().map(|entry| entry.informer.status()).collect()
     }
@@ -194,7 +194,7 @@ impl InformerFactory {
         }
     }
 
-    /// Returns an existing informer that fits the request, or creates one. Informers are created and dropped without
+    /// Returns an existing informer that matches `wanted`, or creates one. Informers are created and dropped without
     /// the lock, because their sources, transforms and metrics providers are user code.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
         let found = find(&self.lock(), wanted);
@@ -212,7 +212,7 @@ impl InformerFactory {
             made.stop();
             return made;
         }
-        // A stopped informer cannot run again, so remove stopped informers that would otherwise fit.
+        // A stopped informer cannot run again, so remove stopped informers that match the request.
         let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
             .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
@@ -227,7 +227,7 @@ impl InformerFactory {
         made.used_by(user, wanted.resync)
     }
 
-    /// Creates the counter for the users of an informer. When the counter returns to zero, the informer stops.
+    /// Creates an informer's user count. When the count returns to zero, the informer stops.
     fn users(&self, number: u64) -> Arc<Users> {
         let factory = Arc::downgrade(&self.inner);
         Users::new(move || stop_unused(&factory, number))
@@ -251,7 +251,7 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     let Some(factory) = factory.upgrade() else { return };
     let mut inner = lock(&factory);
-    // Check the number of users again under the lock, because a new user may have arrived.
+    // Check the user count again under the lock, because there may be a new user.
     let is_unused = |entry: &Entry| entry.number == number && entry.users.is_none() && entry.informer.has_started();
     let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
     drop(inner);
@@ -260,14 +260,14 @@ fn stop_unused(factory: &Weak<Mutex<Inner>>, number: u64) {
     }
 }
 
-/// An existing informer that fits a request. The new user of the informer is already counted.
+/// An existing informer that matches a request. `user` is the new user, and is already counted.
 struct Found<T: Object> {
     informer: SharedInformer<T>,
     user: User,
     users: Arc<Users>,
 }
 
-/// Finds a fitting informer. Informers that have ended fit a request only after a shutdown of the factory.
+/// Finds an informer that matches `wanted`. Ended informers match only after the factory was shut down.
 fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
     inner.informers.iter().find_map(|Entry { informer, users, .. }| {
         let found = wanted.is(&**informer).filter(|found| inner.is_shut_down || !found.state().has_ended())?;
@@ -276,7 +276,7 @@ fn find<T: Object>(inner: &Inner, wanted: &Wanted<T>) -> Option<Found<T>> {
 }
 
 impl<T: Object> Found<T> {
-    /// Returns the informer with the settings that apply only to this caller.
+    /// Returns a handle with the caller's own resync period and error handler.
     fn for_caller(self, wanted: &Wanted<T>) -> SharedInformer<T> {
         let Self { informer, user, users } = self;
         let listening = wanted.on_error.clone().map(|handler| Arc::new(informer.error_handlers().listen(handler)));
@@ -286,8 +286,7 @@ impl<T: Object> Found<T> {
 }
 
 impl<T: Object> Wanted<T> {
-    /// Splits the configuration that a caller passes into the requested settings and the configuration for a new
-    /// informer.
+    /// Splits a caller's configuration into the requested settings and the configuration for a new informer.
     fn new(resource: ApiResource, covered: Covered, mut config: InformerConfig<T>) -> (Self, InformerConfig<T>) {
         let (projection, transform) = (config.projection.clone(), config.transform.clone());
         let scope = Scope { resource, covered, projection, transform };
@@ -300,7 +299,7 @@ impl<T: Object> Wanted<T> {
         (wanted, config)
     }
 
-    /// Returns the informer if it fits the request.
+    /// Returns `informer` with its type if it matches the request.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
         let (wanted, there) = (&self.settings, informer.settings());

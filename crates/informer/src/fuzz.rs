@@ -1,5 +1,5 @@
-//! Checks for arbitrary bytes. The fuzz targets in `crates/fuzz/` and the tests below use these functions. Each
-//! function panics if its check fails.
+//! Checks on arbitrary bytes, for the fuzz targets in `crates/fuzz/` and the tests below. Each function
+//! panics if its check fails.
 
 #![allow(clippy::unwrap_used, reason = "a failed check panics")]
 
@@ -10,14 +10,14 @@ use crate::projection::Projection;
 use crate::recorder::line::Line;
 use crate::scan::Scanner;
 
-/// Checks that the scanner finds the same key and fields as serde, and that the bytes are still JSON after the
+/// Checks that the scanner finds the same key and fields as serde, and that an object is still JSON after the
 /// projection has removed fields.
 pub fn scan(json: &[u8]) {
     let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
     let outline = scanner.scan(json);
     let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
-    // Skip the comparison for repeated fields. serde uses the last of two fields with one name, while the scanner reads
-    // every `metadata` object.
+    // Skip the comparison for repeated fields. serde uses the last of two fields with the same name, while the scanner
+    // reads every `metadata` object.
     let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
     let Some(outline) = outline else {
         assert!(!object.is_object(), "the scanner rejected a valid JSON object");
@@ -35,14 +35,14 @@ pub fn scan(json: &[u8]) {
     }
 }
 
-/// Returns whether the object has managed fields, and has no other field of that name.
+/// Returns `true` if `object` has managed fields, and no other field named `managedFields`.
 fn has_managed_fields(object: &Value) -> bool {
     let mut rest = object.clone();
     let removed = rest["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
     removed.is_some() && !rest.to_string().contains("managedFields")
 }
 
-/// Checks that each readable line of a recording is unchanged after it is written and read again.
+/// Checks that each readable line of a recording is unchanged when it is written and read again.
 pub fn recording(mut bytes: &[u8]) {
     while let Ok(Some(line)) = Line::read(&mut bytes) {
         let written = line.bytes();

@@ -1,4 +1,4 @@
-//! Indices of a cache, and the user's index functions.
+//! Cache indices and index functions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,13 +16,13 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// The result of an index function: values, or an error.
 ///
-/// A function that cannot fail returns a `Vec<String>`, or an `Option<String>` for at most one value.
+/// An infallible function returns a `Vec<String>`, or an `Option<String>` for at most one value.
 pub trait IndexValues {
-    /// Returns the index values of the object.
+    /// Converts the result into the object's index values.
     ///
     /// # Errors
     ///
-    /// Returns an error if the index function failed.
+    /// Returns the index function's error, if it failed.
     fn into_values(self) -> Result<Vec<String>, BoxError>;
 }
 
@@ -44,7 +44,7 @@ impl<V: IndexValues, E: Into<BoxError>> IndexValues for Result<V, E> {
     }
 }
 
-/// The reason why an index was not added.
+/// Why an index was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddIndexError {
@@ -59,16 +59,16 @@ pub enum AddIndexError {
     Failed(#[source] IndexFailed),
 }
 
-/// An index of a cache.
+/// A named index of a cache.
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
     pub(crate) number: u32,
-    /// The index function. `None` for the namespace index, and for every index after the end of the informer.
+    /// The index function. `None` for the namespace index, and for every index after the informer has ended.
     function: Option<Function<T>>,
-    /// The number (stamp) of the first commit at which the index contains all objects. `u64::MAX` if the index is not
-    /// ready.
+    /// The stamp (number) of the first commit at which the index contains all objects. `u64::MAX`
+    /// if the index is not ready.
     ready: Arc<AtomicU64>,
-    /// The first failure of the index function, if the function failed before the index was ready.
+    /// The index function's first failure before the index was ready.
     failure: Arc<OnceLock<IndexFailed>>,
 }
 
@@ -116,9 +116,9 @@ impl<T: Object> Index<T> {
         self.ready.load(Ordering::Acquire) < u64::MAX
     }
 
-    /// Records the failure of an index that is not ready. The index never becomes ready.
+    /// Records that the index function failed before the index was ready. The index never becomes ready.
     pub(crate) fn fail(&self, error: IndexFailed) {
-        // Ignore the result, because only the first failure is recorded.
+        // Only the first failure is recorded.
         _ = self.failure.set(error);
     }
 
@@ -126,19 +126,17 @@ impl<T: Object> Index<T> {
         self.failure.get()
     }
 
-    /// Returns whether the index calls a user-defined function.
+    /// Returns `true` if the index has a user-defined function.
     pub(crate) fn calls_user_code(&self) -> bool {
         self.function.is_some()
     }
 
-    /// Returns whether the index function reads whole objects. The objects must then be decoded before the function is
-    /// called.
+    /// Returns `true` if the index function reads whole objects, so that objects must be decoded first.
     pub(crate) fn reads_objects(&self) -> bool {
         matches!(self.function, Some(Function::OfObject(_)))
     }
 
-    /// Calls the index function. If the index function panics, returns the panic as an error. Returns no values for an
-    /// object that cannot be decoded.
+    /// Calls the index function, and converts a panic to an error. Returns no values for an undecodable object.
     pub(crate) fn values(&self, key: &ObjectKey, object: &Stored<T>) -> Result<Vec<String>, IndexFailed> {
         let called = match &self.function {
             None => return Ok(Vec::new()),
@@ -171,8 +169,8 @@ impl<T> Clone for Index<T> {
     }
 }
 
-/// Returns the values of all indices for an object, and the failures of index functions. Each value is paired with the
-/// `number` of its index. The failure of an index that is not ready is recorded in the index and is not returned.
+/// Returns an object's values in all indices, each with its index's `number`, and the failures of index functions. A
+/// failure of an index that is not ready is recorded in that index instead of being returned.
 pub(crate) fn values<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,
@@ -189,7 +187,7 @@ pub(crate) fn values<T: Object>(
     (all, failures)
 }
 
-/// Returns the `number` of the index with this name, if the index was ready at the commit `stamp`.
+/// Returns the `number` of the index `name`, if the index was ready at the commit `stamp`.
 pub(crate) fn find<T>(indices: &[Index<T>], name: &str, stamp: u64) -> Result<u32, UnknownIndex> {
     let mut ready = indices.iter().filter(|index| index.ready.load(Ordering::Acquire) <= stamp);
     let found = ready.clone().find(|index| *index.name == *name).map(|index| index.number);

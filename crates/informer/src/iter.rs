@@ -1,4 +1,4 @@
-//! The iterator over cached objects.
+//! Iterators over cached objects.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use crate::listed::Listed;
 use crate::store::{Pin, Reading};
 use crate::stored::Stored;
 
-/// An iterator over the objects of a [`Snapshot`](crate::Snapshot) or of a [list](crate::Objects). The iterator keeps
-/// the snapshot or the list alive.
+/// An iterator over the objects of a [`Snapshot`](crate::Snapshot) or a [list](crate::Objects). The iterator keeps
+/// the snapshot or list alive.
 pub struct Iter<T> {
     objects: Source<T>,
 }
 
 enum Source<T> {
     Snapshot(Reading<Stored<T>, Stored<T>>),
-    /// The objects of a list, beginning with the object in the given slot.
+    /// The objects of `list` from `slot` on.
     List {
         list: Arc<Listed<T>>,
         slot: usize,

@@ -8,17 +8,16 @@ use crate::stored::Stored;
 /// The objects of a list, in the pages of the cache.
 pub(crate) struct Listed<T> {
     pages: Pages<Stored<T>>,
-    /// The slots (positions in the pages) of the objects that cannot be decoded, in ascending order. The list does not
-    /// contain these objects.
+    /// The slots (positions in the pages) of the undecodable objects, in ascending order. The list omits these objects.
     unreadable: Vec<usize>,
-    /// The slots of the objects, for reads by position in the list. The first of these reads fills this field.
+    /// The slot of each object in the list. The first read by list position fills this field.
     slots: OnceLock<Vec<u32>>,
-    /// The objects that were decoded for a read by position in the list.
+    /// The objects that were decoded for reads by list position.
     decoded: OnceLock<Box<[OnceLock<Arc<T>>]>>,
 }
 
 impl<T> Listed<T> {
-    /// Creates a list. `unreadable` contains the slots of objects that the list omits, in ascending order.
+    /// Creates a list that omits the objects in the slots `unreadable`, which must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self { pages, unreadable, slots: OnceLock::new(), decoded: OnceLock::new() }
     }
@@ -27,7 +26,7 @@ impl<T> Listed<T> {
         self.pages.len() - self.unreadable.len()
     }
 
-    /// Returns the first object at or after the slot `slot`, and sets `slot` to the slot after this object.
+    /// Returns the first object in or after `slot`, and sets `slot` to the slot after this object.
     pub(crate) fn next(&self, slot: &mut usize) -> Option<&Stored<T>> {
         loop {
             let object = self.pages.next(slot)?;
@@ -45,7 +44,7 @@ impl<T> Listed<T> {
                 let decoded = self.decoded.get_or_init(|| (0..self.len()).map(|_| OnceLock::new()).collect());
                 let place = decoded.get(index)?;
                 if place.get().is_none() {
-                    // Another thread may store the decoded object first. Both threads store the same object.
+                    // Another thread may store the same decoded object first.
                     let _ = place.set(object.read()?);
                 }
                 place.get()

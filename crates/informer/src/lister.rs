@@ -1,4 +1,4 @@
-//! Read access to the cache of an informer.
+//! Listers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +13,11 @@ use crate::store::NAMESPACES;
 use crate::undecodable::Undecodable;
 use crate::user::User;
 
-/// Read access to the cache of an informer. A lister is cheap to clone.
+/// Read access to an informer's cache. Listers are cheap to clone.
 ///
 /// Objects are shared with all readers and must not be changed. To modify an object, clone it. A lister can outlive its
-/// informer. After the informer has ended, the lister returns the last content of the cache. If an
-/// [`InformerFactory`](crate::InformerFactory) shares the informer, the informer runs as long as one of its listers
-/// exists.
+/// informer, and then returns the last cached objects. A lister of an [`InformerFactory`](crate::InformerFactory)'s
+/// informer keeps the informer running until the lister is dropped.
 ///
 /// # Examples
 ///
@@ -52,7 +51,7 @@ pub struct Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// Creates a lister of `cache`.
+    /// Creates a lister that reads `cache`.
     pub fn new(cache: Arc<Cache<T>>) -> Self {
         Self::of(cache, None)
     }
@@ -61,13 +60,13 @@ impl<T: Object> Lister<T> {
         Self { cache, user }
     }
 
-    /// Returns the object with this key.
+    /// Returns the object with this key, if it is in the cache.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.cache().get(key)
     }
 
-    /// Returns all objects, in no particular order. The cost of this call is a few microseconds for 100,000 objects: see
-    /// [`Cache::list`].
+    /// Returns all objects, in no particular order. This call takes a few microseconds for 100,000
+    /// objects: see [`Cache::list`].
     pub fn list(&self) -> Objects<T> {
         self.cache().list()
     }
@@ -77,7 +76,7 @@ impl<T: Object> Lister<T> {
         self.snapshot().select(selector)
     }
 
-    /// Returns a lister for the objects of one namespace.
+    /// Returns a lister for one namespace.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
         NamespaceLister { cache: self.cache(), namespace }
     }
@@ -86,7 +85,7 @@ impl<T: Object> Lister<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if there is no such index. The error lists the names of the existing indices.
+    /// Returns [`UnknownIndex`], which names the existing indices, if there is no index `name`.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         self.cache().by_index(name, value)
     }
@@ -96,23 +95,23 @@ impl<T: Object> Lister<T> {
         self.cache().len()
     }
 
-    /// Returns whether there are no objects.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.cache().is_empty()
     }
 
-    /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
-    /// cache if it cannot be decoded as a `T` or is larger than the source accepts. The newest state is also missing if
-    /// a transform or the object's `Metadata` implementation panicked. The call may wait until the entries of the last
-    /// commit are recorded, as [`Cache::undecodable`] does.
+    /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is missing if
+    /// it cannot be decoded as a `T` or is larger than the source accepts, or if a transform or the object's `Metadata`
+    /// implementation panicked. This call may wait until the last commit's entries are recorded, as
+    /// [`Cache::undecodable`] does.
     ///
-    /// Decodable objects are not affected. If an earlier state of an undecodable object could be decoded, the cache
-    /// keeps that state. Removing the earlier state would look like a deletion of the object. An entry disappears when
-    /// its object becomes decodable or is deleted.
+    /// Decodable objects are not affected. The cache keeps an undecodable object's last decodable state,
+    /// because removing this state would look like a deletion of the object. An entry disappears when its
+    /// object becomes decodable or is deleted.
     ///
-    /// An object whose name cannot be read has no entry, because the cache cannot determine which object it is. The
-    /// informer ignores a list or event with such an object, so the cache does not change. The informer's state shows
-    /// the error, and the informer lists again with increasing delays.
+    /// An object whose name cannot be read has no entry, because the cache cannot identify the object. The informer
+    /// ignores a list or event with such an object, so the cache does not change. The informer's state shows the error,
+    /// and the informer lists again with increasing delays.
     pub fn undecodable(&self) -> Vec<Undecodable> {
         self.cache().undecodable()
     }
@@ -122,13 +121,13 @@ impl<T: Object> Lister<T> {
         self.cache().snapshot()
     }
 
-    /// Returns the revision of the cache. The cache contains all changes up to this revision. The revision is empty
-    /// before the first list.
+    /// Returns the cache's revision, or an empty string before the first list. The cache contains all
+    /// changes up to this revision.
     pub fn resource_version(&self) -> String {
         self.cache().resource_version()
     }
 
-    /// Waits until the cache has all changes up to `resource_version`: see [`Cache::wait_for`].
+    /// Waits until the cache contains all changes up to `resource_version`: see [`Cache::wait_for`].
     ///
     /// # Errors
     ///
@@ -141,7 +140,7 @@ impl<T: Object> Lister<T> {
         self.cache().wait_for(resource_version).await
     }
 
-    /// Waits as [`wait_for`](Self::wait_for) does, and returns a snapshot of the cache.
+    /// Waits like [`wait_for`](Self::wait_for), and returns a snapshot of the cache.
     ///
     /// # Errors
     ///
@@ -154,7 +153,7 @@ impl<T: Object> Lister<T> {
         self.cache().read_at_least(resource_version).await
     }
 
-    /// Returns the cache.
+    /// Returns the cache for a read, and records the read if a factory shares the informer.
     pub(crate) fn cache(&self) -> &Cache<T> {
         if let Some(user) = &self.user {
             user.reads(|| self.cache.is_indexing());
@@ -175,7 +174,7 @@ impl<T: Object> fmt::Debug for Lister<T> {
     }
 }
 
-/// Read access to one namespace of a [`Lister`].
+/// A [`Lister`] for one namespace.
 ///
 /// # Examples
 ///
@@ -199,7 +198,7 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.cache.get(&ObjectKey::new(self.namespace, name))
     }
 
-    /// Returns all objects of the namespace, in no particular order.
+    /// Returns all objects in the namespace, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.cache.snapshot().namespace(self.namespace)
     }
@@ -209,12 +208,12 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
     }
 
-    /// Returns whether the namespace has no objects.
+    /// Returns `true` if the namespace has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the objects of the namespace whose labels match `selector`, in no particular order.
+    /// Returns the objects in the namespace whose labels match `selector`, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();

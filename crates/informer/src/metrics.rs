@@ -1,4 +1,4 @@
-//! The metrics of an informer. Metrics that client-go also has use client-go's names.
+//! An informer's metrics, with client-go's names where client-go has the same metric.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The metrics of one driver. Only the driver uses these metrics, so they need no lock.
+/// One driver's metrics. No other code uses them, so they need no lock.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -123,7 +123,7 @@ impl Metrics {
     /// Records the command that the driver executes next.
     pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
         match command {
-            // The command reads a streaming list that is not complete yet, so there is no watch.
+            // The command reads an incomplete streaming list, so there is no watch yet.
             Command::Read { .. } if self.list.is_some() => {}
             Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
             Command::List(options) if !options.continue_token.is_empty() => {}
@@ -134,7 +134,7 @@ impl Metrics {
         }
     }
 
-    /// Records the result of a step of the reflector, and the revision after this step.
+    /// Records the result of a reflector step, and the revision after this step.
     pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
         let is_read_on = matches!(step.command, Command::Read { .. });
         match (&step.output, &mut self.watch) {
@@ -143,7 +143,7 @@ impl Metrics {
                 if let Some(begun) = self.list.take() {
                     observe(&*self.list_duration, begun, now);
                 }
-                // A streaming list continues as a watch without another request, so count the watch here.
+                // A streaming list becomes a watch without another request, so count the watch here.
                 self.watches.add(u64::from(is_read_on));
             }
             (Some(_), Some((_, events))) => *events += 1,
@@ -160,17 +160,17 @@ impl Metrics {
         self.commanded(now, &step.command);
     }
 
-    /// Records the number of items in the queue.
+    /// Records the queue length.
     pub(crate) fn queued(&mut self, items: usize) {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// Records how long the processing of a batch took. `begun` is the time at which the processing began.
+    /// Records how long a batch was processed since `begun`.
     pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }
 
-    /// Counts a failure of an index function.
+    /// Counts an index function failure.
     pub(crate) fn index_failed(&mut self, index: &str) {
         let Self { index_failures, provider, name, resource, .. } = self;
         let counter = index_failures.entry(index.into()).or_insert_with(|| {
@@ -186,8 +186,7 @@ impl Metrics {
     }
 }
 
-/// Gauges whose values are read from the informer each time that metrics are collected. The gauges exist until the task
-/// of the informer ends.
+/// Gauges that read their values from the informer whenever metrics are collected, until the informer's task ends.
 pub(crate) struct Pulled {
     _pulled: [Box<dyn Any + Send + Sync>; 5],
 }
@@ -219,8 +218,7 @@ fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
     [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
-/// A gauge that can be set to a value. The gauge remembers its value, because a [`Gauge`] can only be increased or
-/// decreased.
+/// A gauge that can be set to a value. It remembers its value, because a [`Gauge`] can only be increased or decreased.
 struct Level {
     gauge: Box<dyn Gauge>,
     value: i64,
@@ -244,8 +242,8 @@ fn degraded_seconds(state: &InformerState) -> f64 {
     }
 }
 
-/// Returns the last 15 digits of a revision, as in client-go. A gauge can represent 15 digits exactly. Returns 0 if the
-/// revision is not a number.
+/// Returns the last 15 digits of a revision, as client-go does, because a gauge represents 15 digits exactly. Returns 0
+/// if the revision is not a number.
 fn last_digits(resource_version: &str) -> i64 {
     const DIGITS: usize = 15;
     let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);

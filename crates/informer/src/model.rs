@@ -1,4 +1,4 @@
-//! Objects that are decoded when they are read, without an informer, for tests with loom and shuttle.
+//! Objects that are decoded when they are read, without an informer, for loom and shuttle tests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::projection::Projection;
 use crate::scan::Scanner;
 use crate::stored::{Source, Stored};
 
-/// The objects of an informer.
+/// Creates objects as an informer's cache stores them.
 pub struct Objects<T> {
     scanner: Scanner,
     source: Arc<Source<T>>,
@@ -19,16 +19,16 @@ pub struct Objects<T> {
 pub struct Handle<T>(Stored<T>);
 
 impl<T: Object + DeserializeOwned> Objects<T> {
-    /// Creates an empty set of objects. All decoded objects together may take about `hot_bytes` bytes of memory.
+    /// Creates an empty set of objects. The decoded objects take at most about `hot_bytes` bytes of memory.
     pub fn new(hot_bytes: usize) -> Self {
         Self { scanner: Scanner::new(&Projection::whole()), source: Arc::new(Source::new(String::new(), hot_bytes)) }
     }
 
-    /// Stores an object. `known` is the state that the new object replaces.
+    /// Stores an object that replaces the state `known`.
     ///
     /// # Panics
     ///
-    /// Panics if `json` is not valid JSON or lacks the metadata that every object has.
+    /// Panics if `json` is not valid JSON or lacks an object's metadata.
     pub fn store(&self, json: &str, known: Option<&Handle<T>>) -> Handle<T> {
         let outline = self.scanner.scan(json.as_bytes()).expect("the test stores valid JSON");
         let record = outline.record(json.as_bytes(), &self.source).expect("the object has metadata");
@@ -39,20 +39,20 @@ impl<T: Object + DeserializeOwned> Objects<T> {
         Handle(stored)
     }
 
-    /// Returns whether the set contains an object without a known decodable state.
+    /// Returns `true` if the set contains an object without a known decodable state.
     pub fn has_unknown(&self) -> bool {
         self.source.has_unknown()
     }
 
-    /// Returns how many objects were reported as undecodable.
+    /// Returns the number of objects that were reported as undecodable.
     pub fn found(&self) -> usize {
         self.source.found().len()
     }
 }
 
 impl<T> Handle<T> {
-    /// Decodes the object, unless it is already known whether the object can be decoded. The decoded object stays in
-    /// memory until the returned value is dropped, or longer if a reader reads the object meanwhile.
+    /// Decodes the object, unless it was checked before. The decoded object stays in memory until the returned value is
+    /// dropped, or longer if a reader reads the object meanwhile.
     pub fn check(&self) -> impl Sized + use<T> {
         self.0.check().lease
     }

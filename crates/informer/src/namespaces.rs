@@ -1,4 +1,4 @@
-//! Sets of namespaces that may change while informers run.
+//! Sets of namespaces that can change while informers run.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of namespaces to follow, or all namespaces. The content of the set may change at any time. All informers [of
-/// the set](crate::SharedInformer::of_namespaces) follow each change of the content. Clones share one set.
+/// A set of namespaces, or all namespaces. The set can be changed at any time, and the
+/// [informers](crate::SharedInformer::of_namespaces) that use it follow each change. Clones share one set.
 ///
 /// # Examples
 ///
@@ -51,46 +51,45 @@ pub struct Namespaces {
     followed: Arc<watch::Sender<Followed>>,
 }
 
-/// The content of a set of namespaces at one moment.
+/// The state of a set of namespaces at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct Followed {
     /// The followed namespaces. `None` means all namespaces.
     names: Option<BTreeSet<Arc<str>>>,
-    /// How often the set has changed. With this number, an informer distinguishes a namespace that was removed and
-    /// added again from a namespace that stayed in the set.
+    /// The number of changes to the set. Distinguishes a namespace that was removed and added again from a
+    /// namespace that stayed in the set.
     pub(crate) choice: u64,
 }
 
-/// The part of a resource that a driver follows. `Some` means one of several namespaces. `None` means the whole
-/// resource of the source.
+/// The part of a resource that a driver follows: one of several namespaces, or, for `None`,
+/// everything that the source returns.
 pub(crate) type Place = Option<Arc<str>>;
 
 impl Namespaces {
-    /// Creates a set of these namespaces. An informer of an empty set has no objects. Empty names are ignored.
+    /// Creates a set of these namespaces. Empty names are ignored. An informer of an empty set has no objects.
     pub fn new(names: impl IntoIterator<Item: Into<String>>) -> Self {
         Self { followed: Arc::new(watch::Sender::new(Followed { names: Some(set(names)), choice: 0 })) }
     }
 
-    /// Creates a set of all namespaces. An informer of this set uses one list and one watch.
+    /// Creates a set that contains all namespaces. An informer of this set uses one list and one watch.
     pub fn all() -> Self {
         Self { followed: Arc::default() }
     }
 
-    /// Replaces the namespaces of the set. Informers delete the objects of removed namespaces from their caches.
-    /// Informers list the added namespaces, and add the objects of these namespaces to their caches. Namespaces that
-    /// stay in the set are not affected. [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until the
-    /// informer follows the new set.
+    /// Replaces the namespaces in the set. Informers delete the objects of removed namespaces from their caches, and
+    /// list added namespaces. Namespaces that stay in the set are not affected.
+    /// [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits until an informer's cache matches the new set.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }
 
-    /// Changes the set to all namespaces. Objects that are already cached stay in the cache. Subscribers receive no
-    /// changes until the list of all namespaces is complete.
+    /// Changes the set to all namespaces. Cached objects stay in the cache. Subscribers receive no changes until the
+    /// list of all namespaces is complete.
     pub fn set_all(&self) {
         self.follow(None);
     }
 
-    /// Returns the namespaces of the set. `None` means all namespaces.
+    /// Returns the namespaces in the set. `None` means all namespaces.
     pub fn names(&self) -> Option<BTreeSet<String>> {
         self.followed.borrow().names.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect())
     }
@@ -99,7 +98,7 @@ impl Namespaces {
         self.followed.subscribe()
     }
 
-    /// Returns how often the set has changed.
+    /// Returns the number of changes to the set.
     pub(crate) fn choice(&self) -> u64 {
         self.followed.borrow().choice
     }
@@ -115,7 +114,7 @@ impl Namespaces {
     }
 }
 
-/// Two handles are equal if they share one set.
+/// Two values are equal if they are clones of one set.
 impl PartialEq for Namespaces {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.followed, &other.followed)
@@ -129,7 +128,7 @@ impl fmt::Debug for Namespaces {
 }
 
 impl Followed {
-    /// Returns the parts of the store that need a driver, for example one part for each namespace.
+    /// Returns the places that need a driver: each namespace, or `None` for all namespaces.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         match &self.names {
             None => BTreeSet::from([None]),
@@ -137,7 +136,7 @@ impl Followed {
         }
     }
 
-    /// Returns whether the set contains the namespace.
+    /// Returns `true` if the set contains `namespace`.
     pub(crate) fn has(&self, namespace: Option<&str>) -> bool {
         match &self.names {
             None => true,

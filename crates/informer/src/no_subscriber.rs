@@ -1,19 +1,20 @@
-//! Warns users of programs without a tracing subscriber.
+//! Warnings for programs without a tracing subscriber.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::dispatcher::get_default;
 use tracing::subscriber::NoSubscriber;
 
-/// Prints the first problem to stderr if the thread has no tracing subscriber, so that no program hangs without a
-/// message.
+/// Prints the first problem to stderr if there is no tracing subscriber, so that a program does
+/// not hang without a message.
 #[derive(Debug, Default)]
 pub struct NoSubscriberWarning(AtomicBool);
 
 impl NoSubscriberWarning {
     /// Prints `trouble`, unless a subscriber is installed or this method has printed before.
     pub fn warn(&self, trouble: impl FnOnce() -> String) {
-        // `has_been_set` stays true after a test has removed its subscriber, so the method asks for the current one.
+        // tracing's `has_been_set` stays `true` after a test has removed its subscriber, so
+        // check the current subscriber.
         if get_default(|current| current.is::<NoSubscriber>()) && !self.0.swap(true, Ordering::Relaxed) {
             print(&trouble());
         }

@@ -1,4 +1,4 @@
-//! The objects of a cache at one moment.
+//! Lists of cached objects.
 
 use std::fmt;
 use std::ops::Index;
@@ -9,15 +9,15 @@ use crate::listed::Listed;
 use crate::store::Pages;
 use crate::stored::Stored;
 
-/// All objects of a cache at one moment, in no particular order: the result of [`Lister::list`](crate::Lister::list).
+/// An immutable list of a cache's objects at one moment, in no particular order.
+/// [`Lister::list`](crate::Lister::list) returns this type.
 ///
-/// This list shares the pages of the cache. So the cost of creating or cloning the list is a few microseconds for
-/// 100,000 objects. The list never changes, and reads of the list take no lock. If objects are [decoded when they are
-/// read](crate#when-objects-are-decoded), the iterator decodes an object when it reaches the object.
+/// A list shares the cache's pages, so creating or cloning a list of 100,000 objects takes a few microseconds. Reads
+/// take no lock. If objects are [decoded when they are read](crate#when-objects-are-decoded), an iterator decodes each
+/// object when it reaches the object.
 ///
-/// The list keeps its objects in memory, even if the cache has replaced or deleted them. While the list exists, the
-/// first write to a page of 64 objects copies the references of that page. So use the list for one task and then drop
-/// it.
+/// A list keeps its objects in memory, even if the cache has replaced or deleted them. Until the list is dropped, the
+/// first write to each page of 64 objects copies the page's references. So use a list for one task and then drop it.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ use crate::stored::Stored;
 pub struct Objects<T>(Arc<Listed<T>>);
 
 impl<T> Objects<T> {
-    /// Creates a list. `unreadable` contains the slots of objects that the list omits, in ascending order.
+    /// Creates a list that omits the objects in the slots `unreadable`, which must be in ascending order.
     pub(crate) fn new(pages: Pages<Stored<T>>, unreadable: Vec<usize>) -> Self {
         Self(Arc::new(Listed::new(pages, unreadable)))
     }
@@ -53,7 +53,7 @@ impl<T> Objects<T> {
         self.0.len()
     }
 
-    /// Returns whether there are no objects.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -63,8 +63,8 @@ impl<T> Objects<T> {
         self.clone().into_iter()
     }
 
-    /// Calls `each` with every object. This method is the fastest way to read all objects, because it does not clone
-    /// the `Arc`s of decoded objects.
+    /// Calls `each` with every object. This method is the fastest way to read all objects, because it clones no
+    /// `Arc`s of decoded objects.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         let mut slot = 0;
         while let Some(object) = self.0.next(&mut slot) {
@@ -72,9 +72,9 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Returns the object at a position. Returns `None` if the position is not below [`len`](Self::len).
+    /// Returns the object at `index`, or `None` if `index` is not below [`len`](Self::len).
     ///
-    /// An object that is decoded by this call stays in memory as long as the list exists.
+    /// If this call decodes the object, the decoded object stays in memory until the list is dropped.
     pub fn get(&self, index: usize) -> Option<&Arc<T>> {
         self.0.get(index)
     }
@@ -82,8 +82,8 @@ impl<T> Objects<T> {
 
 /// # Panics
 ///
-/// Panics if the index is not below [`len`](Objects::len), as a slice does. The operator also panics if the object's
-/// `Deserialize` rejects a state that it has accepted before.
+/// Panics if the index is not below [`len`](Objects::len), or if the object's `Deserialize` rejects a state
+/// that it has accepted before.
 impl<T> Index<usize> for Objects<T> {
     type Output = Arc<T>;
 

@@ -6,8 +6,7 @@ use crate::config::ErrorHandler;
 use crate::error::ReflectorError;
 use crate::panic::catch;
 
-/// The error handlers of an informer. One handler is part of the configuration. The other handlers are from callers
-/// that share the informer.
+/// An informer's error handlers: one from its configuration, and one from each caller that shares the informer.
 #[derive(Default)]
 pub(crate) struct ErrorHandlers {
     inner: Mutex<Inner>,
@@ -19,14 +18,14 @@ struct Inner {
     added: u64,
 }
 
-/// Keeps an error handler registered until it is dropped.
+/// Keeps an error handler registered until the `Listening` is dropped.
 pub(crate) struct Listening {
     handlers: Weak<ErrorHandlers>,
     number: u64,
 }
 
 impl ErrorHandlers {
-    /// Adds a handler without a guard. Returns the number of the handler.
+    /// Adds a handler permanently. Returns the handler's number.
     pub(crate) fn add(&self, handler: Arc<ErrorHandler>) -> u64 {
         let mut inner = self.lock();
         inner.added += 1;
@@ -35,20 +34,19 @@ impl ErrorHandlers {
         number
     }
 
-    /// Adds a handler. Dropping the returned guard removes the handler.
+    /// Adds a handler until the returned guard is dropped.
     pub(crate) fn listen(self: &Arc<Self>, handler: Arc<ErrorHandler>) -> Listening {
         Listening { number: self.add(handler), handlers: Arc::downgrade(self) }
     }
 
-    /// Calls all handlers without locks. If a handler panics, the panic is logged.
+    /// Calls all handlers without locks, and logs their panics.
     pub(crate) fn call(&self, informer: &str, error: &ReflectorError) {
         let handlers = self.lock().handlers.clone();
         for (_, handler) in handlers {
             if let Err(panic) = catch(|| handler(error)) {
                 tracing::error!(informer, panic, "an error handler panicked");
             }
-            // If the caller has removed the handler during the call, this statement drops the last reference to the
-            // handler, which runs user code.
+            // If the handler was removed during the call, this drops the last reference to it, which runs user code.
             if let Err(panic) = catch(|| drop(handler)) {
                 tracing::error!(informer, panic, "the Drop of an error handler panicked");
             }

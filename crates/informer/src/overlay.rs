@@ -17,35 +17,34 @@ use crate::lister::Lister;
 
 pub use self::own_writes::OwnWrites;
 
-/// A [`Lister`] that shows the writes of this process immediately. Clones share the writes.
+/// A [`Lister`] that shows this process's writes immediately. Clones share the writes.
 ///
-/// The overlay observes the writes of the [API](Self::api) that it wraps. Alternatively, the caller passes the server's
-/// response to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). After such a write, reads return the written
-/// object until the cache contains the write. Reads never wait. Writes of other clients appear when the cache receives
-/// them.
+/// The overlay observes writes through a wrapped [API](Self::api). Alternatively, the caller passes the server's
+/// responses to [`wrote`](Self::wrote) or [`deleted`](Self::deleted). Reads return a written object until the cache
+/// contains the write. Reads never wait. Other clients' writes appear when the cache receives them.
 ///
 /// # Guarantees
 ///
-/// The guarantees require that resourceVersions are numbers. A read of a key after a write to the same key has these
-/// results:
+/// The guarantees require numeric resourceVersions. After a write to a key, a read of the same key has these results:
 ///
-/// - After a write with version *w*, the read returns the written object as long as two versions are below *w*: the
-///   version of the cache, and the version of the cached object with this key. Later reads return the cached object.
-///   The cached object is then the written object or a later state.
-/// - After a deletion of an object with uid *u*, let *v* be the last known version of the object. The read finds
-///   nothing while the cache has a version below *v*, or while the cache has an object with uid *u*. Later reads return
-///   the cached state. The cached state is then nothing or another object with the same name.
+/// - After a write with version *w*, reads return the written object while both the cache's version and
+///   the cached object's version are below *w*. Later reads return the cached object, which is then the
+///   written object or a later state.
+/// - After a deletion of an object with uid *u* and last known version *v*, reads return nothing while the cache's
+///   version is below *v*, or the cache contains the object *u*. Later reads return the cached state: nothing, or
+///   another object with the same name.
 ///
 /// For an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has its own version.
 ///
-/// So a read never returns a state that is older than the last write of this process to the same key. The same
-/// guarantee applies to each object that [`list`](Self::list) returns. In such a list, all objects that this process
-/// has not written are from the same moment. The guarantee for a write ends when the write is older than
-/// [`max_age`](OverlayConfig::max_age), or after writes to [`capacity`](OverlayConfig::capacity) other keys. After this
-/// time or these writes, a read returns the cached object, even if the cached object is older than the write.
+/// So a read never returns an older state than this process's last write to the same key. The same applies
+/// to each object that [`list`](Self::list) returns. All objects in a list that this process has not written
+/// are from the same moment.
 ///
-/// Reads by [index](Self::by_index) include the writes. The overlay calls the index function to compute the index
-/// values of the written objects.
+/// The guarantee for a write ends when the write is older than [`max_age`](OverlayConfig::max_age), or after
+/// writes to [`capacity`](OverlayConfig::capacity) other keys. From then on, reads return the cached object, even
+/// if it is older than the write.
+///
+/// Reads by [index](Self::by_index) include the writes: the overlay calls the index function for the written objects.
 ///
 /// # Examples
 ///
@@ -97,13 +96,12 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// The maximum number of keys whose last write the overlay remembers. The overlay forgets the oldest writes first.
-    /// Up to this number of written objects stay in memory, even if they are older than [`max_age`](Self::max_age) or
-    /// the cache already contains them. The default is 1024.
+    /// The maximum number of keys whose last write the overlay remembers. The overlay evicts writes only above this
+    /// number, so up to `capacity` written objects stay in memory, even if they are older than
+    /// [`max_age`](Self::max_age) or the cache already contains them. The default is 1024.
     pub capacity: usize,
-    /// How long the overlay shows a write. This limit is for writes that the watch never delivers. Examples are a write
-    /// to an object that the informer's selectors exclude, and a deletion that did not take effect. The default is one
-    /// minute.
+    /// How long the overlay shows a write. This limit matters for writes that the watch never delivers, such as a write
+    /// to an object that the informer's selectors exclude, or a deletion without effect. The default is one minute.
     pub max_age: Duration,
 }
 
@@ -115,7 +113,7 @@ struct Writes<T> {
 struct Write<T> {
     /// The written object, or the last state of a deleted object.
     object: Arc<T>,
-    /// A copy of the object's uid, so that no user code runs under the lock.
+    /// A copy of the object's uid, because reading the object's own uid is user code and must not run under the lock.
     uid: Arc<str>,
     version: u64,
     is_deleted: bool,
@@ -129,14 +127,13 @@ impl<T> Clone for Write<T> {
 }
 
 impl<T> Write<T> {
-    /// Returns the result of a read, given the version of the cache and the cached object. `None` means that the read
-    /// returns the cached object. `Some(None)` means that the read finds no object.
+    /// Returns the result of a read, given the cache's version and the cached object. `None` means that the read
+    /// returns the cached object. `Some(None)` means that the read returns no object.
     fn shown(&self, cache_version: u64, cached: Option<&T>) -> Option<Option<&Arc<T>>>
     where
         T: Object,
     {
-        // The caller read the version of the cache before it read the cached object, so the object may be newer than
-        // that version.
+        // The caller read `cache_version` before the cached object, so the object may be newer than that version.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -153,25 +150,24 @@ impl<T: Object> Overlay<T> {
         Self { lister, writes: Arc::new(RwLock::new(Writes { config, by_key: HashMap::new() })) }
     }
 
-    /// Returns an API that sends its requests through `api` and reports its writes to this overlay.
+    /// Wraps `api` in an API that reports its writes to this overlay.
     pub fn api<A: ObjectApi<T>>(&self, api: A) -> OwnWrites<A, T> {
         OwnWrites::new(api, self.clone())
     }
 
-    /// Reports a response of the server to the overlay. The response belongs to a create, an update or a patch.
-    /// Responses may be reported in any order. The response with the greatest version takes precedence, and a deleted
-    /// object does not reappear.
+    /// Reports the server's response to a create, update or patch. Responses may be reported in any order: the response
+    /// with the greatest version takes precedence, and a deleted object does not reappear.
     ///
-    /// Returns `false` and ignores the object if the object's resourceVersion is not a number. Without a number, the
-    /// overlay cannot determine when the cache contains the write.
+    /// Returns `false` and ignores the object if its resourceVersion is not a number, because the overlay then cannot
+    /// determine when the cache contains the write.
     pub fn wrote(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), false)
     }
 
-    /// Reports to the overlay that an object was deleted. `object` is the last known state of the object. If the object
-    /// still waits for finalizers, use [`wrote`](Self::wrote) instead.
+    /// Reports that an object was deleted. `object` is its last known state. If the object still waits for finalizers,
+    /// use [`wrote`](Self::wrote) instead.
     ///
-    /// Returns `false` if the object's resourceVersion is not a number, as [`wrote`](Self::wrote) does.
+    /// Returns `false` and ignores the object if its resourceVersion is not a number, as in [`wrote`](Self::wrote).
     pub fn deleted(&self, object: impl Into<Arc<T>>) -> bool {
         self.record(object.into(), true)
     }
@@ -196,12 +192,12 @@ impl<T: Object> Overlay<T> {
         true
     }
 
-    /// Returns the object with this key.
+    /// Returns the object with this key, if there is one.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
-        // Read the version first. The cached object is read later, so it contains all changes up to this version, and
-        // possibly later changes.
+        // Read the version before the object, so that the object contains all changes up to this version,
+        // and possibly later changes.
         let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
@@ -212,8 +208,8 @@ impl<T: Object> Overlay<T> {
 
     /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        // Copy the writes before reading the cache. If a write is evicted between these two reads, the cache already
-        // contains it.
+        // Copy the writes before reading the cache. In the opposite order, a write could reach the cache and be evicted
+        // between the two reads, so that both would lack it.
         let mut writes = self.versioned();
         let snapshot = self.lister.snapshot();
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -236,11 +232,11 @@ impl<T: Object> Overlay<T> {
     }
 
     /// Returns the objects that have `value` in the index `name`, in no particular order. A written object has the
-    /// values that the index function returns for it. If the function fails or panics, a written object has no values.
+    /// values that the index function returns for it, or no values if the function fails or panics.
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if there is no such index. The error lists the names of the existing indices.
+    /// Returns [`UnknownIndex`], which names the existing indices, if there is no index `name`.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let writes = self.versioned();
         let snapshot = self.lister.snapshot();
@@ -254,7 +250,7 @@ impl<T: Object> Overlay<T> {
         Ok(objects)
     }
 
-    /// Returns the objects of a namespace, in no particular order.
+    /// Returns the objects in a namespace, in no particular order.
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
@@ -269,7 +265,7 @@ impl<T: Object> Overlay<T> {
         objects
     }
 
-    /// Returns the lister of the cache. The lister does not show the writes of this overlay.
+    /// Returns the underlying lister, which does not show this overlay's writes.
     pub fn lister(&self) -> &Lister<T> {
         &self.lister
     }
@@ -282,13 +278,12 @@ impl<T: Object> Overlay<T> {
         self.current(now()).iter().filter(|write| ahead(write)).count()
     }
 
-    /// Returns whether the cache contains all recent writes.
+    /// Returns `true` if the cache contains all recent writes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the recent writes. Each write is paired with a version. The cache contains all changes of the written
-    /// key up to this version.
+    /// Returns the recent writes, each with the cache's version for the written key.
     fn versioned(&self) -> HashMap<ObjectKey, (Write<T>, u64)> {
         let versioned = |(key, write): (ObjectKey, Write<T>)| {
             let version = self.version_of(&key);
@@ -297,15 +292,15 @@ impl<T: Object> Overlay<T> {
         self.current(now()).into_iter().map(versioned).collect()
     }
 
-    /// Copies the recent writes, so that the methods of the objects, which are user code, are called without the lock.
+    /// Copies the recent writes, so that the objects' methods, which are user code, run without the lock.
     fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
         let writes = self.read();
         let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    /// Returns the version of the cache for one key. The cache contains all changes of the key up to this version. The
-    /// returned version may be higher than the version of the whole cache.
+    /// Returns the version up to which the cache contains all changes of one key. This version may be higher than
+    /// the whole cache's version.
     fn version_of(&self, key: &ObjectKey) -> u64 {
         version_of(self.lister.cache(), key)
     }
@@ -328,8 +323,8 @@ impl<T> Writes<T> {
         now.saturating_duration_since(write.at) < self.config.max_age
     }
 
-    /// Evicts writes if there are too many. Writes that are too old or already in the cache are evicted first. After
-    /// them, the oldest of the other writes are evicted.
+    /// Evicts writes if there are more than `capacity`: first writes that are too old or already in the cache, and
+    /// then the oldest other writes.
     fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();
@@ -372,7 +367,7 @@ fn version_of<T: Object>(cache: &Cache<T>, key: &ObjectKey) -> u64 {
     number(&reached.unwrap_or_else(|| cache.resource_version()))
 }
 
-/// Returns the revision as a number. Returns 0 before the first list, and if the revision is not a number.
+/// Parses a revision. Returns 0 if it is empty or not a number.
 fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or(0)
 }

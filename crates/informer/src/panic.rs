@@ -1,4 +1,4 @@
-//! Catches panics of users' code.
+//! Catches panics in user code.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -8,13 +8,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Calls the function `part`. Returns the result of the function, or the panic message if the function panics.
+/// Calls `part`. Returns its result, or its panic message.
 pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(message)
 }
 
-/// Polls the future `part` until the future completes. Returns the output of the future, or the panic message if the
-/// future panics.
+/// Awaits `part`. Returns its output, or its panic message.
 pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     let mut part = pin!(part);
     poll_fn(|context| match catch(|| part.as_mut().poll(context)) {
@@ -24,15 +23,15 @@ pub(crate) async fn caught<F: Future>(part: F) -> Result<F::Output, String> {
     .await
 }
 
-/// Wakes tasks. A waker is user code, so its panic is caught and logged.
+/// Calls `wake`, and logs a panic, because wakers are user code.
 pub(crate) fn wake(wake: impl FnOnce()) {
     if let Err(panic) = catch(wake) {
         tracing::error!(panic, "a waker panicked");
     }
 }
 
-/// Waits for `future` with a waker that catches panics of the caller's waker. Otherwise such a panic would end the
-/// informer's task, and the informer could not wake other waiting tasks.
+/// Awaits `future` with a waker that catches panics of the caller's waker. An uncaught panic would end the informer's
+/// task and leave other waiting tasks unwoken.
 pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     struct Isolated(Waker);
     impl Wake for Isolated {
@@ -52,11 +51,11 @@ pub(crate) async fn isolated<F: Future>(future: F) -> F::Output {
     .await
 }
 
-/// Returns the message of a panic.
+/// Returns a panic's message, and drops its payload.
 fn message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into());
-    // Dropping the payload may panic with another payload, whose drop may panic again.
+    // The payload's drop may panic with another payload, whose drop may panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         forget(again);
     }

@@ -22,26 +22,24 @@ use crate::undecodable::Undecodable;
 use crate::user::User;
 use crate::version::is_older;
 
-/// The cache of an informer and its subscribers.
+/// An informer's cache and its subscribers.
 ///
-/// Only the drivers of the informer write to the cache and start resyncs. A driver does so only while it has the
-/// exclusive right to change the cache (the [turn](Publisher::turn)). A change is stored first and then sent to all
-/// current subscribers. A new subscriber starts with a snapshot of the cache. If a write is in progress, the snapshot
-/// is taken after the write. So each subscriber receives the content of the cache, and then each later change exactly
-/// once. The list of subscribers is locked for at most one iteration over the subscribers.
+/// Only the informer's drivers write to the cache and start resyncs, and only while they hold the
+/// [turn](Publisher::turn), the exclusive right to change the cache. A change is first stored and then sent to all
+/// current subscribers. A new subscriber starts with a snapshot of the cache, taken after any write in progress. So
+/// each subscriber receives the cached objects, and then each later change exactly once. The list of subscribers is
+/// locked for at most one iteration over the subscribers.
 pub(crate) struct Publisher<T> {
-    /// The informer's name.
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     turns: Arc<Turns<()>>,
-    /// The hasher for uids.
+    /// Hashes uids.
     hasher: RandomState,
-    /// Whether all parts of the store, one for each followed namespace, have been listed. This flag is changed under
-    /// the lock of `audience`, but is read without this lock, because an index function may call `has_synced`.
+    /// `true` once each place, such as each followed namespace, has been listed. This flag is changed under the lock of
+    /// `audience`, but read without that lock, because an index function may call `has_synced`.
     has_synced: AtomicBool,
-    /// Notified when a subscriber is added. The resync of a new subscriber may be due earlier than the resyncs of all
-    /// other subscribers.
+    /// Notified when a subscriber is added, because the new subscriber's resync may be due earlier than all others.
     pub(crate) resyncs_changed: Arc<Notify>,
     /// The number of writes so far.
     writes: AtomicU64,
@@ -49,8 +47,8 @@ pub(crate) struct Publisher<T> {
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    /// Subscribers that were added during a write. Such subscribers start after the write, because a snapshot during
-    /// the write may or may not contain the written changes.
+    /// Subscribers that were added during a write. They start after the write, because a snapshot during the write may
+    /// or may not contain the written changes.
     joining: Vec<Weak<Queue<T>>>,
     is_writing: bool,
     is_closed: bool,
@@ -58,10 +56,10 @@ struct Audience<T> {
 
 type ObservedDelta<T> = Delta<ObjectKey, Observed<Stored<T>>>;
 
-/// The number of changes that a subscriber receives in one critical section of its queue.
+/// The maximum number of changes that are added to a subscriber's queue under one lock.
 const CHUNK: usize = 256;
 
-/// The new state of an object, according to a delta.
+/// An object's new state, according to a delta.
 enum NewState<T> {
     Present(Stored<T>),
     Gone { last: Option<Stored<T>>, final_state_known: bool },
@@ -135,14 +133,14 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Waits for the exclusive right to change the cache. Tasks get the exclusive right in the order in which they call
-    /// this method.
+    /// Waits for the turn: the exclusive right to change the cache. Tasks get their turns in the order in
+    /// which they call this method.
     pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
         self.turns.clone().lock_owned().await
     }
 
-    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must have the exclusive
-    /// right to change the cache (the [turn](Self::turn)).
+    /// Sets the namespaces to follow, and deletes the objects of other namespaces. The caller must
+    /// hold the [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
         let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
@@ -156,19 +154,18 @@ impl<T: Object> Publisher<T> {
                 changes.filter_map(|(key, written)| Some((key, self.unobserved_deletion(written.before?)))).collect();
             self.notify(Notifications { queues, changes, ..Notifications::nothing() });
         }
-        // Wake the tasks that wait for the change of namespaces now, after the objects of the removed namespaces were
-        // deleted.
+        // This call wakes tasks that wait for the new namespaces, so call it after the objects of
+        // removed namespaces are deleted.
         self.cache.change_parts(|parts| parts.follow(followed));
-        // The revision may advance now, because the namespace with the oldest revision may be gone.
+        // The removal of the namespace with the oldest revision advances the cache's revision.
         let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Stores a batch of changes for one part of the store, such as one namespace, in one atomic step. Returns the
-    /// changes for the subscribers. `choice` is the number of times that the selectors had changed when the last list
-    /// began. The caller must keep the exclusive right to change the cache (the [turn](Self::turn)) until it has
-    /// delivered the changes.
+    /// Stores a batch of changes for one place, such as a namespace, in one atomic step. Returns the changes for the
+    /// subscribers. `choice` is the number of selector changes before the last list began. The caller must hold the
+    /// [turn](Self::turn) until it has delivered the changes.
     pub(crate) fn apply(
         &self,
         place: &Place,
@@ -217,7 +214,7 @@ impl<T: Object> Publisher<T> {
             match observed.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
-                    // Keep the last decodable state in the cache. Otherwise the object would look deleted.
+                    // Keep the last decodable state in the cache, so that the object does not look deleted.
                     let known = self.cache.store().get(&entry.0.key);
                     objects.extend(known.filter(|known| !was_replaced(Some(known), &entry.0)));
                     undecodable.push(entry.0.clone());
@@ -232,8 +229,8 @@ impl<T: Object> Publisher<T> {
         };
         let mut objects = last_of_each(objects);
         if !goes_back {
-            // Keep the cached object if the list contains the same version. The comparison needs no lock, because no
-            // other task writes to the cache.
+            // Keep the cached object if the list contains the same version. This needs no lock, because only the
+            // current task writes to the cache.
             for (key, listed) in &mut objects {
                 let Some(known) = self.cache.store().get(key) else { continue };
                 if is_same_state(&known, listed) { *listed = known } else { fall_back(listed, &known) }
@@ -247,13 +244,12 @@ impl<T: Object> Publisher<T> {
         let unindexed = replaced.unindexed;
         let mut notifications = Notifications::nothing();
         if is_first {
-            // No subscriber has received an object of this part of the store, for example of this namespace, so every
-            // subscriber starts with this list.
+            // No subscriber has received an object of this place yet, so every subscriber starts with this list.
             let listed: Arc<[Entry<T>]> = replaced.present.into_iter().map(|(key, _, new)| (key, new)).collect();
             queues.iter().for_each(|queue| drop(queue.begin(Walk::listed(listed.clone()))));
         } else {
             let deleted = replaced.deleted.into_iter().map(|(key, object)| (key, self.unobserved_deletion(object)));
-            // Subscribers do not receive the unchanged objects of a list.
+            // Subscribers do not receive a list's unchanged objects.
             let is_change =
                 |(_, old, new): &(_, Option<Stored<T>>, Stored<T>)| old.as_ref().is_none_or(|old| !old.is_same(new));
             let present = replaced.present.into_iter().filter(is_change);
@@ -263,9 +259,9 @@ impl<T: Object> Publisher<T> {
         Notifications { listed: Some((place.clone(), choice)), unindexed, ..notifications }
     }
 
-    /// Handles objects that were found to be undecodable after they were stored. Restores their last decodable states,
-    /// and lists the objects as undecodable. Subscribers are not notified, because their events already contain the
-    /// decodable states. The caller must have the exclusive right to change the cache (the [turn](Self::turn)).
+    /// Handles objects that were found to be undecodable after they were stored: lists them as undecodable, and
+    /// restores their last decodable states or deletes them. Subscribers are only notified of the deletions, because
+    /// their events already contain the decodable states. The caller must hold the [turn](Self::turn).
     pub(crate) fn mend(&self, found: Vec<Found<T>>) {
         let (mut changes, mut entries) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
         for Found { record, entry } in found {
@@ -294,13 +290,13 @@ impl<T: Object> Publisher<T> {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a write may decode objects, because an index function reads objects that are stored as JSON. If
-    /// so, writes must not run on a thread of the runtime.
+    /// Returns `true` if writes may decode objects, because an index function reads objects that are stored as JSON.
+    /// Such writes must not run on a runtime thread.
     pub(crate) fn decodes_on_write(&self) -> bool {
         self.cache.source().is_some() && self.cache.indices().iter().any(Index::reads_objects)
     }
 
-    /// Returns the largest batch size with at most `calls` calls of index functions.
+    /// Returns the largest batch size that needs at most `calls` calls to index functions.
     pub(crate) fn batch(&self, calls: usize) -> usize {
         let functions = self.cache.indices().iter().filter(|index| index.calls_user_code()).count();
         calls.checked_div(functions).map_or(usize::MAX, |batch| batch.max(1))
@@ -312,8 +308,7 @@ impl<T: Object> Publisher<T> {
         self.delivered(notifications);
     }
 
-    /// Records that the subscribers have received all changes. If the changes were a list, that list now counts as
-    /// complete.
+    /// Records that the subscribers have received all changes. A list now counts as complete.
     pub(crate) fn delivered(&self, notifications: Notifications<T>) {
         if let Some((place, choice)) = notifications.listed {
             self.cache.change_parts(|parts| parts.listed(&place, choice));
@@ -321,8 +316,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Once all parts of the store, such as all followed namespaces, have been listed, marks the cache as synced and
-    /// notifies the subscribers.
+    /// Marks the cache as synced and notifies the subscribers, once each place, such as each followed
+    /// namespace, has been listed.
     fn sync(&self) {
         if self.has_synced() || !self.cache.parts().have_listed() {
             return;
@@ -355,14 +350,13 @@ impl<T: Object> Publisher<T> {
                 && let Some(known) = self.cache.store().get(&key)
             {
                 match next {
-                    // Do not compare the uids here, because a subscriber receives the deletion of the known object anyway.
+                    // Do not compare uids here, because a subscriber receives the deletion of the known object anyway.
                     NewState::Gone { .. } => object.falls_back_to(&known),
                     _ => fall_back(object, &known),
                 }
             }
             match next {
-                // Keep the last good state. If the deletion belongs to another object with the same name, the cached
-                // object is deleted instead.
+                // Keep the last decodable state, unless the undecodable object is a new object with the same name.
                 NewState::Undecodable(entry) if !self.cache.was_replaced(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
@@ -378,14 +372,15 @@ impl<T: Object> Publisher<T> {
         Notifications { queues, changes, unindexed: failed, ..Notifications::nothing() }
     }
 
-    /// Returns whether the cache contains a newer state of the object. This can happen if a watch continues at a server
-    /// replica that lags.
+    /// Returns `true` if the cache contains a newer state of the object. This can happen if a watch continues at
+    /// a lagging server replica.
     fn is_stale(&self, key: &ObjectKey, observed: &Observed<Stored<T>>) -> bool {
         let observed_version = observed.object.resource_version();
         !observed.is_reshaped && self.cache.version_of(key).is_some_and(|known| is_older(observed_version, &known))
     }
 
-    /// Returns the change for subscribers. `before` is the previous object. Returns `None` if nothing changed.
+    /// Returns the subscribers' change from `before`, the previously cached object, to `next`. Returns
+    /// `None` if nothing changed.
     fn notification(&self, next: NewState<T>, before: Option<Stored<T>>) -> Option<Notification<T>> {
         match (next, before) {
             (NewState::Present(new), before) => Some(self.present(before, new)),
@@ -398,8 +393,8 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Returns the change for an object that exists now. An update is delivered even if the version is unchanged,
-    /// because a watch event means that the object has changed.
+    /// Returns the subscribers' change for an object that exists now. An update is delivered even if the version is
+    /// unchanged, because a watch event means that the object has changed.
     fn present(&self, old: Option<Stored<T>>, new: Stored<T>) -> Notification<T> {
         let new = self.seen(new);
         match old {
@@ -417,7 +412,7 @@ impl<T: Object> Publisher<T> {
         HashedState::new(object, &self.hasher)
     }
 
-    /// Writes to the cache. Returns the subscribers that must receive the change.
+    /// Writes to the cache, and returns the subscribers that must receive the change.
     fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
         let present = {
             let mut audience = self.lock();
@@ -431,7 +426,7 @@ impl<T: Object> Publisher<T> {
         (written, present)
     }
 
-    /// Ends a write. Subscribers that were added during the write start with the result of the write.
+    /// Ends a write, and starts the subscribers that were added during the write.
     fn end_write(&self) {
         let mut audience = self.lock();
         audience.is_writing = false;
@@ -441,29 +436,29 @@ impl<T: Object> Publisher<T> {
         let admitted: Vec<_> =
             joined.iter().map(|queue| (self.admit(queue), is_closed.then(|| queue.close()))).collect();
         drop(audience);
-        // Drop the guards after the lock is released, because dropping them drops objects and wakes tasks.
+        // Drop the guards after the lock is released, because this drops objects and wakes tasks.
         drop(admitted);
     }
 
-    /// Starts a subscriber with a snapshot. The caller must hold the lock of `audience`, so that no write begins before
-    /// the subscriber is added.
+    /// Starts a subscriber with a snapshot. The caller must hold the lock of `audience` until it has added the
+    /// subscriber, so that no write begins in between.
     fn admit<'a>(&self, queue: &'a Queue<T>) -> (Aftermath<'a, T>, Option<Aftermath<'a, T>>) {
         let started = queue.begin(Walk::of(self.cache.snapshot()));
         (started, self.has_synced().then(|| queue.upstream_synced()))
     }
 
-    /// Returns whether all parts of the store, such as all followed namespaces, have been listed at least once.
+    /// Returns `true` if each place, such as each followed namespace, has been listed at least once.
     pub(crate) fn has_synced(&self) -> bool {
         self.has_synced.load(Ordering::Acquire)
     }
 
-    /// Returns the number of events that wait in all subscriptions.
+    /// Returns the total number of waiting events in all subscriptions.
     pub(crate) fn pending(&self) -> usize {
         let queues = self.lock().present();
         queues.iter().map(|queue| queue.len()).sum()
     }
 
-    /// Returns the status of all subscriptions, in the order of their creation.
+    /// Returns the status of each subscription, in creation order.
     pub(crate) fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         let queues = self.lock().present();
         queues.iter().map(|queue| queue.status()).collect()
@@ -492,14 +487,14 @@ impl<T: Object> Publisher<T> {
         self.cache.close();
     }
 
-    /// Locks the list of subscribers. Poison is ignored, because code under this lock can only panic before it changes
-    /// anything.
+    /// Locks the list of subscribers. Ignoring poison is safe, because code under this lock can only panic
+    /// before it changes anything.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A write in progress. Dropping the `Writing` ends the write, even after a panic.
+/// A write in progress. Its drop ends the write, even after a panic.
 struct Writing<'a, T: Object>(&'a Publisher<T>);
 
 impl<T: Object> Drop for Writing<'_, T> {
@@ -509,7 +504,7 @@ impl<T: Object> Drop for Writing<'_, T> {
 }
 
 impl<T: Object> Audience<T> {
-    /// Returns the current subscribers, and removes dropped subscribers.
+    /// Returns the current subscribers, and removes dropped ones.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
         self.queues.retain(|queue| match queue.upgrade() {
@@ -523,18 +518,18 @@ impl<T: Object> Audience<T> {
     }
 }
 
-/// Changes that are in the cache and that subscribers have not received yet.
+/// Cached changes that subscribers have not received yet.
 #[must_use = "subscribers receive a change only through this"]
 pub(crate) struct Notifications<T> {
     queues: Vec<Arc<Queue<T>>>,
     changes: Vec<(ObjectKey, Notification<T>)>,
-    /// The number of completed calls of `step`. Each call delivers one chunk of changes to one subscriber's queue. All
-    /// queues receive a chunk before the next chunk is delivered.
+    /// The number of chunks that [`step`](Self::step) has delivered. All queues receive a chunk before
+    /// the next chunk is delivered.
     delivered: usize,
-    /// The part of the store (such as a namespace) that was listed, and the number of times that the selectors had
-    /// changed when this list began. The list counts as complete once all subscribers have received it.
+    /// The listed place, and the number of selector changes before the list began. The list counts as complete once all
+    /// subscribers have received it.
     listed: Option<(Place, u64)>,
-    /// The failures of index functions on objects of the change.
+    /// Index function failures on changed objects.
     unindexed: Vec<IndexFailed>,
 }
 
@@ -543,13 +538,13 @@ impl<T: Object> Notifications<T> {
         Self { queues: Vec::new(), changes: Vec::new(), delivered: 0, listed: None, unindexed: Vec::new() }
     }
 
-    /// Removes and returns the failures of index functions, so that the caller can report them.
+    /// Removes and returns the index function failures, for the caller to report.
     pub(crate) fn take_unindexed(&mut self) -> Vec<IndexFailed> {
         std::mem::take(&mut self.unindexed)
     }
 
-    /// Delivers one chunk of changes to one subscriber's queue. Returns the number of changes in the chunk, or `None`
-    /// if all changes were delivered before.
+    /// Delivers one chunk of changes to one subscriber's queue. Returns the chunk's length, or `None` if
+    /// nothing is left to deliver.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let chunk = self.changes.chunks(CHUNK).nth(self.delivered.checked_div(self.queues.len())?)?;
         self.queues[self.delivered % self.queues.len()].notify(chunk);
@@ -558,15 +553,15 @@ impl<T: Object> Notifications<T> {
     }
 }
 
-/// Makes reads of `new` return `known` if `new` cannot be decoded and both are states of the same object.
+/// Makes reads of `new` return `known` if `new` cannot be decoded. Does nothing if the two are different objects.
 fn fall_back<T: Object>(new: &Stored<T>, known: &Stored<T>) {
     if new.uid() == known.uid() {
         new.falls_back_to(known);
     }
 }
 
-/// Returns whether a listed object has the same version as the cached object. An object without a resourceVersion
-/// counts as changed.
+/// Returns `true` if `old` and `new` are the same version of an object. An object without a
+/// resourceVersion counts as changed.
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()

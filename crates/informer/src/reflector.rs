@@ -24,17 +24,17 @@ use crate::version::is_older;
 /// The minimum timeout of a watch, as in client-go.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a server must return an older state before the reflector accepts that state. The server must also return the
-/// state in at least [`RESTORE_ANSWERS`] lists.
+/// How long a server must return older states before the reflector accepts one of them. The server must also return
+/// older states in at least [`RESTORE_ANSWERS`] consecutive lists.
 const RESTORE_PERIOD: Duration = Duration::from_secs(60);
 const RESTORE_ANSWERS: u32 = 3;
 
-/// Follows one resource. The reflector lists the resource and watches it from the revision of the list. If the server
-/// no longer has that revision, the reflector lists the resource again.
+/// Lists one resource, and watches it from the list's revision. If the server no longer has that revision, the
+/// reflector lists the resource again.
 ///
-/// The reflector is a state machine without I/O and without a clock. [`start`](Self::start) returns the first
-/// [`Command`]. The driver executes the command and passes the result to [`step`](Self::step), which returns the next
-/// command. Changes that the driver must store are returned as [`Output`]s.
+/// A reflector is a state machine without I/O and without a clock. [`start`](Self::start) returns the first
+/// [`Command`]. The driver executes each command and passes the result to [`step`](Self::step), which returns the next
+/// command. `step` also returns the changes that the driver must store, as [`Output`]s.
 ///
 /// | state | event | next |
 /// |---|---|---|
@@ -43,40 +43,38 @@ const RESTORE_ANSWERS: u32 = 3;
 /// | streaming list | expired or too large revision | streaming list of the newest state |
 /// | streaming list | another error, no new object for too long, three unfinished streams | list |
 /// | list | the last page | output, open watch |
-/// | list, streaming list | complete, but older than a known revision | delay, new round that asks for the newest state |
-/// | list, streaming list | the same, at least three times over a minute | output, as for any other list |
+/// | list, streaming list | complete, but older than a known revision | delay, new round that requests the newest state |
+/// | list, streaming list | older than a known revision, at least three times over a minute | output, as for any other list |
 /// | list | a later page expired | the whole list in one page |
 /// | list | expired or too large revision | list of the newest state |
 /// | list | another error | delay, new round |
 /// | open watch | connection refused, 429 | delay, open watch |
 /// | open watch | no answer, up to five times in a row | delay, open watch |
 /// | open watch | another error | delay, new round |
-/// | watch | end, cut connection, silence for too long | open watch at the last revision; without revisions, list |
-/// | watch | end within 1 s without any event | delay, open watch at the last revision |
+/// | watch | end, lost connection, silence for too long | open watch at the last revision; without revisions, list |
+/// | watch | end within 1 s without any event, or for the sixth time in a row | delay, open watch at the last revision |
 /// | watch | 429 | delay, open watch at the last revision |
-/// | watch | expired, another error, an event that cannot be read | delay, new round |
+/// | watch | expired, another error, malformed event | delay, new round |
 ///
-/// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasted for a
-/// second. A shorter watch is successful if it delivered an event, and is at most the fifth consecutive short watch. A
-/// list is successful when it is complete. But after a failed watch, only a successful watch resets the delays.
-/// Otherwise, a server that rejects all watches would receive one list request right after the other.
+/// Delays between retries grow after each failure, and a success resets them. A watch is successful if it lasts for a
+/// second. A shorter watch is successful if it delivers an event and is at most the fifth consecutive short watch. A
+/// complete list is successful. But after a failed watch, only a successful watch resets the delays. Otherwise, a
+/// server that rejects all watches would receive list requests without delays.
 ///
-/// After a delay, the reflector starts with a list. If streaming lists are enabled and have not failed recently, this
-/// list is a streaming list. The list requests the last known revision or a newer revision, so that the state never
-/// goes back in time. If the server does not have that revision, the reflector requests the newest state. The first
-/// list accepts any state in the server's watch cache that is not older than
-/// [`not_older_than`](ReflectorConfig::not_older_than).
+/// A new round starts with a list. If streaming lists are enabled and have not failed recently, this list is a
+/// streaming list. The list requests at least the last known revision, so that the state never goes back in time. If
+/// the server does not have that revision, the reflector requests the newest state. The first list accepts any state in
+/// the server's watch cache that is not older than [`not_older_than`](ReflectorConfig::not_older_than).
 ///
-/// A server that was restored from a backup returns revisions that are older than the known revision. The reflector
-/// then requests the newest state. The reflector accepts an older state after the server has returned that state for a
-/// minute. Except after such a restore, the revision of the outputs never goes back. After a restore, objects that were
-/// created after the backup are missing from the list. After a restore, the uid distinguishes a re-created object from
-/// the previous object.
+/// If a server was restored from a backup, its revisions are older than the last known revision. The reflector then
+/// requests the newest state, and accepts an older state after the server has returned older states for a minute.
+/// Except after a restore, the outputs' revision never goes back. After a restore, the list lacks objects that were
+/// created after the backup. A re-created object has another uid than the previous object.
 ///
-/// If the resource does not exist, the reflector retries with the same growing delays, and outputs no deletions. The
-/// definition of the resource may be added later, and a server that has just started may not have loaded it yet. If the
-/// definition was deleted, the watch has already reported the deletion of its objects. If the definition is added
-/// again, the next list contains the current objects.
+/// If the resource does not exist, the reflector retries with growing delays, and outputs no deletions. The custom
+/// resource definition (CRD) may be added later, or a server that has just started may not have loaded it yet. If the
+/// CRD was deleted, the watch has already reported the deletion of its objects. If the CRD is added again, the next
+/// list contains the current objects.
 ///
 /// # Examples
 ///
@@ -102,24 +100,24 @@ const RESTORE_ANSWERS: u32 = 3;
 pub struct Reflector<T> {
     config: ReflectorConfig,
     delays: Backoff,
-    /// Whether a watch has failed since the last successful watch.
+    /// `true` if a watch has failed since the last successful watch.
     watch_failed: bool,
     jitter: Jitter,
     phase: Phase<T>,
-    /// The revision of the last output. The reflector has output all changes up to this revision. The revision is empty
-    /// before the first list.
+    /// The revision of the last output. The reflector has output all changes up to this revision.
+    /// Empty before the first list.
     resource_version: String,
-    /// The newest revision that other reflectors of the same server had seen when this reflector started. The revision
-    /// is empty if there are no other reflectors.
+    /// The newest revision that other reflectors of the same server had seen when this reflector started. Empty if
+    /// there are no other reflectors.
     known_elsewhere: String,
-    /// Whether the server lacks the last requested revision, so that the next request asks for the newest state.
+    /// If `true`, the server lacks the last requested revision, so the next list requests the newest state.
     version_unavailable: bool,
-    /// How many times in a row the server has returned an older state, and the time of the first of these responses.
+    /// The number of consecutive lists that were too old, and the time of the first of these lists.
     older: Option<(u32, Instant)>,
-    /// Whether the server has no watch cache, so that the reflector uses paged lists. The server has no watch cache if
-    /// it returned pages for a list at revision "0".
+    /// If `true`, the server has no watch cache, so the reflector uses paged lists. A server that returns several pages
+    /// for a list at revision "0" has no watch cache.
     is_paginated: bool,
-    /// Until this time, the reflector does not use streaming lists, because the server did not finish one.
+    /// The time until which the reflector uses no streaming lists, after the server rejected or did not finish one.
     streams_paused_until: Option<Instant>,
     stream_pauses: Backoff,
     /// The number of consecutive unfinished streaming lists.
@@ -128,15 +126,15 @@ pub struct Reflector<T> {
     unanswered: u32,
     /// The number of consecutive short watches.
     short_watches: u32,
-    /// The longest time between two bookmarks, if it is known.
+    /// The longest known time between two bookmarks.
     bookmark_gap: Option<Duration>,
     /// The number of silent watches since the last bookmark.
     silent_watches: u32,
-    /// The current failure, and the time at which the first of the consecutive failures happened.
+    /// The current failure, and the time of the first of its consecutive failures.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
-/// A command for the driver of a [`Reflector`]. The driver answers each command with an [`Input`].
+/// A command from a [`Reflector`] to its driver. The driver answers each command with an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// List one page. The answer is [`Input::Listed`].
@@ -146,39 +144,39 @@ pub enum Command {
     /// Wait for the next event of the watch. The driver answers with [`Input::Received`], or with [`Input::TimedOut`]
     /// at the deadline.
     Read {
-        /// The time at which the driver stops waiting.
+        /// The deadline of the wait.
         until: Instant,
     },
-    /// Drop the open watch, if there is one, and wait for this duration. The answer is [`Input::Woke`].
+    /// Drop the open watch, if any, and wait for this duration. The answer is [`Input::Woke`].
     Sleep(Duration),
 }
 
 /// The driver's answer to a [`Command`].
 #[derive(Debug)]
 pub enum Input<T> {
-    /// The page, or the error of the list request.
+    /// The answer to [`Command::List`]: the page, or the error of the request.
     Listed(Result<List<T>, ApiError>),
-    /// `Ok` if the server accepted the watch. `Err` contains the error of the watch request.
+    /// The answer to [`Command::Watch`]: `Ok` if the server accepted the watch.
     Opened(Result<(), ApiError>),
-    /// An event or an error of the watch. `None` means that the watch has ended.
+    /// An event or an error from the watch. `None` means that the watch has ended.
     Received(Option<Result<WatchEvent<T>, ApiError>>),
-    /// The deadline has passed.
+    /// The deadline of a [`Command::Read`] has passed.
     TimedOut,
-    /// The delay has passed.
+    /// The delay of a [`Command::Sleep`] has passed.
     Woke,
 }
 
 /// A change that the driver must store.
 ///
-/// Each output contains a resourceVersion. The reflector has output all changes up to this resourceVersion. An output
-/// contains the version that the server sent, even if a transform has changed the version in the object. If versions
-/// are numbers, the version of the outputs never decreases, except after a restore of the server. The version is empty
-/// if the server sends no versions.
+/// Each output contains a resourceVersion. The reflector has output all changes up to this resourceVersion. This
+/// version comes from the server, even if a transform has changed the version in the object. If versions are
+/// numbers, the outputs' version never decreases, except after the server was restored. The version is empty if the
+/// server sends no versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
-    /// All objects are replaced by these objects.
+    /// The complete objects of a list. These objects replace all previous objects.
     Replaced {
-        /// The objects that replace the previous objects.
+        /// All current objects.
         objects: Vec<T>,
         /// The reflector has output all changes up to this revision.
         resource_version: String,
@@ -220,8 +218,7 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// The next command for the driver.
     pub command: Command,
-    /// The objects of an abandoned list. The driver must drop these objects. The objects are no longer needed, but
-    /// dropping them may take a long time.
+    /// The objects of an abandoned list. The driver drops these objects, because this may take a long time.
     pub discarded: Vec<T>,
 }
 
@@ -236,14 +233,14 @@ enum Phase<T> {
         timeout: Duration,
     },
     Watching(Stream),
-    /// `until` is `None` if the clock cannot represent that time.
+    /// `until` is `None` if the clock cannot represent the end of the delay.
     Sleeping {
         then: Then,
         until: Option<Instant>,
     },
 }
 
-/// The action that the reflector takes after a delay.
+/// The next action after a delay.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Round,
@@ -252,7 +249,7 @@ enum Then {
 }
 
 impl<T: Object> Reflector<T> {
-    /// Creates a reflector. The seed determines the random parts of the reflector's delays and timeouts.
+    /// Creates a reflector. `seed` seeds the random parts of the delays and timeouts.
     pub fn new(config: ReflectorConfig, seed: u64) -> Self {
         Self {
             delays: Backoff::new(config.backoff, seed),
@@ -277,8 +274,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Makes the reflector reject states that are older than `known_elsewhere`. `known_elsewhere` is the newest
-    /// revision that other reflectors of the same server have seen.
+    /// Makes the reflector reject states that are older than `known_elsewhere`, the newest revision that other
+    /// reflectors of the same server have seen.
     pub(crate) fn after(self, known_elsewhere: String) -> Self {
         Self { known_elsewhere, ..self }
     }
@@ -314,8 +311,7 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the current state. The state is never [`Stopped`](InformerState::Stopped), because a reflector does not
-    /// end.
+    /// Returns the current state. A reflector never ends, so the state is never [`Stopped`](InformerState::Stopped).
     pub fn state(&self) -> InformerState {
         if let Some((cause, since)) = &self.trouble {
             let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
@@ -337,8 +333,8 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the revision of the last output. The reflector has output all changes up to this revision. The revision
-    /// is empty before the first list.
+    /// Returns the revision of the last output, or an empty string before the first list. The reflector has output all
+    /// changes up to this revision.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
@@ -358,8 +354,7 @@ impl<T: Object> Reflector<T> {
         if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
-    /// Returns a command that waits before the next action. If there is an `error`, the error becomes the current
-    /// failure.
+    /// Returns a command that waits before the action `then`. An `error` becomes the current failure.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         let retry_after = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
@@ -371,35 +366,35 @@ impl<T: Object> Reflector<T> {
         Step { error, ..Command::Sleep(delay).into() }
     }
 
-    /// Returns a command that waits before the next request, because a watch has failed.
+    /// Works like [`delay`](Self::delay), and records that a watch has failed.
     fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
         self.watch_failed = true;
         self.delay(now, error, then)
     }
 
-    /// Records a complete list. Resets the delays, unless a watch has failed since the last successful watch.
+    /// Resets the delays after a complete list, unless a watch has failed since the last successful watch.
     fn list_succeeded(&mut self) {
         if !self.watch_failed {
             self.delays.reset();
         }
     }
 
-    /// Returns the lowest acceptable revision. The result is empty if any revision is acceptable.
+    /// Returns the minimum acceptable revision. The result is empty if any revision is acceptable.
     fn floor(&self) -> &str {
         let returned = [&self.resource_version, &self.known_elsewhere];
         returned.into_iter().find(|returned| !returned.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
-    /// Returns an error if a list has returned a revision that is too old. If the server has returned the older state
-    /// often enough, accepts that state and returns `None`.
+    /// Returns an error if the list's revision `returned` is too old. After enough old lists, accepts the older
+    /// state and returns `None`.
     fn goes_back(&mut self, now: Instant, returned: &str) -> Option<ReflectorError> {
         if !is_older(returned, self.floor()) {
             self.older = None;
             return None;
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
-        // Accept an older state only if this server has returned a newer state before. The configured revision
-        // `not_older_than` does not prove that the server has returned a newer state.
+        // Accept an older state only if this server has returned a newer state before. The configured
+        // `not_older_than` does not prove that.
         let is_its_own = !self.resource_version.is_empty() || !self.known_elsewhere.is_empty();
         if is_its_own && times >= RESTORE_ANSWERS && now.saturating_duration_since(since) >= RESTORE_PERIOD {
             self.older = None;

@@ -1,4 +1,4 @@
-//! The selectors of an informer. The selectors may change while the informer runs.
+//! Selectors that can change while an informer runs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ pub(crate) struct Selectors {
     pub(crate) fields: FieldSelector,
 }
 
-/// The current selectors of an informer.
+/// An informer's current selectors.
 pub(crate) struct Selection {
     state: Mutex<State>,
 }
@@ -36,18 +36,18 @@ struct State {
     changed: CancellationToken,
 }
 
-/// A source that lists and watches only objects that match the current selectors. When the selectors change, the open
-/// watch fails with an "expired" error. Each watch that is opened before the next list fails in the same way. So the
-/// reflector lists again, and the new list contains only objects that match.
+/// A source that lists and watches only objects that match the current selectors. When the selectors change,
+/// the open watch and all watches before the next list fail with an "expired" error. So the reflector lists
+/// again, with the new selectors.
 pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
-    /// The selectors that the last list used. Watches use these selectors as well.
+    /// The last list's selectors, which watches use too.
     listed: Mutex<Option<State>>,
     choice: Arc<AtomicU64>,
 }
 
-/// The events of a watch. The watch ends with an "expired" error when the selectors change.
+/// A watch's events. The watch ends with an "expired" error when the selectors change.
 pub(crate) struct Events<E> {
     events: E,
     changed: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -94,12 +94,13 @@ impl<L> Selected<L> {
         Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
     }
 
-    /// Returns the number of times that the selectors had changed when the last list began.
+    /// Returns the number of selector changes before the last list began.
     pub(crate) fn listed(&self) -> Arc<AtomicU64> {
         self.choice.clone()
     }
 
-    /// Returns the selectors of the next request. A new list uses the current selectors. Other requests use the selectors of the last list.
+    /// Returns the selectors for the next request. A new list (`begins`) uses the current selectors, and other requests
+    /// the last list's selectors.
     fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if begins {

@@ -1,4 +1,4 @@
-//! The shared informer.
+//! Shared informers.
 
 mod work;
 
@@ -35,16 +35,16 @@ use crate::stop_cause::StopCause;
 use crate::subscription::{NewestSubscription, Queue, Subscription, SubscriptionStatus, clamp_period};
 use crate::user::User;
 
-/// A local, live copy of the objects of one resource. All readers and subscribers share this copy.
+/// A local, live copy of one resource's objects, shared by all readers and subscribers.
 ///
-/// Clones are handles to one informer. The informer runs from [`start`](Self::start) until
-/// [`shutdown`](Self::shutdown), or until the last handle is dropped. Subscriptions and listers keep the informer
-/// running only if an [`InformerFactory`](crate::InformerFactory) shares it.
+/// Clones are handles to one informer. The informer runs from [`start`](Self::start) until [`stop`](Self::stop) or
+/// [`shutdown`](Self::shutdown) is called, or the last handle is dropped. Subscriptions and listers keep only the
+/// informers of an [`InformerFactory`](crate::InformerFactory) running.
 ///
 /// # Guarantees
 ///
-/// - The cache converges to the state of the server.
-/// - Changes of one object are delivered in order. Intermediate states may be skipped.
+/// - The cache converges to the server's state.
+/// - An object's changes are delivered in order. Intermediate states may be skipped.
 /// - The cache and its indices change before subscribers are notified.
 /// - Subscribers do not wait for each other, and a slow subscriber does not delay the cache.
 ///
@@ -72,14 +72,14 @@ use crate::user::User;
 /// ```
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
-    /// The resync period of subscriptions that this handle creates.
+    /// The resync period for subscriptions that this handle creates.
     resync: Option<Duration>,
-    /// The registration of this handle as a user of the informer, if a factory shares the informer. `None` for the
-    /// handle that the factory itself keeps.
+    /// Registers this handle as a user of a factory's informer. `None` for the factory's own handle, and for
+    /// informers without a factory.
     user: Option<User>,
 }
 
-/// Creates the future that runs an informer. The function is called when the informer starts.
+/// A function that creates the informer's future. `start` calls it.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 struct Owner<T: Object> {
@@ -90,14 +90,13 @@ struct Owner<T: Object> {
     whole: Arc<Whole>,
     settings: Arc<Settings>,
     on_error: Arc<ErrorHandlers>,
-    /// The option is `None` after the first start, or after a shutdown before the start.
+    /// `None` once the informer was started or stopped.
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// The properties that identify an informer in a factory, in addition to its settings. The selectors are not included,
-/// because they may change.
+/// The properties that, together with the settings, identify an informer in a factory.
 pub(crate) struct Scope<T> {
     pub(crate) resource: ApiResource,
     pub(crate) covered: Covered,
@@ -105,7 +104,7 @@ pub(crate) struct Scope<T> {
     pub(crate) transform: Option<Transform<T>>,
 }
 
-/// Settings of an informer that apply to all its users.
+/// The settings that all users of an informer share.
 pub(crate) struct Settings {
     pub(crate) reflector: ReflectorConfig,
     pub(crate) metrics: Option<Arc<dyn Provider>>,
@@ -123,8 +122,7 @@ pub(crate) enum Covered {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Creates an informer for the objects of `list_watch`. The informer does not run until [`start`](Self::start) is
-    /// called.
+    /// Creates an informer for the objects of `list_watch`. Call [`start`](Self::start) to run the informer.
     pub fn new(list_watch: impl ListWatch<Object = T>, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -135,31 +133,31 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| driver.drive(stop))
     }
 
-    /// Creates an informer of several namespaces. The function `source` returns the source of the objects in one
-    /// namespace. If its argument is `None`, the function returns the source of the objects in all namespaces. Each
-    /// source uses one list and one watch. The informer does not run until [`start`](Self::start) is called.
+    /// Creates an informer of several namespaces. `source` returns the source for the given namespace, or the source
+    /// for all namespaces if its argument is `None`. Each source uses one list and one watch. Call
+    /// [`start`](Self::start) to run the informer.
     ///
-    /// The set of namespaces [may change](Namespaces::set) at any time. When a namespace is removed, its objects are
-    /// deleted from the cache. When a namespace is added, it is listed, and its objects are added to the cache. Watches
-    /// of other namespaces continue. [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects
-    /// of all added namespaces, and no objects of removed namespaces.
-    /// [`states_by_namespace`](Self::states_by_namespace) returns the state of each namespace. The
-    /// [`state`](Self::state) of the informer is `Synced` when all namespaces are synced. If any namespace fails, the
-    /// state shows the failure that has lasted longest.
+    /// The set of namespaces [may change](Namespaces::set) at any time. The informer deletes the objects of removed
+    /// namespaces from the cache, and lists added namespaces. Watches of other namespaces continue.
+    /// [`wait_for_sync`](Self::wait_for_sync) waits until the cache contains the objects of all added namespaces, and
+    /// no objects of removed namespaces.
     ///
-    /// The cached objects of each namespace equal the state of the server at some revision. Different namespaces may be
-    /// at different revisions. The revision of the cache is the lowest revision of its namespaces. So a
-    /// [wait](Lister::wait_for) for a write may last until a quiet namespace receives its next bookmark. If one
-    /// namespace cannot be listed, the revision of the cache does not advance, so waits for newer revisions do not
-    /// complete.
+    /// The informer's [`state`](Self::state) is `Synced` when all namespaces are synced. If any namespace fails, the
+    /// state shows the failure that has lasted longest. [`states_by_namespace`](Self::states_by_namespace) returns
+    /// the state of each namespace.
     ///
-    /// The server serves a separate watch for each namespace. If you need many namespaces of a large cluster, watch all
-    /// namespaces with a selector instead.
+    /// Each namespace's cached objects equal the server's state at some revision, which may differ between namespaces.
+    /// The cache's revision is the lowest of these revisions. So a [wait](Lister::wait_for) for a write may last until
+    /// a quiet namespace receives its next bookmark. While a namespace cannot be listed, the cache's revision does not
+    /// advance, and waits for newer revisions do not complete.
+    ///
+    /// The server serves a separate watch for each namespace. If you need many namespaces of a large cluster, consider
+    /// watching all namespaces with a selector instead.
     ///
     /// # Panics
     ///
-    /// Panics if `source` panics. If `source` returns a source of a namespace that was not requested, the informer ends
-    /// in the same way as after a [panic](StopCause::Panicked) of a source.
+    /// Panics if `source` panics during this call. If a later call panics or returns a source for the wrong namespace,
+    /// the informer ends with [`StopCause::Panicked`].
     pub fn of_namespaces<L: ListWatch<Object = T>>(
         namespaces: &Namespaces,
         source: impl Fn(Option<&str>) -> L + Send + 'static,
@@ -187,16 +185,16 @@ impl<T: Object> SharedInformer<T> {
         work.informer(|stop| followers.follow(stop))
     }
 
-    /// Starts the informer in its own task. Does nothing if the informer was started or shut down before. If the
-    /// runtime shuts down, the informer ends in the same way as after [`stop`](Self::stop).
+    /// Starts the informer in its own task. Does nothing if the informer was already started or stopped. If the runtime
+    /// shuts down, the informer ends as after [`stop`](Self::stop).
     ///
     /// # Panics
     ///
-    /// Panics if called outside of a tokio runtime. After such a panic, the informer can still be started.
+    /// Panics if called outside of a tokio runtime. After this panic, the informer can still be started.
     pub fn start(&self) {
         // Get the runtime first, so that a call outside of a runtime changes nothing.
         let runtime = tokio::runtime::Handle::current();
-        // After this point, a concurrent shutdown waits for the task.
+        // From here on, a concurrent shutdown waits for the task.
         let _starting = self.owner.tasks.token();
         let launch = self.owner.launch().take();
         if let Some(launch) = launch {
@@ -204,13 +202,13 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Stops the informer for all its users. This method does not wait until the informer's task has ended.
+    /// Stops the informer for all its users, without waiting until its task has ended.
     pub fn stop(&self) {
         self.owner.stop();
     }
 
-    /// Stops the informer for all its users, and waits until its task has ended. Subscriptions first deliver their
-    /// waiting events, and then end. Listers continue to return the last content of the cache.
+    /// Stops the informer for all its users, and waits until its task has ended. Subscriptions deliver their waiting
+    /// events before they end. Listers continue to return the last cached objects.
     ///
     /// # Cancel safety
     ///
@@ -221,22 +219,22 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Creates a subscription with the resync period of this handle's configuration. The period
-    /// [can be changed](Subscription::set_resync). The cost of this call does not depend on the number of objects.
+    /// Creates a subscription with the resync period from this handle's configuration. The period [can be
+    /// changed](Subscription::set_resync). This call's cost does not depend on the number of objects.
     pub fn subscribe(&self) -> Subscription<T> {
         self.subscription(Delivery::Coalesced)
     }
 
     /// Creates a subscription that delivers every change of every object, in the order in which the changes happened.
-    /// At most `bound` changes wait for the subscriber. [`Subscription`] describes how the subscription merges further
-    /// changes. A subscription that is created before the first list delivers the initial objects in the order of that
-    /// list. If the subscription is created later, the initial objects arrive in no particular order.
+    /// At most `bound` changes wait for the subscriber, and further changes are merged as [`Subscription`] describes.
+    /// If the subscription is created before the first list, the initial objects arrive in the order of that list, and
+    /// otherwise in no particular order.
     pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
         self.subscription(Delivery::Ordered { bound })
     }
 
-    /// Creates a subscription to the newest state of each object, with the resync period of this handle's
-    /// configuration.
+    /// Creates a subscription to the newest state of each object, with the resync period from
+    /// this handle's configuration.
     pub fn subscribe_newest(&self) -> NewestSubscription<T> {
         NewestSubscription::new(self.queue(Delivery::Newest))
     }
@@ -250,7 +248,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 
-    /// Returns the status of all subscriptions, in the order of their creation.
+    /// Returns the status of each subscription, in creation order.
     pub fn subscriptions(&self) -> Vec<SubscriptionStatus> {
         self.owner.publisher.subscriptions()
     }
@@ -260,18 +258,16 @@ impl<T: Object> SharedInformer<T> {
         Lister::of(self.owner.publisher.cache.clone(), self.user.as_ref().map(User::reader))
     }
 
-    /// Adds an index to the cache. An index can be added at any time: see
-    /// [`Cache::add_index`](crate::Cache::add_index).
+    /// Adds an index to the cache. Indices can be added at any time: see [`Cache::add_index`](crate::Cache::add_index).
     ///
     /// If `function` later fails or panics on an object, the object is stored without values in this index. Lookups by
-    /// key and in other indices still find the object. The failure is logged, counted in
+    /// key and in other indices still find the object. The failure is logged, counted in the metric
     /// `informer_index_failures_total`, and passed to [`InformerConfig::on_error`] as
     /// [`ReflectorError::IndexFailed`](crate::ReflectorError::IndexFailed).
     ///
     /// # Errors
     ///
-    /// Returns an [`AddIndexError`] if an index with this name exists, or if the function fails or panics on an
-    /// existing object.
+    /// Returns an [`AddIndexError`] if the index `name` exists, or if `function` fails or panics on an existing object.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -280,8 +276,8 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_index(name, function)
     }
 
-    /// Adds an index over the metadata of the cached objects. The cache does not decode objects to compute this index:
-    /// see [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
+    /// Adds an index over the cached objects' metadata. Computing this index decodes no objects: see
+    /// [`Cache::add_metadata_index`](crate::Cache::add_metadata_index). Failures of `function` are handled as in
     /// [`add_index`](Self::add_index).
     ///
     /// # Errors
@@ -295,15 +291,15 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.cache.add_metadata_index(name, function)
     }
 
-    /// Returns whether the cache has contained all objects of the resource at least once.
+    /// Returns `true` if the cache has contained all objects of the resource at least once.
     pub fn has_synced(&self) -> bool {
         self.owner.publisher.has_synced()
     }
 
     /// Waits until the cache contains all objects in the current [namespaces](Self::of_namespaces) that match the
-    /// current [selectors](Self::set_selectors). Call this method again after a change of the namespaces or selectors.
-    /// The wait continues even while the server rejects requests. [`state`](Self::state) returns the reason for the
-    /// delay. This method has no timeout of its own.
+    /// current [selectors](Self::set_selectors). Call this method again after changing the namespaces or
+    /// selectors. The wait continues while the server rejects requests; [`state`](Self::state) then returns the
+    /// reason. This method has no timeout.
     ///
     /// # Errors
     ///
@@ -314,7 +310,7 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // Check the current namespaces and selectors, because a removed namespace is never listed.
+        // Check the current namespaces and selectors, because a namespace that was removed meanwhile is never listed.
         let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
@@ -323,7 +319,7 @@ impl<T: Object> SharedInformer<T> {
         }
     }
 
-    /// Returns the state of the informer.
+    /// Returns the informer's current state.
     pub fn state(&self) -> InformerState {
         self.owner.whole.state()
     }
@@ -333,16 +329,15 @@ impl<T: Object> SharedInformer<T> {
         StateWatch::new(self.owner.whole.clone())
     }
 
-    /// Changes the selectors for all handles to this informer. The informer lists again. The informer then deletes the
-    /// objects that no longer match from the cache. Until the new list is complete, the cache contains the objects that
-    /// matched the old selectors. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for
-    /// the new list.
+    /// Changes the selectors for all handles to this informer. The informer lists again, and deletes objects that no
+    /// longer match from the cache. Until the new list is complete, the cache contains the objects that matched the old
+    /// selectors. [`wait_for_sync`](Self::wait_for_sync) and [`wait_for`](Lister::wait_for) wait for the new list.
     ///
     /// # Errors
     ///
-    /// Returns [`SelectorsShared`] if the informer comes from an [`InformerFactory`](crate::InformerFactory), because
-    /// other callers rely on its selectors. The selectors then stay unchanged. To use other selectors, request another
-    /// informer from the factory.
+    /// Returns [`SelectorsShared`], and changes nothing, if the informer comes from an
+    /// [`InformerFactory`](crate::InformerFactory), because other callers rely on its selectors. Request an informer
+    /// with other selectors from the factory instead.
     ///
     /// # Examples
     ///
@@ -378,17 +373,17 @@ impl<T: Object> SharedInformer<T> {
         Ok(())
     }
 
-    /// Returns the [namespaces](Self::of_namespaces) of the informer, so that the caller can read or change them.
-    /// Returns `None` if the informer has a single source. The result is also `None` if the informer comes from an
-    /// [`InformerFactory`](crate::InformerFactory). Only the caller that passed the set to the factory may change the
-    /// set.
+    /// Returns the informer's [set of namespaces](Self::of_namespaces), so that the caller can read or change
+    /// it. Returns `None` if the informer has a single source. The result is also `None` if the informer
+    /// comes from an [`InformerFactory`](crate::InformerFactory), because only the caller that passed the set
+    /// to the factory may change it.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         if self.user.is_some() { None } else { self.owner.scope.covered.namespaces() }
     }
 
-    /// Returns the state of each namespace, if this is a started informer [of several namespaces](Self::of_namespaces).
-    /// The result may not yet include namespaces that were just added, and may still include namespaces that were just
-    /// removed.
+    /// Returns the state of each namespace of a started informer [of several namespaces](Self::of_namespaces). The
+    /// result may lack namespaces that were just added, and may still include namespaces that were just removed. The
+    /// result is empty for other informers.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
     }
@@ -397,7 +392,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Returns whether the informer was started, or was stopped before it could start.
+    /// Returns `true` if the informer was started, or was stopped before its start.
     pub(crate) fn has_started(&self) -> bool {
         self.owner.launch().is_none()
     }
@@ -415,7 +410,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.publisher.cache
     }
 
-    /// Returns a handle that counts as a user of the informer in a factory.
+    /// Returns a handle that counts as a user of a factory's informer.
     pub(crate) fn used_by(&self, user: User, resync: Option<Duration>) -> Self {
         Self { owner: self.owner.clone(), resync, user: Some(user) }
     }
@@ -433,7 +428,7 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope.resource
     }
 
-    /// Returns the name of the informer in logs and metrics.
+    /// Returns the informer's name, as used in logs and metrics.
     pub fn name(&self) -> &str {
         &self.owner.name
     }
@@ -460,7 +455,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
 }
 
 impl<T: Object> Owner<T> {
-    /// Ends the informer permanently. If a driver is running, the driver reports the end of the informer itself.
+    /// Ends the informer permanently. A running driver reports the informer's end itself.
     fn stop(&self) {
         self.stop.cancel();
         let never_started = self.launch().take();
@@ -503,7 +498,7 @@ impl Covered {
 }
 
 impl<T> Scope<T> {
-    /// Warns if the informer caches the data of all Secrets of a cluster. Few programs need the data of all Secrets.
+    /// Logs a warning if the informer caches the data of all Secrets in a cluster, because few programs need it.
     fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
         let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
         let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();
@@ -530,8 +525,8 @@ impl<T> PartialEq for Scope<T> {
     }
 }
 
-/// Removes the module paths from a type name. For example, `k8s_openapi::api::core::v1::Pod` becomes `Pod`, and
-/// `Compact` of this type becomes `Compact<Pod>`.
+/// Removes the module paths from a type name. For example, `k8s_openapi::api::core::v1::Pod` becomes `Pod`, including
+/// in type parameters, as in `Compact<Pod>`.
 fn short_name(type_name: &str) -> String {
     let paths = type_name.split_inclusive(['<', '>', ',', ' ']);
     paths.map(|path| path.rsplit_once("::").map_or(path, |(_, name)| name)).collect()

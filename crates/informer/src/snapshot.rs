@@ -11,11 +11,11 @@ use crate::iter::Iter;
 use crate::store::Pin;
 use crate::stored::Stored;
 
-/// The objects and indices of a cache at one moment. A snapshot never changes.
+/// An immutable view of a cache's objects and indices at one moment.
 ///
-/// Creating or cloning a snapshot does not block the cache, and its cost does not depend on the number of objects. A
-/// snapshot keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for one task
-/// and then drop it.
+/// Creating or cloning a snapshot does not block the cache. The cost does not depend on the number of objects. A
+/// snapshot keeps its objects in memory, even if the cache has replaced or deleted them. So use a snapshot for
+/// one task and then drop it.
 ///
 /// # Examples
 ///
@@ -56,9 +56,9 @@ pub struct Snapshot<T> {
 pub struct Difference<T> {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The object in the older snapshot. `None` if the older snapshot does not contain the object.
+    /// The object in the older snapshot. `None` if the object was added.
     pub old: Option<Arc<T>>,
-    /// The object in the newer snapshot. `None` if the newer snapshot does not contain the object.
+    /// The object in the newer snapshot. `None` if the object was deleted.
     pub new: Option<Arc<T>>,
 }
 
@@ -71,19 +71,19 @@ impl<T> Snapshot<T> {
         self.pin
     }
 
-    /// Returns the object with this key.
+    /// Returns the object with this key, if the snapshot contains it.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.pin.get(key)?.into_read()
     }
 
-    /// Returns an iterator over the objects, in no particular order. The iterator reads objects from the cache a few at
-    /// a time.
+    /// Returns an iterator over the objects, in no particular order. The iterator reads a few objects
+    /// at a time from the cache.
     pub fn iter(&self) -> Iter<T> {
         self.clone().into_iter()
     }
 
     /// Calls `each` with every object, in no particular order, like client-go's `ListAll`. This method is the fastest
-    /// way to read all objects, because it does not clone the `Arc`s of decoded objects.
+    /// way to read all objects, because it clones no `Arc`s of decoded objects.
     pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
         self.pin.visit(|object| _ = object.look(&mut each));
     }
@@ -93,7 +93,7 @@ impl<T> Snapshot<T> {
         self.pin.len()
     }
 
-    /// Returns whether there are no objects.
+    /// Returns `true` if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -114,7 +114,7 @@ impl<T> Snapshot<T> {
         selected
     }
 
-    /// Returns the objects of a namespace, in no particular order.
+    /// Returns the objects in a namespace, in no particular order.
     pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
         self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
     }
@@ -123,8 +123,8 @@ impl<T> Snapshot<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`UnknownIndex`] if the snapshot has no such index. The error lists the names of the existing indices. A
-    /// snapshot does not have indices that were added after it was taken.
+    /// Returns [`UnknownIndex`], which names the existing indices, if the snapshot has no index `name`. A snapshot
+    /// lacks indices that were added after the snapshot was taken.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let found = self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone()));
         Ok(found.into_iter().filter_map(Stored::into_read).collect())
@@ -150,14 +150,14 @@ impl<T> Snapshot<T> {
         Ok(self.pin.values_of(self.index(name)?))
     }
 
-    /// Returns the revision of the snapshot. The snapshot contains all changes up to this revision. The revision is
-    /// empty before the first list.
+    /// Returns the snapshot's revision, or an empty string before the first list. The snapshot contains all
+    /// changes up to this revision.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
 
-    /// Returns the objects that differ from the older snapshot `since`, including deleted objects. The result is
-    /// ordered by key. An object that was stored again counts as different even if its content is equal.
+    /// Returns the objects that differ from the older snapshot `since`, including deleted objects, ordered by key. An
+    /// object that was stored again counts as different even if its content is equal.
     ///
     /// # Panics
     ///

@@ -8,12 +8,11 @@ use crate::stop_cause::StopCause;
 
 /// The state of an informer.
 ///
-/// A missing custom resource or a missing permission does not stop an informer, since the resource or permission may be
-/// added later. The state is then [`Degraded`](Self::Degraded), and its `cause` is the server's error.
+/// A missing custom resource or permission does not stop an informer, because it may be added later. The state is then
+/// [`Degraded`](Self::Degraded), and its `cause` is the server's error.
 ///
-/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry. The watch
-/// does not wake for the progress of a list or for a new revision. A read of the state returns the current progress and
-/// revision.
+/// A [`StateWatch`](crate::StateWatch) wakes when the variant changes, at each failure and at each retry, but not when
+/// a list progresses or the revision advances. Each read of the state returns the current progress and revision.
 ///
 /// # Examples
 ///
@@ -46,34 +45,34 @@ use crate::stop_cause::StopCause;
 pub enum InformerState {
     /// The informer has not been started.
     Starting,
-    /// The informer lists its resource. This is the first list, or another list because the server no longer has the
-    /// cached revision.
+    /// The informer is listing its resource, for the first time or again, for example because the server no
+    /// longer has the cached revision.
     Listing {
         /// The progress of the list.
         progress: ListProgress,
     },
-    /// The informer receives the initial state as a stream.
+    /// The informer is receiving a streaming list.
     Streaming {
-        /// The progress of the stream.
+        /// The progress of the streaming list.
         progress: ListProgress,
     },
-    /// The informer has listed its resource, and watches it.
+    /// The informer has listed its resource and is watching it.
     Synced {
-        /// The revision of the cache. The cache contains all changes up to this revision.
+        /// The cache's revision. The cache contains all changes up to this revision.
         resource_version: String,
     },
-    /// The informer cannot make progress, and retries. The cache keeps its content.
+    /// The informer cannot make progress, and retries. The cache keeps its objects.
     Degraded {
         /// The last failure.
         cause: ReflectorError,
-        /// The time at which the first of the consecutive failures happened.
+        /// The time of the first of the consecutive failures.
         since: Instant,
         /// The time of the next retry. `None` if a retry is in progress.
         next_try: Option<Instant>,
     },
     /// The informer has ended permanently.
     Stopped {
-        /// The reason why the informer has ended.
+        /// Why the informer has ended.
         cause: StopCause,
     },
 }
@@ -84,24 +83,23 @@ pub enum InformerState {
 pub struct ListProgress {
     /// The number of received objects.
     pub received: usize,
-    /// The number of objects on pages that were not requested yet, if the server reports this number
-    /// (`remainingItemCount`). Servers do not report this number for streaming lists, lists with selectors, and lists
-    /// of one page.
+    /// The number of objects on later pages, if the server reports it (`remainingItemCount`). Servers do not report it
+    /// for streaming lists, lists with selectors, and lists of one page.
     pub remaining: Option<u64>,
 }
 
 impl InformerState {
-    /// Returns whether the informer has listed its resource and watches it.
+    /// Returns `true` if the state is [`Synced`](Self::Synced).
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced { .. })
     }
 
-    /// Returns whether the informer has ended, for any reason.
+    /// Returns `true` if the informer has ended, for any reason.
     pub fn has_ended(&self) -> bool {
         matches!(self, Self::Stopped { .. })
     }
 
-    /// Returns the failure of a degraded informer.
+    /// Returns a degraded informer's last failure.
     pub fn cause(&self) -> Option<&ReflectorError> {
         match self {
             Self::Degraded { cause, .. } => Some(cause),
@@ -109,7 +107,7 @@ impl InformerState {
         }
     }
 
-    /// Returns the number of received objects of a list.
+    /// Returns the number of objects that the current list has received.
     pub(crate) fn received(&self) -> usize {
         match self {
             Self::Listing { progress } | Self::Streaming { progress } => progress.received,
@@ -117,9 +115,9 @@ impl InformerState {
         }
     }
 
-    /// Returns whether a change between the two states is too small to wake watchers.
+    /// Returns `true` if a change from `self` to `other` need not wake watchers.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        // Wake watchers for each failure and each retry.
+        // Each failure and each retry wakes watchers.
         discriminant(self) == discriminant(other) && !matches!(self, Self::Degraded { .. })
     }
 }

@@ -1,4 +1,4 @@
-//! A watch of the state of an informer.
+//! A watch of an informer's state.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use crate::panic::isolated;
 use crate::state::InformerState;
 use crate::states::Whole;
 
-/// A watch of the states of an informer: see [`SharedInformer::states`](crate::SharedInformer::states).
+/// Watches an informer's state: see [`SharedInformer::states`](crate::SharedInformer::states).
 ///
-/// The watch returns owned states, so the caller never holds a lock. The watch does not keep the informer running.
+/// A watch returns owned states, so the caller never holds a lock. A watch does not keep the informer running.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ use crate::states::Whole;
 #[derive(Clone)]
 pub struct StateWatch {
     whole: Arc<Whole>,
-    /// The version of the last state that [`changed`](Self::changed) returned.
+    /// The version of the last seen state.
     seen: u64,
 }
 
@@ -46,22 +46,22 @@ impl StateWatch {
         Self { whole, seen }
     }
 
-    /// Returns the current state. This call does not mark the state as seen.
+    /// Returns the current state, without marking it as seen.
     pub fn get(&self) -> InformerState {
         self.whole.state()
     }
 
-    /// Returns whether the state differs from the last state that counts as seen.
+    /// Returns `true` if the state has changed since the last seen state.
     pub fn has_changed(&self) -> bool {
         self.whole.version() != self.seen
     }
 
-    /// Waits until the state differs from the last state that counts as seen. Returns the current state, which then
-    /// counts as seen. At first, the state at the time of the call to [`states`](crate::SharedInformer::states) counts
-    /// as seen.
+    /// Waits until the state changes, and returns and marks as seen the new state. The first call waits for
+    /// a change since the call to [`states`](crate::SharedInformer::states), and later calls for a change
+    /// since the last seen state.
     ///
-    /// The watch may skip intermediate states. Returns `None` if the informer has ended and its last state was already
-    /// returned.
+    /// Intermediate states may be skipped. Returns `None` if the informer has ended and its
+    /// last state was already seen.
     ///
     /// # Cancel safety
     ///
@@ -69,7 +69,7 @@ impl StateWatch {
     pub async fn changed(&mut self) -> Option<InformerState> {
         loop {
             let whole = self.whole.clone();
-            // Register the waker before reading the state, so that no change is missed.
+            // Create the future before reading the state, so that no change is missed.
             let changed = whole.changed();
             let (state, version) = whole.state_and_version();
             if std::mem::replace(&mut self.seen, version) != version {
@@ -82,14 +82,14 @@ impl StateWatch {
         }
     }
 
-    /// Waits until `is_wanted` accepts a state, starting with the current state. Returns the accepted state, which then
-    /// counts as seen. No lock is held while `is_wanted` runs.
+    /// Waits until `is_wanted` returns `true` for a state, starting with the current state, and returns that state. No
+    /// lock is held while `is_wanted` runs.
     ///
-    /// Returns `None` if the informer has ended and `is_wanted` rejects its last state.
+    /// Returns `None` if the informer has ended and `is_wanted` returned `false` for its last state.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the wait. Rejected states count as seen.
+    /// Dropping the future stops the wait. All states that were passed to `is_wanted` count as seen.
     pub async fn wait_for(&mut self, mut is_wanted: impl FnMut(&InformerState) -> bool) -> Option<InformerState> {
         let (mut state, seen) = self.whole.state_and_version();
         self.seen = seen;

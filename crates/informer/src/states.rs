@@ -1,4 +1,4 @@
-//! The state of each driver, and the state of the informer that results from these states.
+//! The drivers' states, and the informer's state that results from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -14,18 +14,17 @@ use crate::state::{InformerState, ListProgress};
 use crate::stop_cause::StopCause;
 use crate::version::is_older;
 
-/// The handle that a driver uses to report its state.
+/// A driver's handle to report its state.
 #[derive(Clone)]
 pub(crate) struct States {
     place: Place,
     whole: Arc<Whole>,
 }
 
-/// The state of an informer.
+/// An informer's state, merged from its drivers' states.
 ///
-/// The lock is held only while references to states are copied or replaced. States are merged, cloned and dropped
-/// without the lock, because a state may contain a user's error. Tasks are also woken without the lock, because a waker
-/// is user code.
+/// The lock is held only while `Arc`s are copied or replaced. States are merged, cloned and dropped without the lock,
+/// because they may contain a user's error. Tasks are woken without the lock, because wakers are user code.
 #[derive(Default)]
 pub(crate) struct Whole {
     inner: Mutex<Inner>,
@@ -37,22 +36,22 @@ struct Inner {
     parts: BTreeMap<Place, Arc<InformerState>>,
     has_begun: bool,
     stopped: Option<StopCause>,
-    /// The time at which the state of any driver last changed its variant, or at which the informer ended.
+    /// The time at which any driver's state last changed its variant, or the informer ended.
     since: Option<Instant>,
-    /// The time of the last failure of any driver, and the degraded state that this failure caused.
+    /// The time of any driver's last failure, and the degraded state that the failure caused.
     last_failure: Option<(Instant, Arc<InformerState>)>,
-    /// The number of state changes that have woken the waiting tasks.
+    /// The number of state changes that have woken waiting tasks.
     version: u64,
 }
 
 impl Whole {
-    /// Returns the handle that the driver of this part of the store uses to report its state.
+    /// Returns the handle with which the driver of `place` reports its state.
     pub(crate) fn part(self: &Arc<Self>, place: &Place) -> States {
         self.lock().parts.entry(place.clone()).or_insert_with(initial_state);
         States { place: place.clone(), whole: self.clone() }
     }
 
-    /// Sets the current parts. The state of the informer no longer depends on the drivers of removed namespaces.
+    /// Sets the current places. The drivers of removed namespaces no longer affect the informer's state.
     pub(crate) fn follow(&self, places: &BTreeSet<Place>) {
         let mut inner = self.lock();
         let gone: Vec<_> = inner.parts.extract_if(.., |place, _| !places.contains(place)).collect();
@@ -65,7 +64,7 @@ impl Whole {
         self.changed.notify_waiters();
     }
 
-    /// Records that the informer has ended. Later calls have no effect.
+    /// Records that the informer has ended. Only the first call has an effect.
     pub(crate) fn stop(&self, cause: StopCause) {
         let mut inner = self.lock();
         if inner.stopped.is_some() {
@@ -82,7 +81,7 @@ impl Whole {
         self.state_and_version().0
     }
 
-    /// Returns the state, and the number of state changes that have woken the waiting tasks.
+    /// Returns the state, and the number of state changes that have woken waiting tasks.
     pub(crate) fn state_and_version(&self) -> (InformerState, u64) {
         let inner = self.lock();
         let version = inner.version;
@@ -101,19 +100,18 @@ impl Whole {
         self.lock().version
     }
 
-    /// Returns a future that completes with the next change after this call.
+    /// Returns a future that completes at the next change after this call.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// Returns the state of each namespace.
+    /// Returns each namespace's state.
     pub(crate) fn by_namespace(&self) -> BTreeMap<String, InformerState> {
         let parts: Vec<_> = self.lock().parts.iter().map(|(place, state)| (place.clone(), state.clone())).collect();
         parts.iter().filter_map(|(place, state)| Some((place.as_ref()?.to_string(), (**state).clone()))).collect()
     }
 
-    /// Returns the time at which the state last changed its variant. The result also contains the time and the
-    /// degraded state of the last failure.
+    /// Returns the time at which the state last changed its variant, and the last failure's time and degraded state.
     pub(crate) fn history(&self) -> (Option<Instant>, Option<(Instant, Arc<InformerState>)>) {
         let inner = self.lock();
         (inner.since, inner.last_failure.clone())
@@ -123,14 +121,13 @@ impl Whole {
         self.lock().parts.get(place).cloned()
     }
 
-    /// Replaces the state of one driver and returns its previous state. Does nothing if the driver's namespace was
-    /// removed.
+    /// Replaces one driver's state and returns the previous state. Does nothing if the driver's namespace was removed.
     fn put(&self, place: &Place, next: Arc<InformerState>) -> Option<Arc<InformerState>> {
         let now = now();
         let failure = matches!(*next, InformerState::Degraded { next_try: Some(_), .. }).then(|| (now, next.clone()));
         let mut inner = self.lock();
         let state = inner.parts.get_mut(place)?;
-        // The state of the informer only changes if the state of a driver changes.
+        // The informer's state only changes if a driver's state changes.
         let is_news = !state.is_like(&next);
         let is_another = discriminant(&**state) != discriminant(&*next);
         let before = std::mem::replace(state, next);
@@ -154,13 +151,13 @@ impl Whole {
     }
 }
 
-/// The initial state of a driver. In this state, the driver is about to start its first list.
+/// Returns a driver's initial state, in which its first list is about to start.
 fn initial_state() -> Arc<InformerState> {
     Arc::new(InformerState::Listing { progress: ListProgress::default() })
 }
 
 impl States {
-    /// Returns the last reported state. Returns `None` if the driver's namespace was removed.
+    /// Returns the last reported state, or `None` if the driver's namespace was removed.
     pub(crate) fn last(&self) -> Option<Arc<InformerState>> {
         self.whole.of(&self.place)
     }
@@ -173,7 +170,7 @@ impl States {
         }
     }
 
-    /// Reports the progress of a list by this driver.
+    /// Reports how many objects the driver's current list has received.
     pub(crate) fn report_progress(&self, received: usize) {
         if let Some(InformerState::Listing { progress }) = self.last().as_deref() {
             let progress = ListProgress { received, ..*progress };
@@ -182,8 +179,8 @@ impl States {
     }
 }
 
-/// Merges the states of all drivers. If any driver has failed, returns the oldest failure. Otherwise the result is the
-/// progress of the lists, or the lowest revision if all lists are complete.
+/// Merges the drivers' states: the oldest failure if any driver has failed, otherwise the lists' progress, or the
+/// lowest revision if all lists are complete.
 fn together(parts: impl Iterator<Item = InformerState>) -> InformerState {
     let nothing = InformerState::Synced { resource_version: String::new() };
     parts.reduce(join).unwrap_or(nothing)

@@ -1,4 +1,4 @@
-//! The status of an informer, for display.
+//! An informer's status, for display.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use crate::shared_informer::SharedInformer;
 use crate::state::InformerState;
 use crate::undecodable::Undecodable;
 
-/// The status of an informer, for a status page. See [`InformerFactory::informers`](crate::InformerFactory::informers).
+/// An informer's status, for a status page: see [`SharedInformer::status`] and
+/// [`InformerFactory::informers`](crate::InformerFactory::informers).
 ///
 /// # Examples
 ///
@@ -37,36 +38,36 @@ use crate::undecodable::Undecodable;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// The name of the informer in logs and metrics.
+    /// The informer's name, as used in logs and metrics.
     pub name: String,
     /// The resource of the objects.
     pub resource: ApiResource,
-    /// The current state of the informer.
+    /// The informer's current state.
     pub state: InformerState,
-    /// The time at which the state last changed to another variant. `None` before the informer starts. If the informer
-    /// follows several namespaces, this is the time of the last such change in any namespace.
+    /// The time of the state's last change to another variant, in any of the informer's namespaces. `None`
+    /// before the informer starts.
     pub since: Option<Instant>,
     /// The number of cached objects.
     pub objects: usize,
     /// The number of objects whose newest state [cannot be decoded](crate::Undecodable).
     pub undecodable: usize,
-    /// The first of these objects in the order of the keys.
+    /// The undecodable object with the smallest key.
     pub first_undecodable: Option<Undecodable>,
     /// The last failure, even if the informer has recovered from it.
     pub last_failure: Option<LastFailure>,
 }
 
-/// The last failed list or watch of an informer.
+/// An informer's last failed list or watch.
 #[derive(Clone, Debug)]
 pub struct LastFailure {
     /// The time of the failure.
     pub at: Instant,
-    /// The error of the failed list or watch.
+    /// The failure, with the server's error if a request failed.
     pub error: ReflectorError,
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Returns the status of the informer, for a status page.
+    /// Returns the informer's status, for a status page.
     pub fn status(&self) -> InformerStatus {
         let (since, failure) = self.history();
         let last_failure = failure.and_then(|(at, state)| Some(LastFailure { at, error: state.cause().cloned()? }));

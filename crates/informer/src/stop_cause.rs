@@ -1,17 +1,17 @@
-//! The reason why an informer has ended.
+//! Causes of an informer's end.
 
 use std::fmt;
 
-/// The reason why an informer has ended.
+/// Why an informer has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
     /// `stop` or `shutdown` was called, or the last handle was dropped.
     ShutDown,
-    /// The tokio runtime of the informer was shut down.
+    /// The informer's tokio runtime was shut down.
     RuntimeGone,
-    /// The source of the informer panicked. This reason also applies if the `Metadata` of an object panicked after the
-    /// informer had read the identity of the object.
+    /// The informer's source panicked, or an object's `Metadata` panicked after the informer had
+    /// read the object's identity.
     Panicked {
         /// The panic message.
         message: String,

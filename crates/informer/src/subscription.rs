@@ -28,27 +28,26 @@ use crate::event::ResourceEvent;
 use crate::event_object::EventObject;
 use crate::panic::isolated;
 
-/// Delivers the events of an informer to one subscriber. Dropping the subscription unsubscribes from the informer.
+/// Delivers an informer's events to one subscriber. Dropping the subscription unsubscribes from the informer.
 ///
 /// A subscription starts with a [`ResourceEvent::Added`] for each cached object, and then delivers each change after
-/// the cache has changed. The subscription reads each initial object from the cache when the subscriber requests it,
-/// and delivers the object's current state. Until the subscriber has read all initial objects, the cache keeps the
-/// replaced states of these objects in memory, as with a [`Snapshot`](crate::Snapshot).
+/// the cache has changed. The subscription reads an initial object from the cache when the subscriber requests the next
+/// event, and delivers the object's current state. Until the subscriber has read all initial objects, their replaced
+/// states stay in memory, as with a [`Snapshot`](crate::Snapshot).
 ///
 /// A slow subscriber does not delay the informer or other subscribers, and its backlog is bounded:
 ///
-/// - By default, at most one event for each key is waiting. The `old` state of a waiting event is the last delivered
-///   state, and its `new` state is the newest state. Events wait in the order in which their keys first changed. Both
-///   states of an event stay in memory until the subscriber receives the event. In the worst case, the queue keeps a
-///   second state of each known object. If you do not need the old state, use a [`NewestSubscription`], which keeps no
-///   second state.
+/// - By default, at most one event per key is waiting. A waiting event's `old` state is the last delivered state, and
+///   its `new` state is the newest state. Events wait in the order in which their keys first changed. Both states stay
+///   in memory until the subscriber receives the event, so in the worst case the queue keeps a second state of each
+///   known object. If you do not need old states, use a [`NewestSubscription`], which keeps no second state.
 /// - With [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), the subscription delivers every change in
-///   order while the number of waiting changes is below a given limit. When this limit is reached, a new change is
-///   merged into the last queued change of its key. If other keys changed between the two merged changes, the
-///   subscriber receives the merged change first. The subscriber always receives the final state of each object.
-///   [`status`](Self::status) returns the number of merged changes.
+///   order while fewer than `bound` changes are waiting. At this limit, a new change is merged into the last queued
+///   change of its key, and may so overtake changes of other keys. The subscriber always receives each object's final
+///   state. [`status`](Self::status) returns the number of merged changes.
 ///
-/// [`handle_on_thread`](Self::handle_on_thread) delivers the events to a thread without a runtime.
+/// [`handle_on_thread`](Self::handle_on_thread) and [`blocking_next`](Self::blocking_next) deliver the events to a
+/// thread without a runtime.
 ///
 /// When the informer stops, the subscription delivers the remaining events and then ends.
 ///
@@ -79,9 +78,9 @@ use crate::panic::isolated;
 /// ```
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
-    /// Notified when the resync period changes.
+    /// Notified when a resync period changes.
     resyncs_changed: Arc<Notify>,
-    /// The name of the informer, for logs.
+    /// The informer's name, for logs.
     informer: Arc<str>,
 }
 
@@ -107,16 +106,17 @@ pub struct SubscriptionStatus {
     /// The number of waiting events: see [`Subscription::len`].
     pub depth: usize,
     /// The time since the oldest waiting event arrived, or since the subscriber last received an event, whichever is
-    /// shorter. `None` if no event waits.
+    /// shorter. `None` if no event is waiting.
     pub age: Option<Duration>,
-    /// The number of changes that the subscriber does not receive as separate events. Each of these changes was merged
-    /// with another change or cancelled by another change.
+    /// The number of changes that the subscriber does not receive as separate events, because they were merged with or
+    /// cancelled by other changes.
     pub joined: u64,
-    /// Whether the subscriber has handled all initial objects.
+    /// `true` if the subscriber has handled all initial objects.
     pub has_synced: bool,
 }
 
-/// Reports when a [`Subscription`] has delivered all initial objects. The handle can outlive the subscription.
+/// Reports when a subscriber has handled all initial objects of its [`Subscription`]. The handle can
+/// outlive the subscription.
 #[derive(Clone, Debug)]
 pub struct SyncHandle {
     synced: watch::Receiver<bool>,
@@ -135,17 +135,17 @@ impl<T: Object> Subscription<T> {
         self.queue.clone()
     }
 
-    /// Sets the resync period of this subscription. The first period starts with this call. After each period, the
-    /// subscriber receives each object as an update whose `old` and `new` states are equal. Waiting events are
-    /// delivered first. The resync skips objects that change during the resync. A resync is skipped if the subscriber
-    /// has not yet read all initial objects or all objects of the previous resync. A resync sends no request to the
-    /// server. `None` disables resyncs. Periods below one second are raised to one second.
+    /// Sets this subscription's resync period. The first period starts now. After each period, the subscriber receives
+    /// each object as an update with equal `old` and `new` states. Waiting events are delivered first, and objects that
+    /// change during the resync are skipped. A resync is skipped if the subscriber has not yet read all initial objects
+    /// or all objects of the previous resync. A resync sends no request to the server. `None` disables resyncs. Periods
+    /// below one second are raised to one second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.set_resync(period.map(clamp_period));
         self.resyncs_changed.notify_one();
     }
 
-    /// Waits for the next event. Returns `None` after the informer has stopped and all events were delivered.
+    /// Waits for the next event. Returns `None` once the informer has stopped and all events were delivered.
     ///
     /// # Cancel safety
     ///
@@ -154,8 +154,8 @@ impl<T: Object> Subscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(event)
     }
 
-    /// Blocks the thread until the next event arrives. This method needs no runtime. Do not call this method on a
-    /// thread of an async runtime.
+    /// Blocks the thread until the next event arrives, like [`next`](Self::next) without a runtime. Do not call this
+    /// method on an async runtime's thread.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         blocking(|context| self.queue.poll_known(context)).map(event)
     }
@@ -165,15 +165,13 @@ impl<T: Object> Subscription<T> {
         self.queue.try_known().map(event)
     }
 
-    /// Returns whether the subscriber has handled all initial objects. The last initial object counts as handled when
-    /// the subscriber requests another event after it. Even if the cache is synced, a subscriber may not have received
-    /// all initial objects yet.
+    /// Returns `true` if the subscriber has handled all initial objects. The last initial object counts as handled when
+    /// the subscriber requests the next event. A subscriber may sync later than the informer's cache.
     pub fn has_synced(&self) -> bool {
         *self.queue.synced.borrow()
     }
 
-    /// Returns a handle that reports when the subscriber has handled all initial objects. Other tasks can wait with
-    /// this handle.
+    /// Returns a handle with which other tasks can wait until the subscriber has handled all initial objects.
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
@@ -183,13 +181,13 @@ impl<T: Object> Subscription<T> {
         self.queue.status()
     }
 
-    /// Returns the number of waiting events. The subscriber may receive fewer events, because objects of the initial
-    /// state or of a resync may change before they are delivered.
+    /// Returns the number of waiting events. The subscriber may receive fewer events, because initial objects and
+    /// objects of a resync may change before they are delivered.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Returns whether no events are waiting.
+    /// Returns `true` if no events are waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -210,13 +208,13 @@ impl<T> fmt::Debug for Subscription<T> {
 }
 
 impl SyncHandle {
-    /// Returns whether the subscriber has handled all initial objects.
+    /// Returns `true` if the subscriber has handled all initial objects.
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits until the subscriber has handled all initial objects. Returns `false` if the subscription is dropped
-    /// before it has delivered these objects.
+    /// Waits until the subscriber has handled all initial objects. Returns `false` if the
+    /// subscription is dropped first.
     ///
     /// # Cancel safety
     ///
@@ -226,7 +224,7 @@ impl SyncHandle {
     }
 }
 
-/// Converts a change to an event. The objects of the change must be readable.
+/// Converts a change to an event. The change's objects must be decodable.
 fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
     match change {
         Change::Added { object, is_initial } => {
@@ -234,7 +232,7 @@ fn event<T: Object>(((_, change), lease): KnownChange<T>) -> ResourceEvent<T> {
         }
         Change::Updated { old, new } => {
             let new = EventObject::new(new, lease);
-            // The queue of a `Subscription` keeps old states, so `old` is always present.
+            // A `Subscription`'s queue keeps old states, so `old` is always present.
             let old = old.map_or_else(|| new.clone(), |old| EventObject::new(old, None));
             ResourceEvent::Updated { old, new }
         }
@@ -256,7 +254,7 @@ fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
     loop {
         match poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(ready) => return ready,
-            // If `unpark` was called after the poll, `park` returns immediately. So no wake-up is lost.
+            // No wake-up is lost: if `unpark` was called after the poll, `park` returns immediately.
             Poll::Pending => thread::park(),
         }
     }

@@ -1,5 +1,5 @@
-//! The locks and atomics of the store. These types are from std, from shuttle under `--cfg pintle_shuttle`, or from
-//! loom under `--cfg pintle_loom`.
+//! The store's locks and atomics: from std, from shuttle under `--cfg pintle_shuttle`, or from loom
+//! under `--cfg pintle_loom`.
 
 #[cfg(pintle_loom)]
 use loom::sync as imp;
@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 
 pub(crate) use imp::{Condvar, MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 
-/// A mutex without poisoning, because no user code runs while it is held.
+/// A mutex that ignores poisoning, because no user code runs while the mutex is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
@@ -26,7 +26,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A readers-writer lock without poisoning.
+/// A readers-writer lock that ignores poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(imp::RwLock<T>);
 

@@ -3,10 +3,11 @@
 use pintle_meta::ObjectKey;
 use thiserror::Error;
 
-/// An object whose newest state is not in the cache. The newest state is missing if the object cannot be decoded or is
-/// larger than the source accepts. The newest state is also missing if a transform or the object's `Metadata`
-/// implementation panics. If the entry comes from a [`Cache`](crate::Cache) without an informer, an index function may
-/// have failed on the object. [`Lister::undecodable`](crate::Lister::undecodable) returns these entries.
+/// An object whose newest state is not in the cache: see [`Lister::undecodable`](crate::Lister::undecodable).
+///
+/// The newest state is missing if the object cannot be decoded or is larger than the source accepts, or if a transform
+/// or the object's `Metadata` implementation panicked. In a [`Cache`](crate::Cache) without an informer, an index
+/// function may have failed on the object.
 ///
 /// # Examples
 ///
@@ -39,17 +40,17 @@ use thiserror::Error;
 pub struct Undecodable {
     /// The key of the object.
     pub key: ObjectKey,
-    /// The uid of the object, if it could be read.
+    /// The object's uid. Empty if it could not be read.
     pub uid: String,
-    /// The resourceVersion of the object, if it could be read.
+    /// The object's resourceVersion. Empty if it could not be read.
     pub resource_version: String,
-    /// The reason why the object is not in the cache. A position in the message refers to the bytes that the
-    /// [`Projection`](crate::Projection) keeps. The message does not quote values of a wrong type. The messages of
-    /// panics and of hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
+    /// The reason why the object is not in the cache. Positions in the message refer to the bytes that the
+    /// [`Projection`](crate::Projection) keeps. Values of a wrong type are not quoted. Messages from panics and from
+    /// hand-written `Deserialize` implementations are included unchanged, even if they quote a value.
     pub error: String,
 }
 
-/// Returns the warning about an object that an informer cannot decode.
+/// Returns a warning for the log.
 pub(crate) fn cannot_decode(informer: &str, object: &Undecodable) -> String {
     format!("informer {informer:?} cannot decode {}, so its object is not in the cache: {}", object.key, object.error)
 }

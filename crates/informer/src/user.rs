@@ -5,27 +5,26 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::on_error::Listening;
 
-/// The user count of one informer. Handles, listers and subscriptions count as users.
+/// An informer's user count. Handles, listers and subscriptions count as users.
 pub(crate) struct Users {
     count: AtomicUsize,
-    /// Called without locks when the last user of the informer is dropped. At that time, a new user may already exist.
+    /// Called without locks when the last user is dropped. A new user may already exist at this time.
     unused: Box<dyn Fn() + Send + Sync>,
 }
 
 /// A handle, lister or subscription that counts as a user of an informer. Each clone counts as another user.
 pub(crate) struct User {
     users: Arc<Users>,
-    /// The caller that requested the informer may have an error handler. This field keeps that handler registered after
-    /// the caller's own handle is dropped.
+    /// Keeps the requesting caller's error handler registered, even after the caller's own handle is dropped.
     errors: Option<Arc<Listening>>,
     standing: AtomicU8,
 }
 
-/// The handle, lister or subscription counts as a user of the informer.
+/// Counts as a user.
 const COUNTS: u8 = 0;
-/// The lister counts as a user until an index function reads the cache through the lister.
+/// A lister without reads so far. Counts as a user.
 const UNDECIDED: u8 = 1;
-/// The lister does not count as a user of the informer.
+/// A lister that only index functions read. Does not count as a user.
 const LEFT: u8 = 2;
 
 impl Users {
@@ -54,16 +53,15 @@ impl User {
         Self { users, errors, standing: AtomicU8::new(COUNTS) }
     }
 
-    /// Returns a user for a lister. When an index function of the same cache reads through the lister, the lister no
-    /// longer counts as a user. After any other read, the lister counts as a user again. The informer owns its index
-    /// functions, so the informer would otherwise keep itself running.
+    /// Returns a user for a lister. While only index functions of the same cache read through a lister, it does not
+    /// count as a user. The informer owns its index functions, and would otherwise keep itself running.
     pub(crate) fn reader(&self) -> Self {
         let reader = self.clone();
         reader.standing.store(UNDECIDED, Ordering::Relaxed);
         reader
     }
 
-    /// The caller must call this method before each read. `is_indexing` returns whether this thread is running an index
+    /// Must be called before each read. `is_indexing` returns `true` if this thread is running an index
     /// function of the same cache.
     pub(crate) fn reads(&self, is_indexing: impl FnOnce() -> bool) {
         let standing = self.standing.load(Ordering::Relaxed);

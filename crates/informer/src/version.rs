@@ -2,18 +2,18 @@
 
 use std::cmp::Ordering;
 
-/// Compares two revisions. Returns `None` if one of the two versions is not a number.
+/// Compares two revisions. Returns `None` if one of them is not a number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);
     Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
 }
 
-/// Returns whether the revision is a number.
+/// Returns `true` if `version` is a number.
 pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
-/// Returns whether `version` is older than `than`. Returns `false` if one of the two versions is not a number.
+/// Returns `true` if `version` is older than `than`. Returns `false` if one of them is not a number.
 pub(crate) fn is_older(version: &str, than: &str) -> bool {
     compare(version, than) == Some(Ordering::Less)
 }
@@ -25,7 +25,7 @@ pub(crate) fn advance(version: &mut String, revision: &str) {
     }
 }
 
-/// Sets `version` to `revision`, unless `revision` is empty. An older `revision` is accepted, too.
+/// Sets `version` to `revision`, even to an older one, unless `revision` is empty.
 pub(crate) fn set(version: &mut String, revision: &str) {
     if !revision.is_empty() {
         version.clear();
@@ -33,7 +33,7 @@ pub(crate) fn set(version: &mut String, revision: &str) {
     }
 }
 
-/// Returns the version without leading zeros. Returns `None` if the version is not a number.
+/// Returns `version` without leading zeros, or `None` if it is not a number.
 fn digits(version: &str) -> Option<&str> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| version.trim_start_matches('0'))

@@ -11,7 +11,7 @@ use crate::lister::Lister;
 use crate::snapshot::Snapshot;
 use crate::store::Held;
 
-/// Snapshots of several caches at the same moment. No cache changes while the view takes its snapshots.
+/// Snapshots of several caches at the same moment. None of the caches changes while the snapshots are taken.
 ///
 /// # Examples
 ///
@@ -32,18 +32,17 @@ use crate::store::Held;
 /// assert_eq!(view.resource_versions(), ["", "7"]);
 /// ```
 pub struct View {
-    /// The snapshot of each cache, with the address of the cache.
+    /// Each cache's address and snapshot.
     snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
     resource_versions: Vec<String>,
 }
 
 impl View {
-    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers of the caches do
-    /// not wait.
+    /// Takes a snapshot of each cache. Writers of these caches wait until this call returns. Readers do not wait.
     pub fn new(caches: &[&dyn Viewed]) -> Self {
         let mut held = Vec::with_capacity(caches.len());
         let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
-        // Take the locks in a fixed order, so that two views cannot deadlock. Lock each cache once.
+        // Lock the caches in a fixed order, so that two views cannot deadlock. Lock each cache once.
         order.sort_by_key(|(_, cache)| cache.address());
         for (at, cache) in order {
             let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());
@@ -63,13 +62,13 @@ impl View {
         view
     }
 
-    /// Returns the snapshot of the lister's cache. Returns `None` if the cache is not part of the view.
+    /// Returns the snapshot of the lister's cache, or `None` if the cache is not part of the view.
     pub fn of<T: Object>(&self, lister: &Lister<T>) -> Option<Snapshot<T>> {
         let (_, snapshot) = self.snapshots.iter().find(|(address, _)| *address == lister.address())?;
         snapshot.downcast_ref::<Snapshot<T>>().cloned()
     }
 
-    /// Returns the revision of each cache, in the order of the arguments of [`new`](Self::new).
+    /// Returns each cache's revision, in the order of the argument to [`new`](Self::new).
     pub fn resource_versions(&self) -> &[String] {
         &self.resource_versions
     }
@@ -81,7 +80,7 @@ impl fmt::Debug for View {
     }
 }
 
-/// A cache that can be part of a [`View`]. Listers of any object type implement this trait.
+/// A cache that can be part of a [`View`]. Each [`Lister`] implements this trait.
 pub trait Viewed: sealed::Hold {}
 
 impl<T: Object> Viewed for Lister<T> {}
@@ -100,7 +99,7 @@ mod sealed {
 
     /// A locked cache.
     pub trait Moment {
-        /// Returns a snapshot and its resourceVersion, and unlocks the cache.
+        /// Unlocks the cache, and returns a snapshot with its resourceVersion.
         fn take(self: Box<Self>) -> (Box<dyn Any + Send + Sync>, String);
     }
 

@@ -1,4 +1,4 @@
-//! Implements `Debug` and the store traits of `pintle_delta_fifo`.
+//! `Debug` and `pintle_delta_fifo`'s store traits.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -37,8 +37,7 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
-    /// Applies all writes as one atomic step if their keys are distinct. If a key occurs again, a new atomic step
-    /// begins, because the keys of one step must be distinct.
+    /// Applies all writes in one atomic step if their keys are distinct. A repeated key begins a new atomic step.
     fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
         let total = writes.len();
         let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
@@ -101,7 +100,7 @@ impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
     }
 }
 
-/// Lets a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) use the cache as its known objects.
+/// Lets a [`DeltaFifo`](pintle_delta_fifo::DeltaFifo) use the cached objects as its known objects.
 impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
     fn list_keys(&self) -> Vec<ObjectKey> {
         self.list_keys()

@@ -1,4 +1,4 @@
-//! The indices of a cache.
+//! Adding and updating a cache's indices.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -15,12 +15,11 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 thread_local! {
-    /// The address of the cache whose index function this thread is calling. The value is 0 if this thread calls no
-    /// index function.
+    /// The address of the cache whose index function this thread is calling, or 0.
     static INDEXED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs `call`, and records that this thread calls an index function of the cache at this address.
+/// Runs `call`, during which the thread counts as calling an index function of the cache at `address`.
 fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
@@ -33,23 +32,21 @@ fn indexing<R>(address: usize, call: impl FnOnce() -> R) -> R {
 }
 
 impl<T: Object> Cache<T> {
-    /// Adds an index over the values that `function` returns for each object. When this method returns, the index
-    /// contains all stored objects. Other threads can read and write the cache during the call.
+    /// Adds an index over the values that `function` returns for each object. The new index also contains the objects
+    /// that are already stored. Other threads can read and write the cache during the call.
     ///
-    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. `function` must always return
-    /// the same values for the same object, so the values may depend only on the object. The cache holds no lock while
-    /// it calls `function`.
+    /// `function` returns a `Vec<String>`, an `Option<String>`, or a `Result` of either. The values must depend only on
+    /// the object. The cache holds no lock while it calls `function`.
     ///
-    /// The cache of an informer drops `function` and its captured values when the informer ends. A cache without an
-    /// informer drops `function` when the cache itself is dropped. If `function` captures a handle to the informer, the
-    /// informer keeps running. A captured [`Lister`](crate::Lister) keeps the informer running only until `function`
-    /// uses the lister for the first time.
+    /// An informer's cache drops `function` when the informer ends, and other caches when they are dropped themselves.
+    /// If `function` captures a handle to the informer, the informer keeps running. A captured
+    /// [`Lister`](crate::Lister) keeps the informer running only until `function` uses the lister for the first time.
     ///
     /// # Errors
     ///
-    /// Returns [`AddIndexError::Exists`] if the name is in use. Returns [`AddIndexError::Failed`] if the function fails
-    /// or panics on an existing object, or on an object that is added during the call. After either error, the cache
-    /// has no new index and its objects are unchanged.
+    /// Returns [`AddIndexError::Exists`] if the name is in use. Returns [`AddIndexError::Failed`] if `function` fails
+    /// or panics on a stored object, or on an object that is stored during the call. After an error, the cache has no
+    /// new index, and its objects are unchanged.
     pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
@@ -58,8 +55,8 @@ impl<T: Object> Cache<T> {
         self.add(name.into(), Function::OfObject(Arc::new(move |object: &T| function(object).into_values())))
     }
 
-    /// Works like [`add_index`](Self::add_index), but `function` receives only the metadata of each object. The cache
-    /// does not decode objects to compute the index values.
+    /// Works like [`add_index`](Self::add_index), but `function` receives only each object's metadata, so the cache
+    /// decodes no objects to compute the index.
     ///
     /// # Errors
     ///
@@ -84,8 +81,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn add(&self, name: String, function: Function<T>) -> Result<(), AddIndexError> {
-        // From now on, each write also computes the values of the new index. The following code computes the values of
-        // existing objects.
+        // From here on, writes also compute the values of the new index. The code below adds the
+        // existing objects' values.
         let writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         if indices.iter().any(|index| *index.name == *name) {
@@ -113,8 +110,8 @@ impl<T: Object> Cache<T> {
                 self.store.writer().add_values(&key, stamp, number, &values);
             }
         }
-        // Replace the list by a new list at another address, so that concurrent writers notice the change. Writers
-        // compare the addresses. A write that was prepared while the index could still fail is then prepared again.
+        // Replace the list with a new list. Writers compare the lists' addresses, so a write that was prepared while
+        // the index could still fail is prepared again.
         let mut writer = self.store.writer();
         let mut indices = self.indices().to_vec();
         let failure = index.failure().cloned();
@@ -134,7 +131,7 @@ impl<T: Object> Cache<T> {
         failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
     }
 
-    /// Returns whether the index function returns this value for the object.
+    /// Returns `true` if the index function returns `value` for `object`.
     pub(crate) fn has_value(&self, name: &str, value: &str, key: &ObjectKey, object: &Arc<T>) -> bool {
         if name == NAMESPACE_INDEX {
             return key.namespace() == Some(value);
@@ -145,7 +142,7 @@ impl<T: Object> Cache<T> {
         values.is_ok_and(|values| values.iter().any(|found| found == value))
     }
 
-    /// Returns whether this thread is calling an index function of this cache.
+    /// Returns `true` if this thread is calling an index function of this cache.
     pub(crate) fn is_indexing(&self) -> bool {
         INDEXED.get() == self.address()
     }
@@ -162,8 +159,8 @@ impl<T: Object> Cache<T> {
         self.indices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares a write without locks and commits it under the writer lock. If another thread has changed the indices
-    /// in the meantime, the function prepares the write again.
+    /// Prepares a write without locks, and commits it under the writer lock. If the indices have changed in between,
+    /// prepares the write again.
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
@@ -173,20 +170,19 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let mut noting = self.noting();
-            // If the cache was closed in the meantime, only the functions of its indices were removed, so the prepared
-            // values are still valid.
+            // Closing the cache only removes index functions, so the prepared values are still valid then.
             if self.is_closed.load(Ordering::Acquire) || Arc::ptr_eq(&indices, &self.lock_indices()) {
                 let committed = commit(&mut noting.writer, prepared);
-                // The value `committed` contains the replaced objects, so the caller drops it after the lock is released.
+                // `committed` contains the replaced objects, so the caller drops it after the lock is released.
                 drop(noting);
                 return committed;
             }
         }
     }
 
-    /// Computes the index values of an object. If an index function fails, the cache of an informer stores the object
-    /// without the values of that index. The failure must not affect other users of the informer. A cache without an
-    /// informer refuses the object.
+    /// Computes an object's index values. If an index function fails, an informer's cache stores the object
+    /// without values in that index, because the failure must not affect other users. A cache without an
+    /// informer rejects the object.
     pub(super) fn put(
         &self,
         indices: &[Index<T>],
@@ -203,14 +199,14 @@ impl<T: Object> Cache<T> {
         Ok(Indexed { write: Write { key: key.clone(), value: Some(object.clone()), values }, unindexed })
     }
 
-    /// Replaces the indices. The caller must hold the writer lock. Returns the previous indices. The caller must hold
-    /// no lock when it drops the previous indices.
+    /// Replaces the indices, and returns the previous ones. The caller must hold the writer lock, and release it
+    /// before dropping the result.
     #[must_use = "the caller must drop it without locks"]
     fn set_indices(&self, indices: Vec<Index<T>>) -> Arc<Vec<Index<T>>> {
         std::mem::replace(&mut *self.indices.write().unwrap_or_else(PoisonError::into_inner), Arc::new(indices))
     }
 
-    /// Removes the functions of all indices, but keeps the index values.
+    /// Removes all index functions, but keeps the index values.
     pub(super) fn drop_functions(&self) {
         let writer = self.store.writer();
         let indices = self.indices().iter().map(|index| index.without_function()).collect();
@@ -221,7 +217,7 @@ impl<T: Object> Cache<T> {
 }
 
 impl IndexFailed {
-    /// Returns the [`Undecodable`] entry of an object that the cache refused.
+    /// Returns the [`Undecodable`] entry for an object that the cache rejected.
     pub(crate) fn entry(&self, object: &impl Object) -> Undecodable {
         Undecodable {
             key: self.key.clone(),

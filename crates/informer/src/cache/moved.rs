@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Notifies waiting tasks when the revision of the cache changes, or when it can no longer change.
+/// Notifies waiting tasks when the cache's revision changes, or can no longer change.
 ///
-/// A write without waiting tasks costs only one atomic load. No wake-up is lost. A waiting task increments the count of
-/// waiting tasks *before* it reads the store. A writer reads the count *after* its commit. Between these two
-/// operations, the task and the writer take the same lock of the store. So either the task sees the commit, or the
-/// writer sees the task.
+/// If no task is waiting, a write costs only one atomic load. No wake-up is lost: a waiting task increments `waiting`
+/// *before* it reads the store, and a writer reads `waiting` *after* its commit. In between, both take the same lock of
+/// the store. So either the task sees the commit, or the writer sees the task.
 #[derive(Default)]
 pub(super) struct Moved {
     notify: Notify,
     waiting: AtomicUsize,
 }
 
-/// A task that waits for a revision.
+/// Counts as a waiting task until it is dropped.
 pub(super) struct Waiting<'a>(&'a Moved);
 
 impl Moved {
@@ -33,7 +32,7 @@ impl Moved {
         self.notify.notify_waiters();
     }
 
-    /// Counts the caller as a waiting task until the returned value is dropped.
+    /// Counts the caller as a waiting task until the returned `Waiting` is dropped.
     pub(super) fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)
@@ -41,7 +40,7 @@ impl Moved {
 }
 
 impl Waiting<'_> {
-    /// Returns a future that completes when the waiting tasks are next woken after this call.
+    /// Returns a future that completes at the next wake-up after this call.
     pub(super) fn next(&self) -> Notified<'_> {
         self.0.notify.notified()
     }

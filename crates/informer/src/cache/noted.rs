@@ -1,4 +1,4 @@
-//! Tracks the commits for which the list of undecodable objects is complete.
+//! Tracks which commits' undecodable objects are recorded.
 
 use std::sync::PoisonError;
 
@@ -10,12 +10,12 @@ use crate::stored::Stored;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// The number (stamp) of the last commit for which the list of undecodable objects is complete. The
-/// undecodable objects of a commit are recorded right after the commit becomes visible.
+/// The stamp (number) of the last commit whose undecodable objects are recorded. They are recorded right after
+/// the commit becomes visible.
 ///
-/// A write takes no lock if no reader waits for these records. No wake-up is lost. A reader that waits increments the
-/// count of waiting readers *before* it reads the stamp of the last commit. A writer reads the count *after* it has
-/// changed this stamp. So either the reader sees the new stamp, or the writer sees the reader.
+/// A write takes no lock if no reader is waiting. No wake-up is lost: a reader increments `waiting` *before* it reads
+/// `stamp`, and a writer reads `waiting` *after* it has changed `stamp`. So either the reader sees the new stamp, or
+/// the writer sees the reader.
 #[derive(Default)]
 pub(super) struct Noted {
     stamp: AtomicU64,
@@ -24,8 +24,8 @@ pub(super) struct Noted {
     moved: Condvar,
 }
 
-/// The writer lock of the store. When this guard is dropped, even by a panic, it marks the commits under the lock as
-/// recorded. The store drops superseded versions after that, because dropping them may take as long as the commits.
+/// A guard of the store's writer lock. Its drop, even by a panic, marks the commits under the lock as recorded. The
+/// store then drops superseded versions, which may take as long as the commits.
 pub(super) struct Noting<'a, T: Object> {
     noted: &'a Noted,
     pub(super) writer: Writer<'a, Stored<T>>,
@@ -40,7 +40,7 @@ impl Noted {
         }
     }
 
-    /// Waits until the undecodable objects of the visible commit with this `stamp` are recorded.
+    /// Waits until the undecodable objects of the visible commit `stamp` are recorded.
     fn wait(&self, stamp: u64) {
         if self.stamp.load(Ordering::Acquire) >= stamp {
             return;
@@ -55,13 +55,12 @@ impl Noted {
 }
 
 impl<T: Object> Cache<T> {
-    /// Takes the writer lock. The caller must record the undecodable objects of its commits before it
-    /// drops the lock.
+    /// Takes the writer lock. The caller must record its commits' undecodable objects before it drops the guard.
     pub(super) fn noting(&self) -> Noting<'_, T> {
         Noting { noted: &self.noted, writer: self.store.writer() }
     }
 
-    /// Waits until the undecodable objects of the last visible commit are recorded.
+    /// Waits until the last visible commit's undecodable objects are recorded.
     pub(super) fn wait_for_notes(&self) {
         self.noted.wait(self.store.stamp());
     }
@@ -84,8 +83,8 @@ mod tests {
     use super::*;
     use crate::cache::writes::take;
 
-    /// When a writer has recorded its commit, the writer may still drop superseded versions or start the next commit.
-    /// The reader must not wait for this.
+    /// After recording its commit, a writer may still drop superseded versions or start the next commit. A
+    /// reader must not wait for that.
     #[test]
     fn reader_waits_only_for_the_record_of_a_commit() {
         let cache: Arc<Cache<PartialObject>> = Arc::default();

@@ -1,4 +1,4 @@
-//! The progress of each part of a store. A part is, for example, a followed namespace. Each part has its own list and watch.
+//! The progress of each part of a store, such as a followed namespace. Each part has its own list and watch.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,24 +11,23 @@ use crate::version;
 /// The parts of a store. An informer of several namespaces has one part for each namespace. Other informers have a
 /// single part.
 ///
-/// The revision of the store is the lowest revision of its parts. The revision of the store stays empty until all its
-/// parts have been listed. So the store contains all changes up to its revision, for every part.
+/// The store's revision is the lowest revision of its parts, and empty until all parts have been listed. So the store
+/// contains all changes up to its revision, for every part.
 #[derive(Default)]
 pub(crate) struct Parts {
     parts: BTreeMap<Place, Part>,
-    /// The number of changes of the [`Namespaces`] when the parts of the store were set. `None` if the parts of the
-    /// store are not set yet.
+    /// The number of changes to the [`Namespaces`] when the parts were last set. `None` if the parts were never set.
     choice: Option<u64>,
-    /// Whether the current parts of the store have replaced other parts.
+    /// `true` if the current parts have replaced other parts.
     has_changed: bool,
-    /// The newest revision that any part of the store has had so far, including removed parts. This revision goes back
-    /// only if a list returns an older revision.
+    /// The newest revision that any part, including removed parts, has had so far. Goes back only if a list
+    /// returns an older revision.
     newest: String,
     /// `None` for a cache without an informer.
     demand: Option<Demand>,
 }
 
-/// The namespaces and selectors that the users of the informer request now. The namespaces and selectors may change.
+/// The namespaces and selectors that users currently request from the informer.
 pub(crate) struct Demand {
     /// `None` if the informer does not follow a set of namespaces.
     pub(crate) namespaces: Option<Namespaces>,
@@ -36,18 +35,18 @@ pub(crate) struct Demand {
 }
 
 struct Part {
-    /// The revision up to which the source has delivered all changes. The revision is empty before the first list.
+    /// The revision up to which the source has delivered all changes. Empty before the first list.
     revision: String,
     /// The revision up to which the store contains all changes.
     reached: String,
-    /// The number of changes of the selectors before the last list began. `None` before the first list.
+    /// The number of selector changes before the last list began. `None` before the first list.
     listed: Option<u64>,
 }
 
 /// The revision of a list or a change that a source delivered.
 #[derive(Clone, Copy)]
 pub(crate) enum Progress<'a> {
-    /// The revision of a list. This revision may be lower than the revision of the previous list.
+    /// A list's revision, which may be lower than the previous list's.
     List(&'a str),
     Change(&'a str),
 }
@@ -57,7 +56,7 @@ impl Parts {
         Self { demand: Some(demand), ..Self::default() }
     }
 
-    /// Sets the parts of the store. The caller must delete the objects of the removed parts from the store first.
+    /// Sets the parts. The caller must delete the objects of removed parts from the store first.
     pub(crate) fn follow(&mut self, followed: &Followed) {
         let places = followed.places();
         self.choice = Some(followed.choice);
@@ -69,8 +68,8 @@ impl Parts {
         }
     }
 
-    /// Records a list or a change that the source of a part has delivered. Returns the revision that the store will
-    /// have after the caller has stored the list or change.
+    /// Records a list or change that a part's source has delivered. Returns the revision that the store will have after
+    /// the caller has stored the list or change.
     pub(crate) fn reach(&mut self, place: &Place, revision: Progress<'_>) -> String {
         if let Some(part) = self.parts.get_mut(place) {
             match revision {
@@ -92,35 +91,36 @@ impl Parts {
         if self.parts.len() <= 1 { revision.into() } else { self.least() }
     }
 
-    /// Returns the newest revision that any part of the store has had so far. A new source must not start from a state
-    /// that is older than this revision. The result is empty until a source has delivered a list or a change.
+    /// Returns the newest revision that any part has had so far, or an empty string before the first list. A new source
+    /// must not start from an older state.
     pub(crate) fn newest(&self) -> &str {
         &self.newest
     }
 
-    /// Records that the store contains all lists and changes that the source of the part has delivered.
+    /// Records that the store contains everything that the part's source has delivered.
     pub(crate) fn stored(&mut self, place: &Place) {
         if let Some(part) = self.parts.get_mut(place) {
             part.reached.clone_from(&part.revision);
         }
     }
 
-    /// Returns the revision up to which the store contains all changes of a namespace. For `None`, returns the revision
-    /// of the whole store. The result is empty if the namespace has not been listed yet.
+    /// Returns the revision up to which the store contains all changes in `namespace`, or an empty string if the
+    /// namespace has not been listed yet. Returns `None` if no part contains the namespace, or if the only part was
+    /// listed, so that the store's revision applies.
     pub(super) fn reached(&self, namespace: Option<&str>) -> Option<&str> {
         let part = self.parts.get(&None).or_else(|| self.parts.get(&namespace.map(Arc::from)))?;
         (self.parts.len() > 1 || part.listed.is_none()).then_some(&part.reached)
     }
 
-    /// Returns the oldest revision of all parts. The result is empty until all parts of the store have been listed, and
-    /// if the store has no parts.
+    /// Returns the parts' oldest revision. The result is empty until all parts have been listed,
+    /// and if there are no parts.
     pub(crate) fn least(&self) -> String {
         let is_known = self.versions().all(|version| !version.is_empty());
         let least = if is_known { self.versions().min_by(order) } else { None };
         least.unwrap_or_default().to_owned()
     }
 
-    /// Returns the newest revision of all parts. The result is empty until a part of the store has been listed.
+    /// Returns the parts' newest revision. The result is empty until a part has been listed.
     fn greatest(&self) -> &str {
         self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or_default()
     }
@@ -129,19 +129,18 @@ impl Parts {
         self.parts.values().map(|part| part.revision.as_str())
     }
 
-    /// Returns whether the revision of a part of the store is newer than the revision `of`.
+    /// Returns `true` if the part's revision is newer than the revision `of`.
     pub(crate) fn is_ahead(&self, place: &Place, of: &str) -> bool {
         self.parts.get(place).is_some_and(|part| version::is_older(of, &part.revision))
     }
 
-    /// Returns whether the next list of this part of the store is an initial list. Subscribers receive the objects of
-    /// an initial list as initial objects.
+    /// Returns `true` if the part's next list is an initial list, whose objects subscribers receive as initial objects.
     pub(crate) fn is_first(&self, place: &Place) -> bool {
         !self.has_changed && self.parts.get(place).is_some_and(|part| part.listed.is_none())
     }
 
-    /// Records that the store contains a complete list of one of its parts. `choice` is the number of changes of the
-    /// selectors before the list began.
+    /// Records that the store contains a complete list of a part. `choice` is the number of selector
+    /// changes before the list began.
     pub(crate) fn listed(&mut self, place: &Place, choice: u64) {
         self.stored(place);
         if let Some(part) = self.parts.get_mut(place) {
@@ -149,13 +148,13 @@ impl Parts {
         }
     }
 
-    /// Returns whether all parts of the store, such as all followed namespaces, have been listed.
+    /// Returns `true` if all parts have been listed.
     pub(crate) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.listed.is_some())
     }
 
-    /// Returns whether the store's parts match the requested namespaces, and all parts were listed with the requested
-    /// selectors.
+    /// Returns `true` if the parts match the requested namespaces, and all of them were listed
+    /// with the requested selectors.
     pub(super) fn have_all(&self) -> bool {
         let Some(Demand { namespaces, selection }) = &self.demand else { return true };
         let is_chosen = self.choice == Some(namespaces.as_ref().map_or(0, Namespaces::choice));

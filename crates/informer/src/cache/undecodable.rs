@@ -1,4 +1,4 @@
-//! The objects of a cache that cannot be decoded.
+//! A cache's undecodable objects.
 
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError, atomic};
@@ -10,13 +10,13 @@ use crate::stored::Stored;
 use crate::undecodable::Undecodable;
 
 impl<T: Object> Cache<T> {
-    /// Returns an entry for each object whose newest state is not in the cache, ordered by key. A state is not in the
-    /// cache if it cannot be decoded, or if an index function failed on it. The result takes all changes into account
-    /// that readers can already see. So the call may wait until the cache has recorded the undecodable objects of the
-    /// last write. An object that is [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is
-    /// first read or checked.
+    /// Returns an entry for each object whose newest state is not in the cache, because it cannot be decoded or an
+    /// index function failed on it. The entries are ordered by key. The result reflects all changes that readers can
+    /// already see, so this call may wait until the last write's undecodable objects are recorded. An object that is
+    /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        // An object in `found` is either still current below, or the record of the commit that replaced it contains it.
+        // Read `found` first. If one of its objects is replaced before the lock below is taken, the
+        // entries of that commit decide.
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {
@@ -41,8 +41,7 @@ impl<T: Object> Cache<T> {
         found.chain(known).min_by(|one, other| one.key.cmp(&other.key))
     }
 
-    /// Returns entries for stored objects that a reader could not decode and for which the informer has not added an
-    /// entry yet.
+    /// Returns entries for stored objects that a reader could not decode and that have no entry yet.
     fn found(&self) -> Vec<(ObjectKey, Undecodable)> {
         let found = self.source.as_ref().map(|source| source.found()).unwrap_or_default().into_iter();
         let is_current =
@@ -53,13 +52,13 @@ impl<T: Object> Cache<T> {
         current.map(|found| (found.entry.key.clone(), found.entry)).collect()
     }
 
-    /// Returns whether the newest known state of the object with this key cannot be decoded.
+    /// Returns `true` if the newest known state of the object with this key is undecodable.
     pub(crate) fn is_undecodable(&self, key: impl FnOnce() -> Option<ObjectKey>) -> bool {
         self.has_undecodable.load(atomic::Ordering::Relaxed)
             && key().is_some_and(|key| self.lock_undecodable().contains_key(&key))
     }
 
-    /// Returns the newest known resourceVersion of the object with this key, even if that state could not be decoded.
+    /// Returns the newest known resourceVersion of the object with this key, even of an undecodable state.
     pub(crate) fn version_of(&self, key: &ObjectKey) -> Option<String> {
         if self.has_undecodable.load(atomic::Ordering::Relaxed)
             && let Some(entry) = self.lock_undecodable().get(key)
@@ -69,12 +68,12 @@ impl<T: Object> Cache<T> {
         self.store.get(key).map(|known| known.resource_version().to_owned())
     }
 
-    /// Returns whether the undecodable `entry` and the cached object with this key are different objects.
+    /// Returns `true` if the undecodable `entry` and the cached object with this key are different objects.
     pub(crate) fn was_replaced(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
         was_replaced(self.store.get(key).as_ref(), entry)
     }
 
-    /// Removes the entries of the keys in `mended`, whose objects can be decoded again, and adds new entries.
+    /// Removes the entries for the keys `mended`, whose objects can be decoded again, and adds new entries.
     pub(super) fn note<'a>(
         &self,
         mended: impl IntoIterator<Item = &'a ObjectKey>,
@@ -95,7 +94,7 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// Returns whether the undecodable `entry` and `known` are different objects with the same name.
+/// Returns `true` if the undecodable `entry` and `known` are different objects with the same name.
 pub(crate) fn was_replaced<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

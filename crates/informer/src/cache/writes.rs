@@ -1,4 +1,4 @@
-//! Inputs and results of writes to a cache.
+//! Inputs and results of cache writes.
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -13,25 +13,23 @@ use crate::undecodable::Undecodable;
 pub(crate) struct WriteResult<T> {
     /// The previous object, if it was replaced or deleted.
     pub(crate) before: Option<Stored<T>>,
-    /// The reason why the object was not stored, if it was refused.
+    /// Why the object was rejected, if it was not stored.
     pub(super) refused: Option<IndexFailed>,
-    /// The failures of index functions on the object. The object is stored without the values of the indices whose
-    /// functions failed.
+    /// Index function failures. The object is stored without values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// The result of replacing all objects of a cache.
+/// The result of replacing all cached objects.
 pub(crate) struct Replaced<T> {
     /// The previously cached objects that the list does not contain, ordered by key.
     pub(crate) deleted: Vec<(ObjectKey, Stored<T>)>,
-    /// The objects of the list. Each object is paired with the previous object of its key.
+    /// The list's objects, each with the previous object of its key.
     pub(crate) present: Vec<(ObjectKey, Option<Stored<T>>, Stored<T>)>,
-    /// The failures of index functions on objects of the list. Such an object is stored without the values of the
-    /// indices whose functions failed.
+    /// Index function failures. Objects are stored without values in the failed indices.
     pub(crate) unindexed: Vec<IndexFailed>,
 }
 
-/// An object with the values of its indices, ready to be stored.
+/// An object with its index values, ready to be stored.
 pub(super) struct Indexed<T> {
     pub(super) write: Write<Stored<T>>,
     pub(super) unindexed: Vec<IndexFailed>,
@@ -43,12 +41,11 @@ impl<T> From<Write<Stored<T>>> for Indexed<T> {
     }
 }
 
-/// An object that the cache refuses because an index function failed on it.
+/// An object that the cache rejects because an index function failed on it.
 pub(super) struct Refused {
     pub(super) error: IndexFailed,
     pub(super) entry: Undecodable,
-    /// Whether the stored object has the same key but another uid. If the uid differs, the stored object must have been
-    /// deleted on the server.
+    /// `true` if the stored object has another uid, and so must have been deleted on the server.
     pub(super) was_replaced: bool,
 }
 
@@ -56,7 +53,7 @@ pub(super) fn take<T>(key: &ObjectKey) -> Write<Stored<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
-/// If several objects have the same key, keeps only the last one. The result has the order in which the keys first occur.
+/// Keeps only the last object of each key, in the order in which the keys first occur.
 pub(crate) fn last_of_each<T: Object>(objects: Vec<Stored<T>>) -> Vec<(ObjectKey, Stored<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
     let mut last: Vec<(ObjectKey, Stored<T>)> = Vec::with_capacity(objects.len());

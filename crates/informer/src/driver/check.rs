@@ -1,4 +1,4 @@
-//! Checks objects that were never decoded, while the informer is idle.
+//! Checks that stored objects can be decoded, while the informer is idle.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -12,18 +12,18 @@ use super::offload::off_the_runtime;
 use crate::publisher::Publisher;
 use crate::stored::{Record, Source, Stored};
 
-/// An informer is idle if it has not written to the cache for this time.
+/// The time without writes to the cache after which an informer counts as idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a check waits for the informer to become idle. After this time, the check also runs between writes, for at
+/// How long a check waits for the informer to become idle. After this time, the check runs between writes, for at
 /// most a tenth of the time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The number of objects that are checked in one batch. Checking one batch takes a few milliseconds.
+/// The number of objects in one batch. Checking a batch takes a few milliseconds.
 const BATCH: usize = 64;
 
-/// Finds stored objects that cannot be decoded, and restores their last decodable states. The function also restores
-/// the last decodable states of undecodable objects that readers have found.
+/// Finds stored objects that cannot be decoded, and restores their last decodable states. Also handles undecodable
+/// objects that readers have found.
 pub(super) async fn check<T: Object>(publisher: &Arc<Publisher<T>>) -> Infallible {
     let Some(source) = publisher.cache.source() else { return pending().await };
     loop {
@@ -80,10 +80,9 @@ async fn check_all<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source
     }
 }
 
-/// Restores the last decodable states of the objects that were found to be undecodable.
+/// Restores the last decodable states of objects that were found to be undecodable.
 async fn mend<T: Object>(publisher: &Arc<Publisher<T>>, source: &Arc<Source<T>>) {
-    // `source` keeps the list of these objects until `forget_found` removes them from it. Only this task calls
-    // `forget_found`.
+    // `source` keeps the list of found objects until `forget_found` is called, and only this task calls `forget_found`.
     let found = source.found();
     let count = found.len();
     if count > 0 {

@@ -1,4 +1,4 @@
-//! Decodes raw objects in batches on threads outside of the runtime, and keeps the order of the objects.
+//! Decodes raw objects in batches on threads outside the runtime, in order.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,9 +15,9 @@ use super::offload::off_the_runtime;
 
 /// Turns a stream of raw items into a stream of decoded items.
 ///
-/// Items that are ready are collected in batches. Several batches can be decoded at the same time, on threads outside
-/// the runtime. The order of the items is kept. A few small items, such as the events of a quiet watch, are decoded on
-/// the current thread. Decoding a few small items there is faster than offloading them.
+/// Ready items are collected in batches, and several batches can be decoded at the same time on threads outside the
+/// runtime. Items keep their order. A few small items, such as a quiet watch's events, are decoded on the current
+/// thread, which is faster than offloading them.
 pub(super) struct Decoding<S, I, O> {
     /// `None` after the end of the source.
     source: Option<S>,
@@ -31,31 +31,29 @@ pub(super) struct Decoding<S, I, O> {
 
 pub(super) type Decode<I, O> = dyn Fn(I) -> Result<O, ApiError> + Send + Sync;
 
-/// The approximate size of a batch. Decoding a batch takes a few milliseconds, so the cost of offloading is small in
-/// comparison.
+/// The approximate size of a batch. Decoding a batch takes a few milliseconds, so offloading adds little overhead.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// The maximum number of items in a batch. This maximum applies to sources that always have an item ready.
+/// The maximum number of items in a batch, for sources that always have an item ready.
 const BATCH_ITEMS: usize = 200;
 
-/// The maximum number of bytes that are decoded on the current thread. Decoding so few bytes does not delay other tasks
-/// of a current-thread runtime.
+/// The maximum number of bytes that are decoded on the current thread, small enough not to delay other tasks on
+/// a current-thread runtime.
 const INLINE_BYTES: usize = 32 << 10;
 
-/// The maximum number of items that are decoded on the current thread. Each item may call a transform, and transforms
-/// are user code that may be slow.
+/// The maximum number of items that are decoded on the current thread. Decoding an item may call a transform, which is
+/// user code and may be slow.
 const INLINE_ITEMS: usize = 16;
 
-/// The maximum number of batches that are decoded at the same time. This maximum bounds the memory if the source is
-/// faster than the decoder.
+/// The maximum number of batches that are decoded at the same time. Bounds the memory if the source
+/// is faster than the decoder.
 const MAX_BATCHES: usize = 4;
 
-/// The number of bytes that cost one unit of tokio's cooperative budget when the source splits them into items. A task
-/// has 128 units each time it is polled. So in one poll, a driver reads at most half a megabyte, which takes less than
-/// a millisecond.
+/// The number of received bytes that cost one unit of tokio's cooperative budget. A task has 128 units in each poll, so
+/// a driver reads at most half a megabyte in one poll, which takes less than a millisecond.
 const BYTES_PER_UNIT: usize = 4 << 10;
 
-/// An item for which the number of bytes to decode is known.
+/// An item with a known number of bytes to decode.
 pub(super) trait RawSize {
     fn raw_size(&self) -> usize;
 }
@@ -77,7 +75,7 @@ where
         }
     }
 
-    /// Polls the next decoded item. Returns `None` at the end of the stream. The stream also ends after an error.
+    /// Polls for the next decoded item. Returns `None` at the end of the stream, which is also reached after an error.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<O, ApiError>>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -102,24 +100,23 @@ where
             match decoded {
                 Ok(decoded) => self.ready.extend(decoded),
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down. The runtime has cancelled the task that decodes the batch, and will
-                // also drop the task that polls this stream.
+                // The runtime is shutting down. It has cancelled the decoding task, and will
+                // also drop the current task.
                 Err(_) => return Poll::Pending,
             }
         }
     }
 
-    /// Returns whether no batch is being decoded, so that only the source can make progress.
+    /// Returns `true` if no batch is being decoded, so that only the source can make progress.
     pub(super) fn waits_for_its_source(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Collects the items that the source has ready. Returns whether the collected items fill a batch.
+    /// Collects the items that the source has ready. Returns `true` if the collected items fill a batch.
     fn gather(&mut self, context: &mut Context<'_>) -> bool {
         while self.gathered_bytes < BATCH_BYTES && self.gathered.len() < BATCH_ITEMS {
             let Some(source) = &mut self.source else { return false };
-            // Without the cooperative budget, one poll would read up to four batches from a source that always has an
-            // item ready.
+            // Without this call, one poll would read up to four batches from a source that always has an item ready.
             let Poll::Ready(coop) = poll_proceed(context) else { return false };
             match Pin::new(source).poll_next(context) {
                 Poll::Pending => return false,
@@ -140,8 +137,8 @@ where
         true
     }
 
-    /// Returns whether the collected items are few enough to decode on the current thread. Earlier batches must be
-    /// finished first, to keep the order.
+    /// Returns `true` if the collected items are few enough to decode on the current thread, and no
+    /// earlier batch is being decoded.
     fn fits_inline(&self) -> bool {
         let is_little = self.gathered_bytes <= INLINE_BYTES && self.gathered.len() <= INLINE_ITEMS;
         self.under_way.is_empty() && !self.gathered.is_empty() && is_little
@@ -166,7 +163,7 @@ impl<S, I, O> Drop for Decoding<S, I, O> {
     }
 }
 
-/// Consumes `units` units of the task's cooperative budget, or all remaining units if the task has fewer.
+/// Consumes `units` units of the task's cooperative budget, or all remaining units if there are fewer.
 fn consume(units: usize, context: &mut Context<'_>) {
     for _ in 0..units {
         match poll_proceed(context) {

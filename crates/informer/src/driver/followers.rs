@@ -17,15 +17,15 @@ use crate::namespaces::{Followed, Place};
 use crate::publisher::Publisher;
 use crate::states::Whole;
 
-/// The drivers of an informer of several namespaces. Each driver has its own task.
+/// The drivers of an informer of several namespaces, each in its own task.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// A function that creates a driver for one part of the store, such as one namespace. The string argument of the
-    /// function is the newest revision that any other driver has received.
+    /// Creates a driver for one place, such as a namespace. The string argument is the newest revision that any
+    /// other driver has received.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,
-    /// The stop tokens of the running drivers, one for each driver.
+    /// The stop token of each running driver.
     running: BTreeMap<Place, CancellationToken>,
     tasks: JoinSet<Place>,
 }
@@ -42,7 +42,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         Self { followed, driver, publisher, whole, running: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Runs a driver for each namespace of the set until `stop` is cancelled.
+    /// Runs a driver for each namespace in the set until `stop` is cancelled.
     pub(crate) async fn follow(mut self, stop: CancellationToken) {
         loop {
             let followed = self.followed.borrow_and_update().clone();
@@ -50,8 +50,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                // An error means that the last handle to the set was dropped. After the last handle was dropped, the
-                // set can no longer change.
+                // An error means that the set can no longer change, because its last handle was dropped.
                 changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
                 Some(ended) = self.tasks.join_next() => self.ended(ended).await,
             }
@@ -77,13 +76,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
             drop(turn);
         })
         .await;
-        // Change the state only now. Once the objects of removed namespaces are deleted, the informer's state depends
-        // only on the remaining namespaces.
+        // Change the state only now, after the objects of removed namespaces were deleted. From here on, the informer's
+        // state depends only on the remaining namespaces.
         self.whole.follow(&places);
         for place in places {
             if !self.running.contains_key(&place) {
-                // Do not use the revision of the store here. The store's revision is the lowest revision of all
-                // namespaces, and a new driver needs the newest revision.
+                // A new driver needs the newest revision of all namespaces. The cache's own revision is the lowest one.
                 let known_elsewhere = self.publisher.cache.parts().newest().to_owned();
                 let driver = (self.driver)(&place, known_elsewhere);
                 let stop = stop.child_token();
@@ -100,8 +98,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
         match ended {
             Ok(place) => _ = self.running.remove(&place),
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            // The runtime is shutting down. The runtime has dropped the driver's task, and will also drop the current
-            // task.
+            // The runtime is shutting down. It has dropped the driver's task, and will also drop the current task.
             Err(_) => pending().await,
         }
     }

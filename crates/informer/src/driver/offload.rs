@@ -1,15 +1,15 @@
 //! Runs long functions on threads that are not workers of the async runtime.
 //!
-//! A function is first sent to tokio's pool of blocking threads. Other code may block that pool for an arbitrarily long
-//! time. So a function that does not start within [`PATIENCE`] gets a new thread.
+//! A function is first sent to tokio's blocking threads. Other code may occupy these threads indefinitely, so a
+//! function that does not start within [`PATIENCE`] gets a new thread.
 //!
-//! All informers of a runtime share one limit. At most one function for each processor runs at the same time, or two
-//! functions if there is only one processor. A function that has waited for [`LONGEST_WAIT`] starts anyway. Otherwise
-//! user code that waits for another offloaded function could deadlock.
+//! All informers on a runtime share one limit: at most one function per processor, and at least two, run at the same
+//! time. A function that has waited for [`LONGEST_WAIT`] starts anyway, so that user code that waits for another
+//! offloaded function cannot deadlock.
 //!
-//! Each runtime has its own limit because of paused clocks. A paused clock does not advance while the pool of its
-//! runtime runs a function. It would advance while a task waits for a permit of another runtime, and timers would fire
-//! too early.
+//! Each runtime has its own limit because of paused clocks. A paused clock does not advance while its runtime's
+//! blocking threads run a function. But the clock would advance while a task waits for another runtime's permit, and
+//! timers would fire too early.
 
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,14 +23,14 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// How long a function may wait for a thread of tokio's pool.
+/// How long a function waits for one of tokio's blocking threads.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long a function waits for a permit before it starts without one.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Runs `work` on another thread and waits for its result. If `work` panics, this function resumes the panic in its
-/// caller. If the future is dropped before `work` has started, `work` never runs.
+/// Runs `work` on another thread and waits for its result. A panic of `work` is resumed in the caller. If the future is
+/// dropped before `work` has started, `work` never runs.
 pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let permit = Permit::wait().await;
     let (answer, mut answered) = oneshot::channel();
@@ -53,7 +53,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
             let job = queued.0.clone();
             let thread = thread::Builder::new().name("informer-work".into()).spawn(move || run(&job));
             if thread.is_err() {
-                // The operating system cannot start a thread, so run the function on this thread.
+                // The operating system cannot start a thread, so run the function here.
                 run(&queued.0);
             }
             answered.await
@@ -62,8 +62,7 @@ pub(super) async fn off_the_runtime<R: Send + 'static>(work: impl FnOnce() -> R 
     match done {
         Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
-        // The runtime is shutting down. The runtime has dropped the offloaded function, and will also drop the current
-        // task.
+        // The runtime is shutting down. It has dropped the offloaded function, and will also drop the current task.
         Err(_) => pending().await,
     }
 }
@@ -78,8 +77,7 @@ pub(super) fn drop_off_the_runtime(much: impl Send + 'static) {
 
 type Job = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// A function that runs once, on the first thread that is free. Dropping the `Queued` cancels the function if the
-/// function has not started.
+/// A function that runs once, on the first free thread. Dropping the `Queued` cancels a function that has not started.
 struct Queued(Job);
 
 impl Queued {
@@ -99,14 +97,14 @@ fn take(job: &Job) -> Option<Box<dyn FnOnce() + Send>> {
     job.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs the function, unless another thread has already started it.
+/// Runs the function, unless it was already started or cancelled.
 fn run(job: &Job) {
     if let Some(work) = take(job) {
         work();
     }
 }
 
-/// Counts the offloaded functions of one runtime.
+/// The limit for a runtime's offloaded functions.
 #[derive(Default)]
 struct Limit {
     taken: AtomicUsize,
@@ -114,7 +112,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// Returns the limit of the current runtime.
+    /// Returns the current runtime's limit.
     fn current() -> Arc<Self> {
         /// The limits that are in use.
         static LIMITS: Mutex<Vec<(Id, Weak<Limit>)>> = Mutex::new(Vec::new());
@@ -134,8 +132,8 @@ impl Limit {
 struct Permit(Arc<Limit>);
 
 impl Permit {
-    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Tasks that wait for a permit do not form a queue, so
-    /// a task that is never polled again does not block other tasks.
+    /// Waits for a permit. Returns `None` after [`LONGEST_WAIT`]. Waiting tasks form no queue, so a task that is never
+    /// polled again does not block other tasks.
     async fn wait() -> Option<Self> {
         let limit = Limit::current();
         let wait = async {
@@ -152,7 +150,7 @@ impl Permit {
 
     fn try_take(limit: &Arc<Limit>) -> Option<Self> {
         let next = |taken: usize| (taken < permits()).then(|| taken + 1);
-        // Create the permit only on success, because dropping a permit decreases the number of taken permits.
+        // Create the `Permit` only on success, because its drop decreases `taken`.
         limit.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok().then(|| Self(limit.clone()))
     }
 }
@@ -164,7 +162,7 @@ impl Drop for Permit {
     }
 }
 
-/// Returns how many offloaded functions of one runtime may run at the same time.
+/// Returns the number of offloaded functions that may run at the same time on one runtime.
 fn permits() -> usize {
     static PERMITS: OnceLock<usize> = OnceLock::new();
     *PERMITS.get_or_init(|| thread::available_parallelism().map_or(2, |n| n.get().max(2)))
@@ -204,7 +202,7 @@ mod tests {
         assert_eq!(off_the_runtime(|| 7).await, 7);
     }
 
-    /// A paused clock advances while its runtime waits for another runtime.
+    /// A paused clock would advance while its runtime waits for another runtime.
     #[tokio::test(start_paused = true)]
     async fn full_limit_of_another_runtime_costs_no_time() {
         let (release, released) = std::sync::mpsc::channel::<()>();
@@ -216,7 +214,7 @@ mod tests {
                 let (begun, released) = (begun.clone(), released.clone());
                 runtime.spawn(off_the_runtime(move || {
                     begun.send(()).unwrap();
-                    // The other end sends nothing. The wait ends when the other end is dropped.
+                    // Nothing is sent. `recv` returns when the sender is dropped.
                     released.lock().unwrap().recv().unwrap_err();
                 }))
             });

@@ -1,4 +1,4 @@
-//! Executes the commands of a reflector: lists, watches and waits.
+//! Executes a reflector's commands: lists, watches and waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -21,30 +21,30 @@ use crate::reflector::{Command, Input};
 use crate::states::States;
 use crate::stored::Stored;
 
-/// Executes the requests of a driver. This type contains the open watch and the permit of the current list.
+/// Executes a driver's requests, and owns the open watch and the current list's permit.
 pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
-    /// The path and query of the request, for error messages.
+    /// The request's method and path, for error messages.
     request: Arc<RequestLine>,
     decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// Whether the list in progress requests the newest state. After a restore from a backup, the server may assign the
-    /// same resourceVersions to other states of the objects.
+    /// `true` if the list in progress requests the newest state. Cached objects are then not reused: after a restore
+    /// from a backup, the same resourceVersion may stand for another state.
     is_anew: bool,
     states: States,
     limits: Limits,
-    /// The permit of the paged list or streaming list that is in progress.
+    /// The permit of the list in progress, paged or streaming.
     permit: Option<OwnedSemaphorePermit>,
     /// The open watch.
     events: Option<Events<T, L>>,
 }
 
-/// The limits of a driver's requests.
+/// The limits for a driver's requests.
 #[derive(Clone)]
 pub(crate) struct Limits {
-    /// A request fails if no data arrives for this time.
+    /// The time without data after which a request fails.
     pub(crate) idle: Duration,
-    /// The permits for lists. All drivers of an informer share these permits.
+    /// The permits for lists, shared by all drivers of an informer.
     pub(crate) lists: Arc<Semaphore>,
 }
 
@@ -52,7 +52,7 @@ type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Ch
 
 type Change<T> = WatchEvent<Observed<Stored<T>>>;
 
-/// A list reports its progress each time it has received this many more objects of a page.
+/// The number of received objects after which a list reports its progress.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
@@ -133,7 +133,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Decodes a watch stream that starts with the existing objects.
+    /// Returns the decoder for a watch that starts with the existing objects.
     fn decode_initial(&self, is_anew: bool) -> Arc<Decode<WatchEvent<RawObject>, Change<T>>> {
         let (decoder, request) = (self.decoder.clone(), self.request.clone());
         Arc::new(move |event| match event {
@@ -144,11 +144,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         })
     }
 
-    /// Returns the next event or the end of the watch, if either is ready.
+    /// Returns the next event, or the end of the watch, if it is ready.
     pub(super) fn ready(&mut self) -> Option<Input<Observed<Stored<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
-            // This poll of the stream registered a no-op waker. The next poll of the stream registers a real waker.
+            // This poll registered a no-op waker. The next poll registers a real waker.
             Poll::Pending => None,
         }
     }
@@ -169,18 +169,18 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
 
     async fn acquire_permit(&mut self) {
         if self.permit.is_none() {
-            // Acquiring only fails if the semaphore is closed, and it is never closed.
+            // `acquire_owned` fails only if the semaphore is closed, and it is never closed.
             self.permit = self.limits.lists.clone().acquire_owned().await.ok();
         }
     }
 
-    /// Returns the next object of a page, or the metadata of the page. Returns an error if the source delivers nothing
-    /// for too long.
+    /// Returns the next object of `page`, or the page's metadata. Returns an error if the source
+    /// delivers nothing for too long.
     async fn next_part(
         &mut self,
         page: &mut Decoding<L::Page, ListPart, Part<T>>,
     ) -> Option<Result<Part<T>, ApiError>> {
-        // If the item is ready, return it without the cost of a timer.
+        // If an item is ready, return it without the cost of a timer.
         if let Poll::Ready(part) = poll_fn(|context| Poll::Ready(page.poll_next(context))).await {
             return part;
         }
@@ -199,7 +199,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         ApiError { request: Some(self.request.clone()), ..error }
     }
 
-    /// Reads a whole page of a list.
+    /// Reads a whole list page.
     async fn read_page(&mut self, options: &ListOptions) -> Result<List<Observed<Stored<T>>>, ApiError> {
         let page = timeout(self.limits.idle, self.list_watch.list(options)).await;
         let mut page = Decoding::new(page.unwrap_or_else(|_| Err(self.unanswered()))?, self.decode_page());
@@ -229,7 +229,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 }
 
-/// The objects of a page that is not complete yet. A large number of objects is dropped on another thread.
+/// The objects of an incomplete page. Many objects are dropped on another thread.
 struct Gathered<T: Send + 'static>(Vec<T>);
 
 impl<T: Send + 'static> Drop for Gathered<T> {
@@ -247,7 +247,7 @@ fn named<T>(observed: Observed<T>, request: &Arc<RequestLine>) -> Result<Observe
     }
 }
 
-/// Returns the error for a response that is complete but invalid.
+/// Returns the error for a complete but invalid response.
 fn unreadable(request: &Arc<RequestLine>, what: &str) -> ApiError {
     ApiError { request: Some(request.clone()), ..ApiError::decode(what) }
 }

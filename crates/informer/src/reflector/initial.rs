@@ -9,19 +9,18 @@ use pintle_meta::Object;
 
 use crate::state::ListProgress;
 
-/// The objects of a streaming list, each in its newest known state.
+/// The objects received so far from a streaming list, each in its newest known state.
 ///
 /// The objects are in a vector, so that they can be returned immediately when the list is complete. Dropping a map with
-/// 100,000 keys would take a long time. The lookup table contains only numbers, so dropping it is cheap.
+/// 100,000 keys would take a long time. The lookup table contains only numbers, so its drop is cheap.
 pub(super) struct Initial<T> {
-    /// The objects in the order of the stream. If an object is deleted, the last object of the vector moves to its
-    /// position. The same stream always yields the same order.
+    /// The objects in the stream's order. When an object is deleted, the last object moves to its position. The same
+    /// stream always yields the same order.
     objects: Vec<T>,
     /// For each object, the hash of its key and its position in `objects`.
     places: HashTable<(u64, usize)>,
     hasher: DefaultHashBuilder,
-    /// The time at which the last new object arrived. If no object has arrived, this is the time at which the stream
-    /// was opened.
+    /// The time at which the last new object arrived, or the stream was opened.
     pub(super) progressed: Instant,
 }
 
@@ -73,7 +72,7 @@ impl<T> Initial<T> {
     }
 }
 
-/// Returns whether both objects have the same key, so that they are states of one object.
+/// Returns `true` if `one` and `other` have the same key.
 fn is_one<T: Object>(one: &T, other: &T) -> bool {
     let (one, other) = (one.metadata(), other.metadata());
     one.name() == other.name() && one.namespace() == other.namespace()

@@ -1,4 +1,4 @@
-//! Paged lists. This module also decides how the reflector continues after a failed page.
+//! Paged lists, and the handling of failed pages.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,12 +15,12 @@ const PAGE_SIZE: u32 = 500;
 
 /// A paged list in progress.
 pub(super) struct Pages<T> {
-    /// The options of the request for the first page.
+    /// The options for the first page's request.
     first: ListOptions,
-    /// The continue tokens of the pages that were requested.
+    /// The continue tokens of the requested pages.
     continue_tokens: HashSet<String>,
     objects: Vec<T>,
-    /// The number of objects on pages that were not requested yet. `None` if the server did not report this number.
+    /// The number of objects on later pages. `None` if the server did not report this number.
     remaining: Option<u64>,
     /// The revision of the first page. All pages have this revision. `None` before the first page arrives.
     resource_version: Option<String>,
@@ -37,8 +37,8 @@ impl<T: Object> Reflector<T> {
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
-            // If the request had a revision and a limit, the server would bypass its watch cache. At revision "0", the
-            // server ignores the limit, unless it has no watch cache.
+            // With both a revision and a limit, the server would bypass its watch cache. At revision "0", a server with
+            // a watch cache ignores the limit.
             None if is_bound => 0,
             None => PAGE_SIZE,
         };
@@ -46,8 +46,7 @@ impl<T: Object> Reflector<T> {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             resource_version: resource_version.to_owned(),
-            // Without `resourceVersionMatch`, a server interprets a revision and a limit as a request for exactly that
-            // revision.
+            // Without `resourceVersionMatch`, a list with a revision and a limit requests exactly that revision.
             resource_version_match: (is_bound && limit > 0).then_some(ResourceVersionMatch::NotOlderThan),
             limit,
             ..ListOptions::default()
@@ -57,7 +56,7 @@ impl<T: Object> Reflector<T> {
 
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
         let answer = answer.and_then(|page| match pages.continue_tokens.contains(&page.metadata.continue_token) {
-            // The server has returned the same page twice, so the list would never end.
+            // The server has returned this continue token before, so the list would never end.
             true => {
                 Err(ApiError::decode("a page names an earlier page as the next one, so the list would have no end"))
             }
@@ -96,8 +95,7 @@ impl<T: Object> Reflector<T> {
         }
         self.version_unavailable = false;
         self.list_succeeded();
-        // A successful list does not prove that watches work again, so a failure of the watch stays the current
-        // failure.
+        // A successful list does not prove that watches work again, so a watch failure stays the current failure.
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

@@ -1,4 +1,4 @@
-//! Streaming lists. A streaming list is a watch that starts with the initial state.
+//! Streaming lists: watches that start with the initial state.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::error::ReflectorError;
 /// The number of consecutive unfinished streaming lists after which the reflector uses a paged list.
 const UNFINISHED_STREAMS: u32 = 3;
 
-/// How long the reflector uses paged lists after the server has failed to finish a streaming list. The server may be
-/// upgraded during this time.
+/// How long the reflector uses paged lists after the server rejected or did not finish a streaming list. A server
+/// upgrade may fix the problem, so the reflector tries streaming lists again later.
 pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     base: Duration::from_secs(600),
     factor: 2.0,
@@ -78,15 +78,14 @@ impl<T: Object> Reflector<T> {
             }
         }
         if now >= self.gives_up(&stream, &initial) {
-            // Check the deadline here as well as at the timeout. A stream that always has an event ready never reaches
-            // the timeout.
+            // Check the deadline after each event too, because a stream that always has an event ready never times out.
             return Step { discarded: initial.into_objects(), ..self.streaming_failed(now) };
         }
         self.receive_initial(stream, initial)
     }
 
     /// Switches to a paged list, because the server accepted a streaming list but did not finish it. Old servers ignore
-    /// the parameters of streaming lists.
+    /// the streaming parameters and open a plain watch.
     pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
         self.pause_streams(now);
         Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }

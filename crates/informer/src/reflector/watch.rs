@@ -11,16 +11,16 @@ use crate::version;
 /// A watch that lasts less than this duration counts as short.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// The number of consecutive short watches that are reopened without a delay, if they delivered events. More
-/// consecutive short watches would look like an endless loop.
+/// The number of consecutive short watches that are reopened without a delay, if they delivered events. Later ones are
+/// reopened with a delay, so that a server that cuts each watch does not cause a hot loop.
 const SHORT_WATCHES: u32 = 5;
 
-/// The number of consecutive unanswered watch requests that are repeated. After one more unanswered request, the
-/// reflector lists the resource.
+/// The number of consecutive unanswered watch requests that the reflector repeats. After one
+/// more, it lists the resource.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// The bookmark period of kube-apiserver. Two bookmarks may arrive shortly after each other even if the server's
-/// bookmark period is long.
+/// The assumed minimum bookmark period, which is kube-apiserver's. Two bookmarks may arrive in quick succession even if
+/// the server's bookmark period is long.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// An open watch.
@@ -28,16 +28,15 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Stream {
     pub(super) opened: Instant,
     pub(super) until: Instant,
-    /// The time at which the last event arrived. If no event has arrived, this is the time at which the watch was
-    /// opened.
+    /// The time at which the last event arrived, or the watch was opened.
     last_received: Instant,
-    /// The time at which the last bookmark arrived. `None` if no bookmark has arrived.
+    /// The time at which the last bookmark arrived.
     bookmarked: Option<Instant>,
     /// The longest time between two bookmarks of this watch.
     bookmark_gap: Option<Duration>,
     has_news: bool,
-    /// Whether the server may still be sending synthetic events. A watch without a revision starts with synthetic
-    /// events, whose revisions are unordered.
+    /// `true` while the server may still be sending synthetic events. A watch without a revision starts with synthetic
+    /// events, and their revisions are unordered.
     is_synthetic: bool,
 }
 
@@ -48,8 +47,8 @@ impl<T: Object> Reflector<T> {
         Command::Watch(self.watch_options(self.resource_version.clone(), timeout))
     }
 
-    /// Opens the next watch at the last known revision. Without a known revision, lists the resource, because a watch
-    /// without a revision does not show which objects were deleted.
+    /// Opens the next watch at the last known revision. If no revision is known, lists the resource, because a watch
+    /// without a revision does not report earlier deletions.
     pub(super) fn resume_watch(&mut self) -> Command {
         if self.has_revision() { self.open_watch() } else { self.begin_round() }
     }
@@ -61,8 +60,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                // When a watch opens, the current failure is cleared, unless it is the failure of a short watch. The
-                // failure of a short watch is cleared once a watch has lasted long enough.
+                // An open watch clears the current failure, except `VeryShortWatch`. A watch that lasts long
+                // enough clears that failure too.
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = !self.has_revision();
@@ -71,8 +70,8 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        // After a single unanswered request, try to open the watch again. After several unanswered watch requests, list
-        // the resource, because a list may succeed although watches do not.
+        // Repeat an unanswered watch request a few times, and then list the resource, because a list may
+        // succeed even if watches fail.
         let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
@@ -115,8 +114,8 @@ impl<T: Object> Reflector<T> {
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // Wait longer next time. The server may send bookmarks rarely or never, and each reopened watch costs the
-            // server a request.
+            // Double the limit, because the server may send bookmarks rarely or never, and each
+            // reopened watch costs a request.
             self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
@@ -165,9 +164,9 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Returns the time at which the watch counts as dead if no event arrives. `None` means that the watch never counts
-    /// as dead. The limit also applies to the first watch of a server, before the first bookmark. If a server sends no
-    /// bookmarks, one or two watches are reopened unnecessarily.
+    /// Returns the time at which the watch counts as dead if no event arrives. `None` means never. The limit
+    /// applies even before the first bookmark, so two or three quiet watches are reopened unnecessarily if the
+    /// server sends no bookmarks.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
         let by_bookmarks = || {
             let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
@@ -204,9 +203,9 @@ impl<T: Object> Reflector<T> {
         self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
     }
 
-    /// Returns whether the ended watch was successful. A watch is successful if it lasted long enough. A shorter watch
-    /// is successful if it delivered events and was not preceded by too many short watches. A successful watch resets
-    /// the delays.
+    /// Returns `true` if the ended watch was successful, and then resets the delays. A watch is successful
+    /// if it lasted long enough. A short watch is successful if it delivered events, unless there were too
+    /// many short watches in a row.
     fn was_successful(&mut self, now: Instant, stream: &Stream) -> bool {
         let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
         self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
@@ -220,12 +219,12 @@ impl<T: Object> Reflector<T> {
 }
 
 impl Stream {
-    /// Returns the watch that continues after a complete streaming list.
+    /// Turns the stream of a complete streaming list into a watch.
     pub(super) fn after_list(self, now: Instant) -> Self {
         Self { opened: now, last_received: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    /// Records an event. For the second and later bookmarks, returns the longest time between two bookmarks.
+    /// Records an event. If `event` is the second or a later bookmark, returns the longest time between two bookmarks.
     fn record_event<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
         self.last_received = now;
         self.has_news = true;
@@ -238,12 +237,12 @@ impl Stream {
     }
 }
 
-/// Returns whether the error means that the stream was interrupted. An interruption is a normal end of a watch.
+/// Returns `true` if `error` is a lost connection or a timeout. Both count as a normal end of a watch.
 pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
-/// Returns whether the error is temporary, so that the same request can be repeated.
+/// Returns `true` if `error` is temporary and the same request can be repeated.
 pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
 }

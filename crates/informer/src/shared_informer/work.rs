@@ -1,4 +1,4 @@
-//! The state that all drivers of one informer share, and their configuration.
+//! State and configuration that an informer's drivers share.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::selection::{Selected, Selection, Selectors};
 use crate::states::Whole;
 use crate::stored::Source;
 
-/// The state that all drivers of one informer share, and the configuration of the informer.
+/// The state and configuration that an informer's drivers share.
 pub(super) struct Work<T> {
     name: String,
     scope: Arc<Scope<T>>,
@@ -41,12 +41,11 @@ pub(super) struct Work<T> {
     seed: u64,
 }
 
-/// The maximum number of lists in flight for one informer.
+/// The maximum number of lists that one informer has in flight.
 const LISTS: usize = 16;
 
 impl<T: Object> Work<T> {
-    /// Prepares an informer. `one` is any source of the informer. It is used only to determine the resource, so any
-    /// source is suitable.
+    /// Prepares an informer. `one` is any of the informer's sources, and is used only to determine the resource.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self
     where
         T: DeserializeOwned,
@@ -93,8 +92,8 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the driver of one namespace, or of the whole resource. The driver does not accept states older than
-    /// `known_elsewhere`, which is the newest revision of the other drivers.
+    /// Creates the driver for one namespace, or for the whole resource. The driver rejects states older than
+    /// `known_elsewhere`, the newest revision of the other drivers.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,
@@ -102,7 +101,7 @@ impl<T: Object> Work<T> {
         known_elsewhere: String,
     ) -> Driver<T, Selected<L>> {
         let metrics = self.metrics.as_ref().map(|provider| Metrics::new(provider, &self.name, &self.scope.resource));
-        // Give each driver its own seed, so that the drivers use different delays.
+        // Give each driver its own seed, so that drivers use different delays.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let list_watch = Selected::new(source, self.selection.clone());
@@ -125,7 +124,7 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// Creates the informer. The informer's future runs `work` once the informer is started.
+    /// Creates the informer, which runs `work` once it is started.
     pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(CancellationToken) -> F + Send + 'static,
