@@ -17,10 +17,10 @@ use crate::panic::catch;
 use crate::shared_informer::SharedInformer;
 use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 
-/// A receiver for the events of an informer, like client-go's `ResourceEventHandler`.
+/// Receives an informer's events, like client-go's `ResourceEventHandler`.
 ///
-/// The informer calls a handler with one event after the other, in order. A handler that runs on a thread of the
-/// runtime must return quickly. For longer work, put the key into a queue, or run the handler on [a dedicated
+/// A handler is called with one event at a time, in order. On a runtime thread, a handler must return quickly. For
+/// longer work, add the key to a work queue, or run the handler on [a dedicated
 /// thread](Subscription::handle_on_thread).
 ///
 /// # Examples
@@ -57,18 +57,18 @@ use crate::subscription::{DECODE_COST, Subscription, SyncHandle};
 /// }
 /// ```
 pub trait ResourceEventHandler<T>: Send + Sync + 'static {
-    /// Called for an object that is new to the handler: see [`ResourceEvent::Added`].
+    /// Called with an object that is new to the handler: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
-    /// Called for an object that has changed: see [`ResourceEvent::Updated`].
+    /// Called with both states of a changed object: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// Called for an object that was deleted: see [`ResourceEvent::Deleted`].
+    /// Called with a deleted object: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 
-    /// Called for each event. The default implementation decodes the objects of the event and calls one of the other
-    /// methods. Implement this method if the handler needs only keys or metadata. Reading them [decodes no
-    /// object](crate::EventObject). If this method is implemented, the other methods are not called.
+    /// Called with each event. The default implementation decodes the event's objects and calls one of the other
+    /// methods. Override this method if the handler needs only keys or metadata, because reading those [decodes no
+    /// object](crate::EventObject). The other methods are then not called.
     fn on_event(&self, event: &ResourceEvent<T>) {
         match event {
             ResourceEvent::Added { object, is_initial } => self.on_add(object, *is_initial),
@@ -78,7 +78,7 @@ pub trait ResourceEventHandler<T>: Send + Sync + 'static {
     }
 }
 
-/// A function that takes an event is a handler. An object is decoded when the function reads it.
+/// A closure that takes an event is a handler. An object is decoded when the closure reads it.
 impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         self(&ResourceEvent::Added { object: object.clone().into(), is_initial });
@@ -97,10 +97,10 @@ impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEvent
     }
 }
 
-/// A handler that passes on only objects that match a filter, like client-go's `FilteringResourceEventHandler`.
+/// A handler that forwards only objects that match a filter, like client-go's `FilteringResourceEventHandler`.
 ///
-/// If an update makes an object match the filter, the inner handler's `on_add` is called. If an object no longer
-/// matches after an update, the inner handler's `on_delete` is called with the last matching state.
+/// If an update makes an object match the filter, the inner handler's `on_add` is called. If an update makes it no
+/// longer match, `on_delete` is called with the last matching state.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
@@ -141,8 +141,8 @@ where
     }
 }
 
-/// A guard that keeps an event handler registered. Dropping the guard removes the handler. A call in progress still
-/// finishes, but no other call follows.
+/// Keeps an event handler registered. Dropping the guard removes the handler. A call in progress still finishes,
+/// but no other call follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
@@ -156,9 +156,10 @@ enum Worker {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// Subscribes, and calls `handler` with each event in a separate task, until the guard is dropped or the informer has stopped.
+    /// Subscribes, and calls `handler` with each event in a separate task, until the returned guard is dropped or
+    /// the informer has stopped.
     ///
-    /// If the handler panics on an event, the event is skipped. The handler receives the next event after a pause of one second.
+    /// If the handler panics on an event, the event is skipped, and the next event follows after a pause of one second.
     ///
     /// # Panics
     ///
@@ -169,8 +170,8 @@ impl<T: Object> SharedInformer<T> {
 }
 
 impl<T: Object> Subscription<T> {
-    /// Calls `handler` with the events of this subscription, as [`SharedInformer::add_event_handler`] does. Use this
-    /// method for a subscription with other settings, such as [a resync period](Self::set_resync).
+    /// Calls `handler` with this subscription's events, as [`SharedInformer::add_event_handler`] does. Use this method
+    /// for a subscription with other settings, such as [a resync period](Self::set_resync).
     ///
     /// # Panics
     ///
@@ -181,13 +182,13 @@ impl<T: Object> Subscription<T> {
         HandlerGuard { synced, worker: Worker::Task(task) }
     }
 
-    /// Calls `handler` with the events of this subscription on a separate thread, where it may block. This method needs
-    /// no runtime. While `handler` runs, new events wait in the subscription. [`Subscription`] describes how many
-    /// events can wait in it.
+    /// Calls `handler` with this subscription's events on a separate thread, where it may block. This method needs
+    /// no runtime. While `handler` runs, new events wait in the subscription, up to the limit that
+    /// [`Subscription`] describes.
     ///
     /// # Errors
     ///
-    /// Returns the error of the operating system if it cannot start a thread.
+    /// Returns the operating system's error if it cannot start a thread.
     pub fn handle_on_thread(mut self, handler: impl ResourceEventHandler<T>) -> io::Result<HandlerGuard> {
         let synced = self.sync_handle();
         let queue = Arc::downgrade(&self.queue());
@@ -206,7 +207,7 @@ impl<T: Object> Subscription<T> {
             if let Some(queue) = queue.upgrade() {
                 queue.disconnect();
             }
-            // An error means that the channel already contains this message, so the thread will receive it.
+            // An error means that the channel already contains a message, so the thread will receive it.
             let _ = dismissal.try_send(());
         });
         Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
@@ -214,14 +215,13 @@ impl<T: Object> Subscription<T> {
 }
 
 impl HandlerGuard {
-    /// Returns whether the handler has processed all initial objects. An object on which the handler panicked counts as
-    /// processed.
+    /// Returns `true` if the handler has processed all initial objects. An object on which the handler
+    /// panicked counts as processed.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
 
-    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops before the
-    /// handler has processed all of these objects.
+    /// Waits until the handler has processed all initial objects. Returns `false` if the informer stops first.
     ///
     /// # Cancel safety
     ///
@@ -240,7 +240,7 @@ impl HandlerGuard {
         match &mut self.worker {
             // Ignore the result, because the task was aborted.
             Worker::Task(task) => _ = task.await,
-            // Ignore the result: the thread has ended whether or not it panicked.
+            // Ignore the result, because an error also means that the thread has ended.
             Worker::Thread { ended, .. } => _ = ended.await,
         }
     }
@@ -267,7 +267,7 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
-/// How long to wait after a panic of a handler.
+/// The pause after a handler panicked.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
@@ -285,7 +285,7 @@ async fn handle<T: Object>(mut events: Subscription<T>, handler: impl ResourceEv
 /// The result of calling a handler.
 struct Called {
     has_panicked: bool,
-    /// Whether the handler read an object that was stored as JSON.
+    /// `true` if the handler read an object that was stored as JSON.
     has_decoded: bool,
 }
 
@@ -296,7 +296,7 @@ fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event
         tracing::error!(%informer, ?event, panic, "an event handler panicked; skipping the event");
     }
     let called = Called { has_panicked: handled.is_err(), has_decoded: event.has_decoded() };
-    // The event may be the last owner of an object, and the object's `Drop` is user code.
+    // Catch panics, because the event may own the last reference to an object, and the object's `Drop` is user code.
     if let Err(panic) = catch(|| drop(event)) {
         tracing::error!(%informer, object = std::any::type_name::<T>(), panic, "the Drop of an object panicked");
     }

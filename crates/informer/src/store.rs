@@ -1,19 +1,18 @@
 //! A multi-version store of values by key.
 //!
-//! A stamp is the number of a commit. All values that a commit writes have the stamp of the commit. The commit becomes
-//! visible in one atomic step, when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and
-//! sees the newest version of each key that is not newer than this stamp. A superseded version is kept as long as a
-//! [`Pin`] has a stamp at which the version was visible.
+//! A stamp is a commit's number, and all values that the commit writes have its stamp. The commit becomes visible
+//! in one atomic step, when the store sets its own stamp to the commit's stamp. A reader chooses a stamp, and
+//! sees each key's newest version up to this stamp. A superseded version is kept while a [`Pin`] has a stamp at
+//! which the version was visible.
 //!
-//! Threads take the locks in this order. No lock is held while user code runs, including drops of values:
+//! No lock is held while user code runs, including drops of values. Threads take the locks in this order:
 //!
-//! 1. The locks of an informer. The lock of the informer's list of subscriptions is taken first, and then the lock of
-//!    one subscription's queue, which reads from a snapshot.
-//! 2. The lock `writer`. The lock is held for a whole commit, so that commits do not overlap.
-//! 3. The lock of a shard. The lock is held while one record is changed, or for a short section of a scan. No thread
-//!    holds the locks of two shards.
-//! 4. The lock `now`. The lock is held while a commit becomes visible, and while a pin is created or removed. A
-//!    [`View`](crate::View) holds the `now` locks of several stores.
+//! 1. The informer's locks: first the lock of its list of subscriptions, and then the lock of one subscription's queue,
+//!    which reads from a snapshot.
+//! 2. The lock `writer`, for a whole commit, so that commits do not overlap.
+//! 3. A shard's lock, while one record is changed, or for a short section of a scan. No thread holds two shards' locks.
+//! 4. The lock `now`, while a commit becomes visible, and while a pin is created or removed. A [`View`](crate::View)
+//!    holds several stores' `now` locks.
 
 mod now;
 mod pages;
@@ -43,42 +42,41 @@ pub(crate) use pin::{Pin, Reading};
 pub(crate) use record::Page;
 pub(crate) use writer::Writer;
 
-/// The number of the namespace index. The store derives the values of this index from the keys, and adds them to the
-/// values of each [`Write`].
+/// The number of the namespace index. The store derives its values from the keys, and adds them
+/// to each [`Write`]'s values.
 pub(crate) const NAMESPACES: u32 = 0;
 
-/// The number of records that are processed in one critical section of a shard.
+/// The maximum number of records that are processed under one acquisition of a shard's lock.
 const SECTION: usize = 32;
 
 pub(crate) struct Store<V> {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard<V>>]>,
-    /// The stamp of the last commit that is visible to readers. This stamp changes under the lock of `now`.
+    /// The stamp of the last visible commit. Only changed under the lock `now`.
     visible: AtomicU64,
     now: Mutex<Now>,
     writer: Mutex<()>,
 }
 
-/// A value of a store. Cloning a value must be cheap, as cloning an `Arc` is.
+/// A stored value. Cloning it must be as cheap as cloning an `Arc`.
 pub(crate) trait Value: Clone {
-    /// Reads the reference count of a value, so that the count is in the processor's cache when a later clone changes
-    /// it. If this method is called for several values before they are cloned, the processor can fetch all their counts
-    /// from memory at the same time. Returns `true`.
+    /// Reads the value's reference count, so that the count is in the processor's cache when a later clone changes it.
+    /// If this method is called for several values before they are cloned, the processor can fetch their counts from
+    /// memory concurrently. Returns `true`.
     fn warm(&self) -> bool;
 }
 
-/// The change of one key in a commit.
+/// A commit's change of one key.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
-    /// `None` means that the key is deleted.
+    /// The new value. `None` deletes the key.
     pub(crate) value: Option<V>,
-    /// The index values, each with the number of the index to which it belongs. The indices are always in the same
-    /// order.
+    /// The index values, each with its index's number. The indices are always in the same order.
     pub(crate) values: Vec<(u32, String)>,
 }
 
 impl<V: Value> Store<V> {
-    /// Creates a store. The number of shards is rounded up to a power of two.
+    /// Creates a store with at least `shards` shards, rounded up to a power of two.
     pub(crate) fn new(shards: usize) -> Self {
         let shards = (0..shards.max(1).next_power_of_two()).map(|_| RwLock::new(Shard::new())).collect();
         Self {
@@ -90,7 +88,7 @@ impl<V: Value> Store<V> {
         }
     }
 
-    /// Returns the current value of a key.
+    /// Returns the key's current value.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<V> {
         self.get_at(key, || self.visible())
     }
@@ -120,19 +118,18 @@ impl<V: Value> Store<V> {
         Held { store: self, now: self.now.lock() }
     }
 
-    /// Waits for other writers and returns the exclusive right to write.
+    /// Waits for other writers, and returns a guard with the exclusive right to write.
     pub(crate) fn writer(&self) -> Writer<'_, V> {
         Writer::new(self, self.writer.lock())
     }
 
-    /// Returns the value of a key at a stamp. `stamp` is called under the lock of the shard. Therefore, the version
-    /// that is visible at the stamp cannot be removed during the read. A version is removed only under this lock, and
-    /// only after its successor is visible.
+    /// Returns the key's value at a stamp. `stamp` is called under the shard's lock, so that the version at this stamp
+    /// cannot be removed during the read: a version is removed only under this lock, after its successor is visible.
     fn get_at(&self, key: &ObjectKey, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key.as_str());
         let shard = self.shards[shard as usize].read();
-        // The first slot with this hash almost always belongs to the requested key. `warm` starts to fetch the value
-        // from memory while the keys are compared.
+        // The first slot with this hash almost always belongs to the requested key, so fetch its value from memory
+        // while the keys are compared.
         let likely = shard.find_hash(hash)?;
         let is_there = shard.newest(likely).is_some_and(Value::warm);
         let slot = if is_there && shard.is_of(likely, key) { likely } else { shard.find(hash, key)? };
@@ -143,7 +140,7 @@ impl<V: Value> Store<V> {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Returns the shard of a key, and the hash of the key in the table of the shard.
+    /// Returns the key's shard, and its hash in the shard's table.
     fn home(&self, key: &str) -> (u32, u32) {
         let hash = self.hasher.hash_one(key);
         ((hash >> 32) as u32 & (self.shards.len() - 1) as u32, hash as u32)
@@ -158,7 +155,7 @@ impl<V: Value> Store<V> {
                 let mut now = self.now.lock();
                 unwanted.retain(|kept| !now.claim(*kept));
                 drop(now);
-                // No later pin can need these versions, because later pins see the newer versions.
+                // Later pins see the newer versions, so they do not need these.
                 let mut shard = self.shards[section[0].place.shard as usize].write();
                 let release = |kept: &Kept| shard.release(kept.place.hash, kept.place.slot, kept.from);
                 let released: Vec<Option<V>> = unwanted.iter().map(release).collect();
@@ -169,7 +166,7 @@ impl<V: Value> Store<V> {
     }
 }
 
-/// A guard that prevents commits from becoming visible. Hold this guard only briefly, because writers wait for it.
+/// A guard that prevents commits from becoming visible. Hold it only briefly, because writers wait for its drop.
 pub(crate) struct Held<'a, V> {
     store: &'a Arc<Store<V>>,
     now: MutexGuard<'a, Now>,

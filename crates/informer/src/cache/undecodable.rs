@@ -15,8 +15,8 @@ impl<T: Object> Cache<T> {
     /// already see, so this call may wait until the last write's undecodable objects are recorded. An object that is
     /// [decoded when it is read](crate::DecodePolicy::OnRead) has no entry before it is first read or checked.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        // Read `found` first. If one of its objects is replaced before the lock below is taken, the
-        // entries of that commit decide.
+        // Read `found` before the recorded entries, so that no object is missed. If a commit replaces an object in
+        // between, that commit records the object's entry.
         let found = self.found();
         self.wait_for_notes();
         if found.is_empty() {

@@ -1,21 +1,21 @@
-//! A compressor for texts of a few kilobytes that resemble known texts. The compressor uses LZ77 with a dictionary that
-//! is hashed only once.
+//! A compressor for texts of a few kilobytes that resemble known texts: LZ77 with a dictionary
+//! that is hashed only once.
 //!
-//! Two additions make the compressor suitable for API objects. First, if two objects differ in one field, the value of
-//! that field usually has the same length in both. So the text before and after the field is copied from the same
-//! distance, and the second copy takes one byte. Second, two hexadecimal digits, as in uids and digests, take one byte.
+//! Two additions suit API objects. First, if two objects differ in one field, the field usually has the same length in
+//! both. So the text before and after the field is copied from the same distance, and the second copy takes one byte.
+//! Second, two hexadecimal digits, as in uids and digests, take one byte.
 //!
-//! The compressed form is a sequence of items. The first byte of an item determines its type and its length n:
+//! The compressed form is a sequence of items. An item's first byte determines its type and its length n:
 //!
 //! | first byte | minimum n | the item |
 //! |---|---|---|
-//! | 0 to 47 | 1 | n literal bytes |
+//! | 0 to 47 | 1 | n literal bytes, which follow |
 //! | 48 to 79 | 4 | 2n hexadecimal digits, two in each of n bytes |
-//! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
+//! | 80 to 143 | 2 | a copy of n bytes, at the last copy's distance |
 //! | 144 to 255 | 5 | a copy of n bytes; two bytes with the distance follow |
 //!
-//! If the length of a copy is at least the largest n of its first byte, another number follows, which is added to that
-//! n. The following number has seven bits in each byte, the lowest bits first.
+//! If a copy is at least as long as the largest n that its first byte can express, a number follows that is added to
+//! this n. This number has seven bits in each byte, the lowest bits first.
 
 const HEX: u8 = 48;
 const AGAIN: u8 = 80;
@@ -29,8 +29,7 @@ const MIN_COPY: usize = 5;
 /// The maximum distance between a copy and its source.
 const WINDOW: usize = u16::MAX as usize;
 
-/// Maps the hash of a short byte sequence to the last position of such a sequence. These sequences have the minimum
-/// length of a copy.
+/// Maps a hash of [`MIN_COPY`] bytes to the last position of bytes with this hash.
 #[derive(Clone)]
 pub(super) struct Places {
     /// Each entry is a position plus one, or 0 if no position is recorded.
@@ -43,7 +42,7 @@ impl Places {
         Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
     }
 
-    /// Records a position. Returns the previous position with the same hash, whose bytes may be the same.
+    /// Records a position. Returns the previous position with the same hash, where the bytes may be the same.
     pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let slot = self.slot(text, at)?;
         let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
@@ -61,18 +60,17 @@ impl Places {
     }
 }
 
-/// Compresses the part of `text` that begins at `begin`. The first `dictionary` bytes of `text` are a dictionary.
-/// `known` contains the positions of the dictionary. The compressed data may also copy from the bytes between the
-/// dictionary and `begin`.
+/// Compresses `text` from `begin` on. The first `dictionary` bytes of `text` are a dictionary, whose positions are in
+/// `known`. The compressed data may also copy from the bytes between the dictionary and `begin`.
 pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
     let mut own = Places::new(12);
     (dictionary..begin).for_each(|at| _ = own.enter(text, at));
     let mut out = Vec::with_capacity((text.len() - begin) / 4);
-    // `out` contains the compressed form of the text before `done`.
+    // `out` is the compressed form of the text before `done`.
     let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
     while at < text.len() {
         let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
-        // Bytes before the copy that are not copied become a separate item. The first byte of this item costs one byte.
+        // Uncopied bytes before the copy become a separate item, which costs one more byte.
         let length = if again >= MIN_AGAIN + usize::from(done < at) {
             put_bytes(&text[done..at], &mut out);
             put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
@@ -85,11 +83,11 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
             out.extend_from_slice(&(distance as u16).to_le_bytes());
             length
         } else {
-            // No copy was found. Search in larger and larger steps, because the remaining data may contain no copies.
+            // No copy was found. Search in larger and larger steps, because the remaining data may be incompressible.
             at += 1 + (at - done) / 32;
             continue;
         };
-        // It is enough to record every third position, because a search still finds the copied text.
+        // Recording every third position is enough to find the copied text again.
         (at..at + length).step_by(3).for_each(|at| _ = own.enter(text, at));
         at += length;
         done = at;
@@ -98,8 +96,8 @@ pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: us
     out
 }
 
-/// Decompresses `data` to `length` bytes, and appends them to `text`. `text` must end with the same bytes that preceded
-/// the data when it was compressed. Returns `None` if `data` is invalid.
+/// Decompresses `data` to `length` bytes, and appends them to `text`. `text` must end with the bytes that preceded the
+/// data during compression. Returns `None` if `data` is invalid.
 pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
     let end = text.len() + length;
     let mut distance = 0;
@@ -130,8 +128,7 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
                 match fits(length)? {
                     length if length <= distance => text.extend_from_within(from..from + length),
                     _ if distance == 0 => return None,
-                    // The copied range may include bytes that this copy itself appends, so copy one byte after the
-                    // other.
+                    // The source may include bytes that this copy appends, so copy byte by byte.
                     length => (from..from + length).for_each(|at| text.push(text[at])),
                 }
             }
@@ -140,13 +137,13 @@ pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> 
     (text.len() == end).then_some(())
 }
 
-/// Returns the length and the source of the longest copy from one of these positions.
+/// Returns the length and the source position of the longest copy from one of `places`.
 fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
     let in_reach = places.into_iter().flatten().filter(|from| at - from <= WINDOW);
     in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
 }
 
-/// Returns how many bytes are equal, starting at the two positions. `from` is the earlier position.
+/// Returns the number of equal bytes after the positions `from` and `at`. `from` is the earlier position.
 fn common(text: &[u8], from: usize, at: usize) -> usize {
     let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
     let (words, rest) = later.as_chunks::<8>();
@@ -201,7 +198,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes the first byte of a copy item, and the additional bytes of its length.
+/// Writes a copy item's first byte, and the additional bytes of its length.
 fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
     let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
     out.push(greatest);
@@ -263,7 +260,7 @@ mod tests {
         let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
         assert_eq!(round_trip(known, "", known), 3);
         assert_eq!(round_trip("", known, known), 3);
-        // If only a date differs, the compressed text consists of a copy, the ten bytes of the date, and another copy.
+        // If only a date differs, the compressed text is a copy, the date's ten bytes, and another copy.
         let other = known.replace("2026-08-05", "1999-12-31");
         assert_eq!(round_trip(known, "", &other), 3 + 1 + 10 + 1);
         assert_eq!(round_trip("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
@@ -288,7 +285,7 @@ mod tests {
         assert!(round_trip(&far, "", &far[..8]) > 3);
     }
 
-    /// Returns texts with repetitions at small and large distances.
+    /// Generates texts with repetitions at small and large distances.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "[0-9a-f]{1,90}",
@@ -308,7 +305,7 @@ mod tests {
             round_trip(&dictionary, &head, &text);
         }
 
-        /// Arbitrary input does not panic, and the output has at most the requested length.
+        /// Arbitrary input causes no panic, and at most the requested length of output.
         #[test]
         fn arbitrary_data_is_rejected_or_bounded(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
             let mut text = before.clone();

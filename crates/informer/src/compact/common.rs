@@ -1,4 +1,4 @@
-//! Metadata that several objects share, such as the labels, owners and finalizers of replicas.
+//! Metadata that several objects share, such as replicas' labels, owners and finalizers.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -8,18 +8,17 @@ use std::hash::BuildHasher as _;
 
 use crate::sync::Mutex;
 
-/// Metadata that several objects share. The metadata is stored as JSON until it is first read. The compressor can also
-/// use this JSON as the source of copies.
+/// Metadata that several objects share. It is parsed when it is first read. The compressor can also copy from its JSON.
 pub(super) struct Common {
     text: Box<str>,
     metadata: OnceLock<Box<ObjectMeta>>,
 }
 
-/// All shared metadata that objects currently use.
+/// All shared metadata in use.
 #[derive(Default)]
 pub(super) struct Commons {
     hasher: DefaultHashBuilder,
-    /// The shared texts, keyed by the hash of the text.
+    /// The shared metadata, keyed by the hash of the JSON.
     table: Mutex<HashTable<(u64, Weak<Common>)>>,
 }
 
@@ -44,8 +43,8 @@ impl Commons {
         }
         if table.len() == table.capacity() {
             table.retain(|(_, known)| known.strong_count() > 0);
-            // Reserve space for as many new entries as the cleanup has kept. So the larger the table, the more time
-            // passes between two cleanups.
+            // Reserve space for as many new entries as the cleanup has kept, so that larger tables
+            // are cleaned up less often.
             let more = table.len();
             table.reserve(more, |(hash, _)| *hash);
         }

@@ -1,4 +1,4 @@
-//! Dictionaries for compression.
+//! Compression dictionaries.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -11,16 +11,15 @@ use super::common::{Common, Commons};
 use super::recent::Recent;
 use crate::sync::{Mutex, RwLock};
 
-/// The dictionary and the shared metadata of one type. The dictionary exists as long as any compressed object of the
-/// type exists.
+/// One type's dictionary and shared metadata. Dropped together with the type's last compressed object.
 pub(super) struct Dictionary {
     learnt: RwLock<Arc<GrowingText>>,
     commons: Commons,
     pub(super) recent: Recent,
 }
 
-/// A text that grows only at its end. Each compressed object records the length that the text had when the object was
-/// compressed. To decompress the object, only this prefix of the text is used.
+/// A text that grows only at its end. A compressed object records the text's length at the time of its compression, and
+/// needs only this prefix for its decompression.
 #[derive(Clone)]
 struct GrowingText {
     text: Vec<u8>,
@@ -33,17 +32,16 @@ const MAX_LEN: usize = 32 << 10;
 /// The maximum number of bytes that one object adds to a dictionary.
 const MAX_OBJECT_LEN: usize = 8 << 10;
 
-/// The expected compression ratio. If the compression ratio of an object is lower than this ratio, the object is added
-/// to the dictionary. For pods, a ratio of 8 adds about one object of each kind of pod. With a ratio of 7, the
-/// dictionary would get too few objects.
+/// The expected compression ratio. An object with a lower ratio is added to the dictionary. For pods, a ratio of 8 adds
+/// about one object of each kind of pod. With a ratio of 7, the dictionary would get too few objects.
 const RATIO: usize = 8;
 
-/// The dictionaries in use. A type has one dictionary in the whole process, because its `Deserialize` has no access to
-/// the informer.
+/// The dictionaries in use. A type has one dictionary per process, because its `Deserialize` has
+/// no access to the informer.
 static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl Dictionary {
-    /// Returns the dictionary of a type.
+    /// Returns the dictionary for `T`.
     pub(super) fn of<T: 'static>() -> Arc<Self> {
         let mut dictionaries = DICTIONARIES.lock();
         let dictionary = dictionaries.entry(TypeId::of::<T>()).or_default();
@@ -63,8 +61,8 @@ impl Dictionary {
         self.commons.share(metadata)
     }
 
-    /// Compresses `json`. Returns the compressed object and the length that the dictionary had. The compressed object
-    /// may copy from the text `before`, so the same text is needed to decompress it.
+    /// Compresses `json`. Returns the compressed object and the dictionary's length at this time. The compressed object
+    /// may copy from the text `before`, which is then needed to decompress it.
     pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
         let learnt = self.learnt.read().clone();
         let known = learnt.text.len();
@@ -92,8 +90,8 @@ impl Dictionary {
         String::from_utf8(text.split_off(begin)).ok()
     }
 
-    /// Appends an object to the dictionary. Does nothing if another thread has changed the dictionary in the meantime,
-    /// because that thread may have added a similar object.
+    /// Appends an object to the dictionary, unless another thread has changed the dictionary in the meantime and may
+    /// have added a similar object.
     fn learn(&self, before: &Arc<GrowingText>, json: &str) {
         let mut learnt = GrowingText::clone(before);
         let begin = learnt.text.len();

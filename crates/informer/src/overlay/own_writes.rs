@@ -8,17 +8,17 @@ use super::Overlay;
 
 /// An [`ObjectApi`] that reports its writes to an [`Overlay`], which shows them immediately: see [`Overlay::api`].
 ///
-/// The overlay shows the response of the server, without the projection and the transform of the informer. A deletion
-/// may send up to two additional requests. If the cache lacks the object, a GET before the deletion fetches the
-/// object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If that GET
-/// fails, the overlay shows the object until the cache receives the deletion. Another client may recreate the object
-/// right after the deletion. If the cache has not received the new object yet, the overlay shows the object that the
-/// second GET returned.
+/// The overlay shows the server's response, without the informer's projection and transform.
+///
+/// A deletion may send up to two additional requests. If the cache lacks the object, a GET before the deletion fetches
+/// the object's uid. A GET after the deletion checks whether the object is gone or still waits for finalizers. If that
+/// GET fails, the overlay shows the object until the cache receives the deletion. If another client has recreated the
+/// object in the meantime, the overlay shows the new object.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future cancels the request. The server may or may not have executed a cancelled write. If the future of a
-/// write was dropped, the overlay does not show the write.
+/// Dropping a future cancels the request. The server may or may not execute a cancelled write, and the
+/// overlay does not show it.
 ///
 /// # Examples
 ///
@@ -62,15 +62,15 @@ impl<A, T> OwnWrites<A, T> {
         Self { api, overlay }
     }
 
-    /// Returns the overlay that shows the writes.
+    /// Returns the overlay that receives the writes.
     pub fn overlay(&self) -> &Overlay<T> {
         &self.overlay
     }
 }
 
 impl<A: ObjectApi<T>, T: Object + Clone> OwnWrites<A, T> {
-    /// Reports the response of the server to the overlay. If the resourceVersion of the response is not a number, reads
-    /// return the object only after the cache has received it.
+    /// Reports the server's response to the overlay. If its resourceVersion is not a number, reads return the object
+    /// only after the cache has received it.
     fn wrote(&self, object: T) -> T {
         self.overlay.wrote(object.clone());
         object
@@ -108,16 +108,15 @@ impl<A: ObjectApi<T>, T: Object + Clone> ObjectApi<T> for OwnWrites<A, T> {
         }
         let last = match self.overlay.get(key) {
             Some(last) => Some(last),
-            // The cache can lack an object that exists. Get the uid of the object, because the overlay cannot show a
-            // deletion without it.
+            // The cache may lack an existing object. Fetch the object's uid, which the overlay
+            // needs to show the deletion.
             None => self.api.get(key).await.ok().map(Into::into),
         };
         self.api.delete(key, options).await?;
         match (self.api.get(key).await, last) {
             (Ok(object), _) => _ = self.overlay.wrote(object),
             (Err(error), Some(last)) if error.is_object_not_found() => _ = self.overlay.deleted(last),
-            // The deletion succeeded, but the overlay cannot show it. Reads return the object until the cache receives
-            // the deletion.
+            // The deletion succeeded, but reads return the object until the cache receives the deletion.
             (Err(_), _) => {}
         }
         Ok(())

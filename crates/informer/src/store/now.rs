@@ -1,9 +1,9 @@
-//! The visible state of a store, and the pins of earlier states.
+//! A store's visible state, and pins of earlier states.
 
 use std::collections::BTreeMap;
 
-/// The number of values, the resourceVersion and the pins of the visible state. All three fields are changed under one
-/// short lock, so that they belong to the same commit stamp.
+/// The visible state's number of values, resourceVersion and pins. One lock protects all three fields, so that they
+/// belong to the same commit.
 #[derive(Default)]
 pub(super) struct Now {
     pub(super) len: usize,
@@ -15,15 +15,14 @@ pub(super) struct Now {
 #[derive(Default)]
 struct Pins {
     count: usize,
-    /// The superseded versions that a pin of this stamp needs, and that no pin of a later stamp needs. The superseded
-    /// versions are stored in chunks. There may be one version for each record, and growing a single large vector would
-    /// take a long time.
+    /// The superseded versions that this stamp's pins need, and later stamps' pins do not. They are stored in chunks,
+    /// because there may be one version for each record, and growing a single large vector would take a long time.
     kept: Vec<Vec<Kept>>,
 }
 
 const CHUNK: usize = 1024;
 
-/// The position of a record in the store.
+/// A record's position in the store.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) shard: u32,
@@ -31,7 +30,7 @@ pub(super) struct Place {
     pub(super) slot: u32,
 }
 
-/// A superseded version. The version was visible from the commit stamp `from` until the commit stamp `until`.
+/// A superseded version, visible from the stamp `from` until the stamp `until` (exclusive).
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) place: Place,
@@ -44,8 +43,8 @@ impl Now {
         self.pins.entry(stamp).or_default().count += 1;
     }
 
-    /// Removes one pin of a commit stamp. If it was the last pin of the stamp, returns the versions that were kept for
-    /// the stamp. Pins of other stamps may still need these versions, so the caller must pass them to `Store::settle`.
+    /// Removes one pin of `stamp`. If it was the stamp's last pin, returns the versions that were kept for it. Earlier
+    /// stamps' pins may still need them, so the caller must pass them to `Store::settle`.
     pub(super) fn unpin(&mut self, stamp: u64) -> Vec<Vec<Kept>> {
         let Some(pins) = self.pins.get_mut(&stamp) else { return Vec::new() };
         pins.count -= 1;
@@ -55,8 +54,8 @@ impl Now {
         self.pins.remove(&stamp).map(|pins| pins.kept).unwrap_or_default()
     }
 
-    /// Returns whether a pin needs the version. If a pin needs the version, the version is kept for the stamp of the
-    /// newest such pin. When the last pin of that stamp is removed, [`unpin`](Self::unpin) returns the version.
+    /// Returns `true` if a pin needs the version, which is then kept for the newest such pin's stamp. When that stamp's
+    /// last pin is removed, [`unpin`](Self::unpin) returns the version.
     pub(super) fn claim(&mut self, kept: Kept) -> bool {
         if self.pins.is_empty() {
             return false;

@@ -1,12 +1,12 @@
-//! The values of a store at one commit stamp, without a pin.
+//! A store's values at one stamp, without a pin.
 
 use std::sync::Arc;
 
 use super::record::{PAGE, Page};
 
-/// The values of a store at one commit stamp. `Pages` shares the pages of the store, so creating a `Pages` copies no
-/// values. Unlike a [`Pin`](super::Pin), a `Pages` does not make the store keep superseded versions. A later write to a
-/// shared page copies the page first.
+/// A store's values at one stamp. `Pages` shares the store's pages, so its creation copies no values. Unlike a
+/// [`Pin`](super::Pin), a `Pages` does not make the store keep superseded versions. Instead, a later write to a shared
+/// page copies the page first.
 pub(crate) struct Pages<V> {
     pages: Vec<Arc<Page<V>>>,
     stamp: u64,
@@ -23,7 +23,7 @@ impl<V> Pages<V> {
         self.len
     }
 
-    /// Returns the first value at or after the slot `slot`, and sets `slot` to the slot after this value.
+    /// Returns the first value in or after `slot`, and sets `slot` to the slot after this value.
     pub(crate) fn next(&self, slot: &mut usize) -> Option<&V> {
         loop {
             let page = self.pages.get(*slot / PAGE)?;
@@ -40,7 +40,7 @@ impl<V> Pages<V> {
         self.pages.get(slot / PAGE)?.value_at(slot % PAGE, self.stamp).map(|(_, value)| value)
     }
 
-    /// Calls `each` with every value that the pages contain, at any stamp.
+    /// Calls `each` with every value in the pages, at any stamp.
     #[cfg(test)]
     pub(super) fn each_version(&self, mut each: impl FnMut(&V)) {
         self.pages.iter().for_each(|page| page.each_version(&mut each));

@@ -1,4 +1,4 @@
-//! Reads the store in the state that it had at an earlier commit.
+//! Reads of a store's earlier states.
 
 use std::sync::Arc;
 
@@ -9,15 +9,14 @@ use super::record::{PAGE, Page};
 use super::terms::TermQuery;
 use super::{SECTION, Store, Value};
 
-/// The state of a store at one commit stamp. The store keeps that state as long as the pin exists.
+/// A store's state at one stamp. The store keeps this state until the pin is dropped.
 pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
     len: usize,
 }
 
-/// A key whose value differs between two pins. The value in the older pin comes first, and the value in the newer pin
-/// second.
+/// A key whose value differs between two pins, with its older and its newer value.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
 impl<V: Value> Pin<V> {
@@ -34,7 +33,7 @@ impl<V: Value> Pin<V> {
         self.len
     }
 
-    /// Returns whether both pins belong to the same store.
+    /// Returns `true` if both pins belong to the same store.
     pub(crate) fn is_of_same_store(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
@@ -51,8 +50,7 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Works like [`visit`](Self::visit), and also passes the key of each value and the stamp of the commit that wrote
-    /// it.
+    /// Works like [`visit`](Self::visit), and also passes each value's key and stamp.
     pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
@@ -66,9 +64,8 @@ impl<V: Value> Pin<V> {
         }
     }
 
-    /// Calls `take` on the values that have `value` in an index, and returns the results of `take`. The values are in
-    /// no particular order. `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses
-    /// the key.
+    /// Calls `take` on the values that have `value` in an index, in no particular order, and returns the results.
+    /// `take` runs under a lock. Keys are in separate memory, which is read only if `take` uses the key.
     pub(crate) fn of_term<R>(
         &self,
         index: u32,
@@ -78,7 +75,7 @@ impl<V: Value> Pin<V> {
         let sought = TermQuery::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
-            // The slots of the shard before this slot were already read.
+            // The shard's slots before `from` were already read.
             let mut from = 0;
             loop {
                 let shard = shard.read();
@@ -103,18 +100,17 @@ impl<V: Value> Pin<V> {
         found
     }
 
-    /// Returns the distinct values of an index, in ascending order.
+    /// Returns an index's distinct values, in ascending order.
     pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
         let mut values = Vec::new();
         for shard in &self.store.shards {
-            // The slots before `from` were already read for the current index value.
+            // The slots before `from` were already read for the term `id`.
             let (mut id, mut from, mut is_over) = (0, 0, false);
             while !is_over {
                 let shard = shard.read();
                 for _ in 0..SECTION {
                     match shard.terms.next_slot(id, index, from) {
-                        // The pinned version in this slot does not have the index value. A newer version in the slot
-                        // has the index value, so continue with the next slot.
+                        // Only another version in this slot has the term, so continue with the next slot.
                         Some(Some((_, slot))) if shard.value_with_term(slot, self.stamp, id).is_none() => {
                             from = slot + 1
                         }
@@ -132,8 +128,7 @@ impl<V: Value> Pin<V> {
         values
     }
 
-    /// Returns the pages of all values. After the pin is dropped, a returned page still contains the versions that the
-    /// pin sees.
+    /// Returns all pages. They contain the versions that the pin sees, even after the pin is dropped.
     pub(crate) fn pages(&self) -> Pages<V> {
         let mut pages = Vec::new();
         for shard in &self.store.shards {
@@ -186,7 +181,7 @@ impl<V: Value> Pin<V> {
     }
 }
 
-/// The number of pages that are cloned in one critical section of a shard. This takes a few microseconds.
+/// The number of pages that are cloned under one acquisition of a shard's lock, which takes a few microseconds.
 const PAGES_SECTION: usize = 256;
 
 /// The position at which a scan of the store continues.
@@ -196,12 +191,12 @@ struct PageAt {
     page: usize,
 }
 
-/// An iterator over the values of a pin. The iterator reads the pin page by page.
+/// An iterator over a pin's values, which are read page by page.
 pub(crate) struct Reading<V: Value, R> {
     pin: Pin<V>,
     at: PageAt,
     page: std::vec::IntoIter<R>,
-    /// Pages that were read. A writer may have copied these pages meanwhile. The pages may then contain the last
+    /// Pages that were read. If a writer has copied them meanwhile, they may contain the last
     /// references to their values.
     spent: Vec<Arc<Page<V>>>,
 }
@@ -220,8 +215,8 @@ impl<V: Value, R> Reading<V, R> {
         &self.pin
     }
 
-    /// Calls `take` on each remaining value, in no particular order, until `take` returns a result. Keys are in
-    /// separate memory, which is read only if `take` uses the key.
+    /// Returns the next result of calling `take` on each value, in no particular order. Keys are in separate memory,
+    /// which is read only if `take` uses the key.
     pub(crate) fn next(&mut self, take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>) -> Option<R> {
         loop {
             if let Some(taken) = self.page.next() {

@@ -1,26 +1,24 @@
-//! Records. A record contains the newest version of a key, and the older versions that a [`Pin`](super::Pin) still
-//! needs.
+//! Records: a key's newest version, and the older versions that a [`Pin`](super::Pin) still needs.
 
 use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
-/// The number of records in a page. The number is small under loom, whose threads have small stacks.
+/// The number of records in a page. Small under loom, whose threads have small stacks.
 pub(super) const PAGE: usize = if cfg!(pintle_loom) { 4 } else { 64 };
 
-/// A page of records. A scan clones the `Arc` of a page and reads it without locks. A concurrent write copies the page
-/// first.
+/// A page of records. A scan clones a page's `Arc` and reads the page without locks. A concurrent
+/// write copies the page first.
 #[derive(Clone)]
 pub(crate) struct Page<V> {
-    /// The commit stamp and the value of each record. Scans read only these fields, so the fields are adjacent in
-    /// memory.
+    /// Each record's stamp and value. They are adjacent in memory, because scans read nothing else.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
     /// The number of records in use.
     used: usize,
 }
 
-/// The commit stamp and the value of the newest version of a key.
+/// The stamp and the value of a key's newest version.
 #[derive(Clone)]
 struct Head<V> {
     stamp: u64,
@@ -32,15 +30,15 @@ struct Head<V> {
 struct Body<V> {
     key: ObjectKey,
     terms: TermIds,
-    /// The superseded versions that pins need, in the order of their stamps. A superseded deletion is never kept. If no
-    /// version is visible at a stamp, the key did not exist at that time.
+    /// The superseded versions that pins need, ordered by stamp. Superseded deletions are not kept: if no version is
+    /// visible at a stamp, the key did not exist.
     older: Vec<Older<V>>,
 }
 
 #[derive(Clone)]
 struct Older<V> {
     version: Version<V>,
-    /// The stamp of the commit that superseded the version.
+    /// The stamp of the commit that superseded this version.
     until: u64,
 }
 
@@ -74,7 +72,7 @@ impl<V> Page<V> {
         self.bodies[at].as_ref().map(|body| &body.terms)
     }
 
-    /// Returns the value that is visible at `stamp`, and the stamp of the commit that wrote it.
+    /// Returns the value that is visible at `stamp`, and that value's own stamp.
     pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
         let head = &self.heads[at];
         if head.stamp <= stamp {
@@ -84,7 +82,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the value that is visible at `stamp`, if this version has the index value `term`.
+    /// Returns the value that is visible at `stamp`, if it has the index value `term`.
     pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
         let head = &self.heads[at];
         if head.stamp <= stamp {
@@ -94,7 +92,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Returns the stamp of the version that is visible at `stamp`. The version may be a deletion.
+    /// Returns the stamp of the version that is visible at `stamp`, which may be a deletion.
     pub(super) fn stamp_at(&self, at: usize, stamp: u64) -> Option<u64> {
         let newest = self.heads[at].stamp;
         if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }
@@ -124,7 +122,7 @@ impl<V> Page<V> {
         }
     }
 
-    /// Removes the superseded version that has this commit stamp.
+    /// Removes the superseded version with this stamp.
     pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
         let older = &mut self.bodies[at].as_mut()?.older;
         let place = older.iter().position(|older| older.version.stamp == stamp)?;
@@ -135,22 +133,21 @@ impl<V> Page<V> {
         Some(version)
     }
 
-    /// Returns whether any version of the record has this index value.
+    /// Returns `true` if any version of the record has the index value `term`.
     pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
         self.bodies[at].as_ref().is_some_and(|body| {
             body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))
         })
     }
 
-    /// Returns the index values (terms) of each version. The newest version is last.
+    /// Returns the index values (terms) of each version, the newest version last.
     pub(super) fn all_terms(&mut self, at: usize) -> impl Iterator<Item = &mut TermIds> {
         self.bodies[at]
             .iter_mut()
             .flat_map(|body| body.older.iter_mut().map(|older| &mut older.version.terms).chain([&mut body.terms]))
     }
 
-    /// Returns whether no reader can see the record any more. No reader can see a record if the record's key was
-    /// deleted and no superseded version is kept.
+    /// Returns `true` if no reader can see the record, because its key was deleted and no superseded version is kept.
     pub(super) fn is_spent(&self, at: usize) -> bool {
         self.heads[at].value.is_none() && self.bodies[at].as_ref().is_some_and(|body| body.older.is_empty())
     }
@@ -160,7 +157,7 @@ impl<V> Page<V> {
         self.used -= usize::from(self.bodies[at].take().is_some());
     }
 
-    /// Returns whether this is the only record of the page.
+    /// Returns `true` if this is the page's only record.
     pub(super) fn is_last(&self, at: usize) -> bool {
         self.used == 1 && self.bodies[at].is_some()
     }

@@ -1,4 +1,4 @@
-//! A shard of the store. A shard contains the records of some keys, and the index values of these records.
+//! Shards of a store: the records of some keys, and their index values.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use super::table::Table;
 use super::terms::{TermIds, TermQuery, Terms};
 use super::{Value, Write};
 
-/// A shard. The alignment puts the locks of two shards into different cache lines, even if the processor prefetches
-/// adjacent lines.
+/// A shard. The alignment puts two shards' locks into different cache lines, even if the processor
+/// prefetches adjacent lines.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
     table: Table,
     pages: Vec<Arc<Page<V>>>,
-    /// An empty page. When a page becomes empty, this page replaces it.
+    /// An empty page, which replaces each page that becomes empty.
     empty: Arc<Page<V>>,
     free: Vec<u32>,
-    /// The number of record slots that were ever used.
+    /// The number of slots that were ever used.
     slots: u32,
     /// The number of superseded versions that are kept for pins.
     kept: usize,
     pub(super) terms: Terms,
 }
 
-/// The slot that contains the record of a written key, and the previous version of this key.
+/// A written key's slot and previous version.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
@@ -59,18 +59,18 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
-    /// Returns the value in `slot` that is visible at `stamp`, if this version has the index value `term`. `slot` must
-    /// be one of the slots of this index value.
+    /// Returns the value in `slot` that is visible at `stamp`, if it has the index value `term`. `slot` must be one of
+    /// this index value's slots.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
         match self.kept {
-            // No superseded version is kept, so the slots of each index value refer to the newest versions. So this
-            // code need not read the index values of the version from memory.
+            // No superseded version is kept, so an index value's slots refer to newest versions, and the version's own
+            // index values need not be read from memory.
             0 => self.value_at(slot, stamp),
             _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
         }
     }
 
-    /// Returns the newest value of a slot.
+    /// Returns a slot's newest value.
     pub(super) fn newest(&self, slot: u32) -> Option<&V> {
         self.page_of(slot)?.newest(at(slot))
     }
@@ -83,7 +83,7 @@ impl<V: Value> Shard<V> {
         self.pages.get(page)
     }
 
-    /// Returns the pages, beginning with the page `from`.
+    /// Returns the pages from `from` on.
     pub(super) fn pages_from(&self, from: usize) -> &[Arc<Page<V>>] {
         self.pages.get(from..).unwrap_or_default()
     }
@@ -122,8 +122,7 @@ impl<V: Value> Shard<V> {
         self.kept += 1;
     }
 
-    /// Frees the index values of a superseded version that no pin needs. If the record of the version is empty, removes
-    /// the record too.
+    /// Frees the index values of a superseded version that no pin needs, and its record if that is now empty.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
         let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
@@ -140,7 +139,7 @@ impl<V: Value> Shard<V> {
             self.table.remove(hash, slot);
             self.free.push(slot);
             if self.free.len() == self.slots as usize {
-                // Release the memory of the empty shard, because the shard may have been large.
+                // Release the empty shard's memory, because the shard may have been large.
                 (self.table, self.pages, self.free, self.slots) = Default::default();
             }
         }
@@ -154,7 +153,7 @@ impl<V: Value> Shard<V> {
         self.discard(hash, slot, version)
     }
 
-    /// Adds index values to the newest version of a key, if that version has this stamp.
+    /// Adds index values to the newest version in `slot`, if that version has the stamp `stamp`.
     pub(super) fn add_values(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -173,7 +172,7 @@ impl<V: Value> Shard<V> {
         }
     }
 
-    /// Removes the values of an index from the records of a page.
+    /// Removes an index's values from a page's records.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
         let records = Arc::make_mut(&mut self.pages[page]);
         for place in 0..PAGE {
@@ -213,7 +212,7 @@ impl<V: Value> Shard<V> {
     }
 }
 
-/// Returns the position of a slot within its page.
+/// Returns a slot's position in its page.
 fn at(slot: u32) -> usize {
     slot as usize % PAGE
 }

@@ -1,17 +1,17 @@
-//! A hash table that consists of parts, each of which grows separately.
+//! A hash table in parts that grow separately.
 
 use hashbrown::HashTable;
 
-/// A hash table that maps hashes to positions. The table has several parts, and only one part grows in one operation.
-/// If the whole table grew at once, the lock of a shard would be held until all entries are moved.
+/// Maps hashes to positions. The table has several parts, and an operation grows at most one of them. If the whole
+/// table grew at once, a shard's lock would be held until all entries are moved.
 pub(super) struct Table {
     parts: [HashTable<Entry>; PARTS],
 }
 
 const PARTS: usize = 16;
 
-/// A position, together with half of the hash of the key at this position. A comparison of these halves avoids most
-/// comparisons of keys. Half of the hash is sufficient for tables of this size.
+/// A position, and half of the hash of its key. Comparing these halves avoids most key comparisons. Half of the hash is
+/// sufficient for tables of this size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -19,7 +19,7 @@ struct Entry {
 }
 
 impl Table {
-    /// Returns the position of the entry with this hash that `is_it` accepts.
+    /// Returns the position of the entry with this hash for which `is_it` returns `true`.
     pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let found = self.parts[part(hash)].find(spread(hash), |entry| entry.hash == hash && is_it(entry.at));
         found.map(|entry| entry.at)
@@ -48,8 +48,7 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// Returns the part of the table that a hash belongs to. The result does not depend on the bits that hashbrown uses for
-/// the bucket and the tags.
+/// Returns the part that a hash belongs to. Uses other bits than hashbrown does for its buckets and tags.
 fn part(hash: u32) -> usize {
     (hash >> 20) as usize % PARTS
 }

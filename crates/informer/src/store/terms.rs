@@ -1,4 +1,4 @@
-//! The index values of a shard. Each value is stored once, together with the slots of the records that have it.
+//! A shard's index values, each stored once with the slots of the records that have it.
 
 use std::hash::BuildHasher;
 
@@ -6,13 +6,11 @@ use hashbrown::DefaultHashBuilder;
 
 use super::table::Table;
 
-/// The terms of a shard. A term is one value of one index. A term exists as long as a version in the store has this
-/// index value.
+/// A shard's terms. A term is one value of one index, and is kept while a version in the shard has this value.
 #[derive(Default)]
 pub(super) struct Terms {
     table: Table,
-    /// The terms, in pages. A single vector would be reallocated when it grows, and each reallocation would take a long
-    /// time.
+    /// The terms, in pages, because reallocating a single large vector would take a long time.
     pages: Vec<Option<Box<Page>>>,
     free: Vec<u32>,
     /// The number of ids that were ever used.
@@ -32,8 +30,8 @@ struct Term {
     index: u32,
     hash: u32,
     value: Box<str>,
-    /// The sorted slots of the records in which at least one version has the index value. A reader must check whether
-    /// the visible version has the index value.
+    /// The slots of the records in which at least one version has this value, in ascending order. Readers must check
+    /// whether the visible version has it.
     slots: Vec<u32>,
 }
 
@@ -52,8 +50,8 @@ impl<'a> TermQuery<'a> {
 }
 
 impl Terms {
-    /// Returns the term ids of the index values of a new version in `slot`. `known` contains the ids of the previous
-    /// version. A new version often has the same ids.
+    /// Returns the term ids for the index values of a new version in `slot`. `known` contains the previous version's
+    /// ids, which are often the same.
     pub(super) fn term_ids<'a>(
         &mut self,
         hasher: &DefaultHashBuilder,
@@ -70,7 +68,7 @@ impl Terms {
         ids
     }
 
-    /// Returns the term id of an index value, and adds `slot` to the slots that have this value.
+    /// Returns an index value's term id, and adds `slot` to the term's slots.
     pub(super) fn term_id(&mut self, sought: TermQuery<'_>, slot: u32) -> u32 {
         let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
         if let Some(term) = self.term_mut(id) {
@@ -86,7 +84,7 @@ impl Terms {
         id
     }
 
-    /// Removes `slot` from the slots that have an index value, because no version in the slot has the value any more.
+    /// Removes `slot` from a term's slots, because no version in the slot has the value any more.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
         let Some(term) = self.term_mut(id) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
@@ -110,19 +108,18 @@ impl Terms {
         self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
-    /// Returns the slots that have an index value, in ascending order.
+    /// Returns a term's slots, in ascending order.
     pub(super) fn slots(&self, id: u32) -> &[u32] {
         self.term(id).map_or(&[], |term| &term.slots)
     }
 
-    /// Returns the index that the term with this id belongs to.
+    /// Returns the number of the term's index.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
         self.term(id).map(|term| term.index)
     }
 
-    /// Returns the index value of a term, and the first slot at or after `from` that has this value. Returns
-    /// `Some(None)` if the term does not belong to `index`, or if there is no such slot. Returns `None` if `id` and all
-    /// greater ids are unused.
+    /// Returns a term's value, and its first slot at or after `from`. Returns `Some(None)` if the term does not belong
+    /// to `index` or has no such slot. Returns `None` if `id` and all greater ids are unused.
     pub(super) fn next_slot(&self, id: u32, index: u32, from: u32) -> Option<Option<(&str, u32)>> {
         if id >= self.ids {
             return None;
@@ -176,14 +173,13 @@ impl Terms {
     }
 }
 
-/// The term ids of the index values of a version, ordered by index. Most versions have few index values.
+/// The term ids of a version's index values, ordered by index. Most versions have few index values.
 #[derive(Clone)]
 pub(super) enum TermIds {
     Few {
         len: u8,
         ids: [u32; 3],
     },
-    // A boxed vector makes a record smaller than a vector or a boxed slice.
     #[expect(clippy::box_collection, reason = "a record is smaller by two words")]
     Many(Box<Vec<u32>>),
 }
@@ -206,7 +202,7 @@ impl TermIds {
         self.as_slice().contains(&id)
     }
 
-    /// Adds an id, unless the list contains it already.
+    /// Adds an id, unless it was added before.
     pub(super) fn push(&mut self, id: u32) {
         if self.contains(id) {
             return;

@@ -1,4 +1,4 @@
-//! Compares the store with a model that stores every past state.
+//! Compares the store with a model that keeps every past state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -135,8 +135,8 @@ impl Model {
         Ok(())
     }
 
-    /// Checks that each pin and each list shows the state at the time when it was created, and that no other values are
-    /// in memory, except in the pages of the lists.
+    /// Checks that each pin and list shows the state at the time of its creation, and that no other values are in
+    /// memory, except in the lists' pages.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = (self.store.pin(|_| ()).0, self.state.clone());
         for (pin, state) in self.pins.iter().chain([&now]) {
@@ -240,7 +240,7 @@ proptest! {
         model.pins.clear();
         model.lists.clear();
         model.check()?;
-        // After the last pin is dropped, the store tracks no pins and no superseded versions.
+        // After the last pin is dropped, the store keeps no pins and no superseded versions.
         prop_assert!(model.store.now.lock().is_unpinned());
         prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
         model.take(Step::Replace(Vec::new()))?;
@@ -250,8 +250,7 @@ proptest! {
     }
 }
 
-/// Many records got the value only after the pin was created. These records must not hide the record that had the value
-/// when the pin was created.
+/// Records that got a value after a pin was created must not hide the record that had the value before.
 #[test]
 fn old_index_values_are_found_among_many_later_ones() {
     let store = Arc::new(Store::new(1));
@@ -270,15 +269,15 @@ fn old_index_values_are_found_among_many_later_ones() {
     assert_eq!(values, ["z", "xz"]);
 }
 
-/// Prints the longest critical sections of a shard with a quarter of a million objects. A quarter of a million objects
-/// in one shard corresponds to a million objects in four shards. Run this test with
+/// Prints the longest critical sections of a shard with a quarter of a million objects, like each of four shards with a
+/// million objects. Run this test with
 /// `cargo test --release -p pintle-informer --lib longest -- --ignored --nocapture`.
 #[test]
 #[ignore = "it takes a while, and a release build on a machine that does nothing else"]
 #[expect(clippy::print_stdout, reason = "the printed times are the result")]
 fn longest_section_of_a_large_shard() {
     const OBJECTS: u32 = 250_000;
-    // Repeat each step with other stores and use the shortest time, so that other load on the machine has no effect.
+    // Repeat each step with other stores and use the shortest time, to exclude other load on the machine.
     let mut quickest = vec![std::time::Duration::MAX; 4 * OBJECTS as usize];
     for _ in 0..5 {
         let store = Arc::new(Store::new(1));

@@ -8,23 +8,22 @@ use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// A guard that gives the exclusive right to write to a store. Readers wait at most for the change of one record, not
-/// for a whole commit. Dropping the writer drops the superseded versions that no pin needs.
+/// A guard with the exclusive right to write to a store. Readers wait at most while one record is changed, not for a
+/// whole commit. Dropping the writer drops the superseded versions that no pin needs.
 pub(crate) struct Writer<'a, V: Value> {
     store: &'a Store<V>,
     superseded: Vec<Kept>,
     _one: MutexGuard<'a, ()>,
 }
 
-/// The result of replacing the values of a store.
+/// The result of replacing a store's values.
 pub(crate) struct Replaced<V> {
-    /// For each write, the previous value of its key.
+    /// Each write's previous value.
     pub(crate) before: Vec<Option<V>>,
     pub(crate) deleted: Vec<(ObjectKey, V)>,
 }
 
-/// A commit that is not visible yet. It contains the versions that the commit supersedes, and the numbers of keys that
-/// the commit adds and removes.
+/// A commit that is not visible yet: the versions that it supersedes, and the numbers of keys that it adds and removes.
 #[derive(Default)]
 struct Pending {
     superseded: Vec<Kept>,
@@ -54,8 +53,8 @@ impl<'a, V: Value> Writer<'a, V> {
         self.store.visible.load(Ordering::Relaxed)
     }
 
-    /// Changes one key, and returns the previous value. `set_version` changes the resourceVersion in the same atomic
-    /// step.
+    /// Changes one key, and returns its previous value. `set_version` changes the
+    /// resourceVersion in the same atomic step.
     pub(crate) fn write(&mut self, write: Write<V>, set_version: impl FnOnce(&mut String)) -> Option<V> {
         let Store { hasher, shards, .. } = self.store;
         let stamp = self.stamp() + 1;
@@ -65,8 +64,8 @@ impl<'a, V: Value> Writer<'a, V> {
         let mut shard = shards[home as usize].write();
         let put = shard.put(hasher, hash, write, stamp);
         pending.count(put.as_ref().is_some_and(|(_, before)| existed(before)), is_there);
-        // The commit becomes visible under the lock of the shard. No reader of the shard can run at this point, so the
-        // superseded version is kept only if a pin needs it.
+        // The commit becomes visible under the shard's lock. No reader of the shard can run now, so the superseded
+        // version is kept only if a pin needs it.
         let mut now = self.store.now.lock();
         pending.publish(&mut now, set_version);
         self.store.visible.store(stamp, Ordering::Release);
@@ -83,8 +82,8 @@ impl<'a, V: Value> Writer<'a, V> {
         shard.discard(hash, slot, before)
     }
 
-    /// Changes several keys in one atomic step, and returns the previous value of each key. If several writes have the
-    /// same key, only the last of these writes takes effect.
+    /// Changes several keys in one atomic step, and returns their previous values. If several writes have the same key,
+    /// the last of them takes effect.
     pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, set_version: impl FnOnce(&mut String)) -> Vec<Option<V>> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
@@ -93,8 +92,8 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept the keys of all
-    /// writes. A value is not written if `is_same` returns `true` for the value and the stored value.
+    /// Replaces all values whose keys satisfy `within`, in one atomic step. `within` must accept all writes' keys. A
+    /// value is not written if `is_same` returns `true` for the stored value and the new value.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
@@ -104,7 +103,7 @@ impl<'a, V: Value> Writer<'a, V> {
     ) -> Replaced<V> {
         let stamp = self.stamp() + 1;
         let mut pending = Pending::default();
-        // Marks the slots that the writes use. There is one bit for each slot, and one word for each page of slots.
+        // Marks the slots that the writes use, with one bit per slot and one word per page.
         let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
         let mut before = Vec::with_capacity(writes.len());
         for write in writes {
@@ -139,7 +138,7 @@ impl<'a, V: Value> Writer<'a, V> {
         set_version(&mut self.store.now.lock().resource_version);
     }
 
-    /// Adds index values to the version that the commit `stamp` wrote, unless that version was superseded.
+    /// Adds index values to the version that the commit `stamp` wrote, unless it was superseded.
     pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
@@ -148,7 +147,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// Removes all values of an index.
+    /// Removes all of an index's values.
     pub(crate) fn forget_index(&mut self, index: u32) {
         for shard in &self.store.shards {
             let mut page = 0;
@@ -163,7 +162,7 @@ impl<'a, V: Value> Writer<'a, V> {
         }
     }
 
-    /// If the write would not change the stored value, returns the position of the record and the stored value.
+    /// Returns the record's position and the stored value, if the write would not change it.
     fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
         let (home, hash) = self.store.home(write.key.as_str());
         let shard = self.store.shards[home as usize].read();
@@ -172,7 +171,7 @@ impl<'a, V: Value> Writer<'a, V> {
         is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
     }
 
-    /// Writes a version that is not visible yet. The superseded version is kept at least until the commit is visible.
+    /// Writes a version that is not visible yet, and keeps the superseded version at least until the commit is visible.
     fn put(&self, write: Write<V>, stamp: u64, pending: &mut Pending) -> (Option<Place>, Option<V>) {
         let is_there = write.value.is_some();
         let (home, hash) = self.store.home(write.key.as_str());
@@ -181,7 +180,7 @@ impl<'a, V: Value> Writer<'a, V> {
         let place = Place { shard: home, hash, slot };
         pending.count(existed(&before), is_there);
         let value = match before {
-            // No reader can see this version, because it is a deletion or was written by the commit in progress.
+            // No reader can see `before`, because it is a deletion or was written by the commit in progress.
             Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
             Some(before) => {
                 pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
@@ -202,7 +201,7 @@ impl<'a, V: Value> Writer<'a, V> {
         self.superseded.append(&mut pending.superseded);
     }
 
-    /// Returns the keys of a page's slots whose bits are not set. Returns `None` if there is no such page.
+    /// Returns the keys of a page's slots whose bits in `seen` are not set. Returns `None` if there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
         let page = shard.page(page)?;

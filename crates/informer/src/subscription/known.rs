@@ -1,4 +1,4 @@
-//! Delivers only changes of objects that the subscriber can read.
+//! Skips changes of objects that cannot be decoded.
 
 use std::task::{Context, Poll, ready};
 
@@ -9,25 +9,25 @@ use tokio::task::coop::poll_proceed;
 use super::queue::{KeyedChange, Queue};
 use crate::stored::{Lease, Readability, Stored};
 
-/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units each time it is polled,
-/// so the task decodes at most 16 objects in one poll. Decoding a whole pod takes up to 0.1 ms.
+/// The cost of decoding an object, in units of tokio's cooperative budget. A task has 128 units in each poll, so it
+/// decodes at most 16 objects in one poll. Decoding a whole pod takes up to 0.1 ms.
 pub(crate) const DECODE_COST: usize = 8;
 
-/// A change whose objects can be read. If the check has decoded the newest object of the change, the lease keeps the
-/// decoded object in memory.
+/// A change whose objects can be decoded. The lease keeps the newest object's decoded value in memory, if
+/// the check has decoded it.
 pub(super) type KnownChange<T> = (KeyedChange<T>, Option<Lease<T>>);
 
-/// The result of checking whether the objects of a change can be read.
+/// The result of checking whether a change's objects can be decoded.
 struct Knowledge<T> {
-    /// `None` if the subscriber does not receive the change.
+    /// The change for the subscriber. `None` skips the change.
     change: Option<KnownChange<T>>,
-    /// Whether the check decoded an object.
+    /// `true` if the check decoded an object.
     has_decoded: bool,
 }
 
 impl<T: Object> Queue<T> {
-    /// Polls the next change whose objects the subscriber can read, as [`poll_next`](Self::poll_next) does. If the
-    /// method decodes an object, it consumes more of tokio's cooperative budget.
+    /// Works like [`poll_next`](Self::poll_next), but skips changes whose objects cannot be decoded. Decoding an object
+    /// consumes more of tokio's cooperative budget.
     pub(super) fn poll_known(&self, context: &mut Context<'_>) -> Poll<Option<KnownChange<T>>> {
         loop {
             let Some(change) = ready!(self.poll_next(context)) else { return Poll::Ready(None) };
@@ -44,13 +44,13 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Returns the next change whose objects the subscriber can read, if one is waiting.
+    /// Returns the next change whose objects can be decoded, if one is waiting.
     pub(super) fn try_known(&self) -> Option<KnownChange<T>> {
         std::iter::from_fn(|| self.try_next()).find_map(|change| self.known(change).change)
     }
 
-    /// Checks that the objects of a change can be read. If the subscriber has not received the object yet, the change
-    /// becomes an addition or is dropped.
+    /// Checks that a change's objects can be decoded. If the subscriber has not received the object yet, the change
+    /// becomes an addition or is skipped.
     fn known(&self, (key, change): KeyedChange<T>) -> Knowledge<T> {
         let newest = match &change {
             Change::Added { object, .. } | Change::Deleted { object, .. } | Change::Updated { new: object, .. } => {

@@ -1,4 +1,4 @@
-//! A subscription without previous states.
+//! Subscriptions without previous states.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,11 +14,11 @@ use super::known::KnownChange;
 use super::{Queue, blocking};
 use crate::subscription::{SubscriptionStatus, SyncHandle};
 
-/// A subscription to the newest state of each object, without previous states. A deleted object has the state `None`.
+/// Delivers the newest state of each changed object, or `None` if the object was deleted.
 ///
-/// This type works like a [`Subscription`](crate::Subscription), but does not deliver or keep previous states. Each
-/// object is decoded before it is delivered. Dropping the subscription unsubscribes from the informer. When the
-/// informer stops, the subscription delivers the remaining events and then ends.
+/// Works like a [`Subscription`](crate::Subscription), but keeps and delivers no previous states. Each object is
+/// decoded before it is delivered. Dropping the subscription unsubscribes from the informer. When the informer stops,
+/// the subscription delivers the remaining events and then ends.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ impl<T: Object> NewestSubscription<T> {
         Self { queue }
     }
 
-    /// Waits for the next changed object. Returns `None` after the informer has stopped and all events were delivered.
+    /// Waits for the next changed object. Returns `None` once the informer has stopped and all events were delivered.
     ///
     /// # Cancel safety
     ///
@@ -62,8 +62,8 @@ impl<T: Object> NewestSubscription<T> {
         poll_fn(|context| self.queue.poll_known(context)).await.map(newest)
     }
 
-    /// Blocks the thread until the next changed object arrives. This method needs no runtime. Do not call this method
-    /// on a thread of an async runtime.
+    /// Blocks the thread until the next changed object arrives, like [`next`](Self::next) without a runtime. Do not
+    /// call this method on an async runtime's thread.
     pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
         blocking(|context| self.queue.poll_known(context)).map(newest)
     }
@@ -73,7 +73,7 @@ impl<T: Object> NewestSubscription<T> {
         self.queue.try_known().map(newest)
     }
 
-    /// Returns a handle that reports when the subscriber has handled all initial objects.
+    /// Returns a handle with which other tasks can wait until the subscriber has handled all initial objects.
     pub fn sync_handle(&self) -> SyncHandle {
         self.queue.sync_handle()
     }
@@ -98,7 +98,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
     }
 }
 
-/// Decodes the object of a change. An earlier check has shown that the object is readable.
+/// Decodes the object of a change that was checked before.
 fn newest<T>(((key, change), _lease): KnownChange<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
         Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, object.read()),

@@ -23,10 +23,10 @@ use super::walk::{Entry, ReadPage, Walk};
 
 /// The queue between an informer and one subscriber.
 ///
-/// Each initial object is read from a snapshot when the subscriber requests it. So the cost of starting a subscription
-/// does not depend on the number of objects. Changes wait until the subscriber has read all initial objects. If a
-/// waiting change affects an initial object that was not delivered yet, the object is delivered in its newest state and
-/// the change is dropped. This rule does not apply to a subscriber that requested every change.
+/// Initial objects are read from a snapshot one by one, when the subscriber requests them. So the cost of starting a
+/// subscription does not depend on the number of objects. Changes wait until the subscriber has read all initial
+/// objects. A change of an initial object that was not delivered yet is dropped, and the object is delivered in its
+/// newest state. Subscribers that requested every change receive this change too.
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
@@ -35,14 +35,14 @@ pub(crate) struct Queue<T> {
     _user: Option<User>,
 }
 
-/// A change of an object. All subscribers receive the change.
+/// A change that all subscribers receive.
 pub(crate) enum Notification<T> {
     Added(HashedState<T>),
     Updated {
         old: HashedState<T>,
         new: HashedState<T>,
     },
-    /// `known` is the state of the object in the cache. `last` is the state that the watch or the list delivered.
+    /// `known` is the cached state. `last` is the state that the watch or the list delivered.
     Deleted {
         known: HashedState<T>,
         last: HashedState<T>,
@@ -50,10 +50,9 @@ pub(crate) enum Notification<T> {
     },
 }
 
-/// A state of an object, together with a hash of the object's uid. Because the hash is stored, the object's `Metadata`,
-/// which is user code, is not called under the lock of a queue. Two objects with the same name have the same hash with
-/// a probability of 1 in 2^64. If two hashes collide, the subscriber receives an update instead of a deletion and an
-/// addition.
+/// An object's state, and a hash of the object's uid. The stored hash makes it unnecessary to call the object's
+/// `Metadata`, which is user code, under a queue's lock. Two objects with the same name have the same hash with a
+/// probability of 1 in 2^64. In that case, the subscriber receives an update instead of a deletion and an addition.
 pub(crate) struct HashedState<T> {
     pub(super) object: Stored<T>,
     uid: u64,
@@ -62,43 +61,40 @@ pub(crate) struct HashedState<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<InitialObjects<T>>,
-    /// Further sequences of initial objects, which are delivered after the current sequence.
+    /// Further sequences of initial objects, delivered after the current one.
     more: VecDeque<Walk<T>>,
-    /// Whether the next initial object may have changed or been deleted since the snapshot.
+    /// `true` if the next initial object may have changed or been deleted since the snapshot.
     is_behind: bool,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, HashedState<T>>,
     reminder: Option<Reminder<T>>,
-    /// The waker of the task that waits for an event. At most one initial event is being handled, because receiving an
-    /// event needs `&mut Subscription`.
+    /// The waker of the waiting task. There is at most one, because receiving an event needs `&mut Subscription`.
     waker: Option<Waker>,
     upstream_synced: bool,
-    /// Whether the subscriber is still handling an initial event. The subscriber has handled an event when it requests
-    /// the next event.
+    /// `true` while the subscriber handles an initial event, which lasts until it requests the next event.
     initial_in_hand: bool,
     is_closed: bool,
-    /// Whether the subscriber was dropped, so that new changes are dropped too.
+    /// `true` if the subscriber was dropped, so that new changes are dropped too.
     is_gone: bool,
     resync: Option<(Duration, Instant)>,
-    /// The time at which the oldest waiting event arrived, or at which the subscriber last received an event, whichever
-    /// is later.
+    /// The time at which the oldest waiting event arrived, or the subscriber last received an
+    /// event, whichever is later.
     waits_since: Option<Instant>,
 }
 
-/// Values that the queue no longer needs. Such values are dropped without locks, because dropping them may run a user's
-/// `Drop`.
+/// Values that the queue no longer needs. They are dropped without locks, because this may run a user's `Drop`.
 struct Done<T> {
-    /// The finished sequences of initial objects.
+    /// Finished sequences of initial objects.
     walks: Vec<Walk<T>>,
-    /// The pages that the sequences have read. A page may contain the last reference to an object that was superseded
-    /// after the page was read.
+    /// The pages that the sequences have read. A page may contain the last reference to an object that
+    /// was superseded meanwhile.
     pages: Vec<ReadPage<T>>,
-    /// The states that the subscriber will not receive.
+    /// States that the subscriber will not receive.
     undelivered: Vec<Stored<T>>,
 }
 
-/// Actions that follow a change of a queue: dropping objects and waking the subscriber. Both actions may run user code.
-/// Dropping the `Aftermath` performs the actions. Drop it only while the thread holds no lock of this crate.
+/// When dropped, drops objects that the queue no longer needs and wakes the subscriber. Both may run user code, so drop
+/// an `Aftermath` only while the thread holds none of this crate's locks.
 #[must_use = "dropping it runs user code, so drop it without locks"]
 pub(crate) struct Aftermath<'a, T> {
     queue: &'a Queue<T>,
@@ -109,7 +105,7 @@ pub(crate) struct Aftermath<'a, T> {
 
 /// The initial objects that were not delivered yet.
 struct InitialObjects<T> {
-    /// The next initial object. If `is_behind` is not set, this object is in its newest state.
+    /// The next initial object, in its newest state unless `is_behind` is set.
     next: Entry<T>,
     rest: Walk<T>,
 }
@@ -117,19 +113,19 @@ struct InitialObjects<T> {
 /// A resync in progress.
 struct Reminder<T> {
     rest: Walk<T>,
-    /// The keys that have changed since the start of the resync. The resync skips these keys, because the subscriber
-    /// receives their changes.
+    /// The keys that have changed since the resync started. The resync skips them, because the
+    /// subscriber receives their changes.
     changed: HashSet<ObjectKey>,
 }
 
-/// A change of an object, together with the object's key.
+/// A change and its object's key.
 pub(super) type KeyedChange<T> = (ObjectKey, Change<Stored<T>>);
 
-/// The result of removing an event from the queue.
+/// The result of removing the next event from the queue.
 enum Popped<T> {
     Change(KeyedChange<T>),
     Nothing,
-    /// The queue skipped many entries and has not checked the next entries yet.
+    /// The queue has skipped many entries, and must continue in another critical section.
     Unfinished,
 }
 
@@ -137,7 +133,7 @@ enum Popped<T> {
 const SECTION: usize = 32;
 
 impl<T: Object> Queue<T> {
-    /// Creates a queue. `resync` is the resync period.
+    /// Creates a queue with the resync period `resync`.
     pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<User>) -> Self {
         let mut state = State {
             has_begun: false,
@@ -159,8 +155,8 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false), unknown: Unknown::default(), _user: user }
     }
 
-    /// Adds initial objects. These objects are delivered after earlier initial objects and before all changes. None of
-    /// these objects may have been delivered before.
+    /// Adds initial objects, to be delivered after earlier initial objects and before all changes. None of them may
+    /// have been delivered before.
     pub(crate) fn begin(&self, walk: Walk<T>) -> Aftermath<'_, T> {
         self.change(|state| {
             if state.is_closed && state.has_begun {
@@ -177,8 +173,8 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn notify(&self, notifications: &[(ObjectKey, Notification<T>)]) {
         let aftermath = self.change(|state| {
-            // Deliver nothing after the queue has ended. If the runtime shuts down during a write to the cache, the
-            // write may finish after the queue has ended.
+            // Deliver nothing after the queue has ended. A write to the cache may finish later if the runtime
+            // shuts down during the write.
             if state.is_closed {
                 return;
             }
@@ -192,8 +188,7 @@ impl<T: Object> Queue<T> {
         drop(aftermath);
     }
 
-    /// Starts a resync. Does nothing if a resync is in progress, or if the subscriber is still reading the initial
-    /// objects.
+    /// Starts a resync, unless a resync is in progress or the subscriber is still reading the initial objects.
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         let aftermath = self.change(|state| {
@@ -211,7 +206,7 @@ impl<T: Object> Queue<T> {
         self.change(|state| state.upstream_synced = true)
     }
 
-    /// Ends the queue. The queue ignores later changes.
+    /// Ends the queue, which ignores later changes.
     pub(crate) fn close(&self) -> Aftermath<'_, T> {
         self.change(|state| state.is_closed = true)
     }
@@ -252,7 +247,7 @@ impl<T: Object> Queue<T> {
         self.lock().resync.map(|(_, next)| next)
     }
 
-    /// Returns whether a resync is due. If a resync is due, schedules the next resync.
+    /// Returns `true` if a resync is due, and then schedules the next one.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let mut state = self.lock();
         let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
@@ -274,8 +269,8 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Polls the next event. Consumes tokio's cooperative budget. If many entries must be skipped, this method wakes
-    /// its own task and returns `Pending`, so that other tasks can run.
+    /// Polls for the next event, and consumes tokio's cooperative budget. If many entries must be skipped, wakes its
+    /// own task and returns `Pending`, so that other tasks can run.
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<KeyedChange<T>>> {
         let coop = ready!(poll_proceed(context));
         match self.pop(Some(context.waker())) {
@@ -297,10 +292,10 @@ impl<T: Object> Queue<T> {
         }
     }
 
-    /// Takes the next event. The method also returns whether the queue has ended. If the queue is empty and has not
-    /// ended, stores `waker`.
+    /// Removes the next event. The returned `bool` is `true` if the queue has ended. Stores `waker` if the queue
+    /// is empty and has not ended.
     fn pop(&self, waker: Option<&Waker>) -> (Popped<T>, bool) {
-        // A waker is user code, so it is cloned and dropped without the lock.
+        // Wakers are user code, so clone and drop them without the lock.
         let waker = waker.cloned();
         let mut state = self.lock();
         let popped = state.pop();
@@ -354,7 +349,7 @@ impl<T> Drop for Aftermath<'_, T> {
 }
 
 impl<T: Object> State<T> {
-    /// Sets the resync period. A period that exceeds the range of the clock disables resyncs.
+    /// Sets the resync period. A period that exceeds the clock's range disables resyncs.
     fn set_resync(&mut self, period: Option<Duration>) {
         self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
     }
@@ -370,7 +365,7 @@ impl<T: Object> State<T> {
         self.done.undelivered.extend(undelivered.map(|undelivered| undelivered.object));
     }
 
-    /// Takes the next event. Initial objects are delivered first, then changes, then objects of a resync.
+    /// Removes the next event: first initial objects, then changes, then objects of a resync.
     fn pop(&mut self) -> Popped<T> {
         self.initial_in_hand = false;
         if self.is_behind {
@@ -415,9 +410,9 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Skips initial objects that were deleted, and replaces the next initial object with its newest state. After the
-    /// maximum number of skipped objects, this method sets `is_behind` and returns. The next call continues with the
-    /// next object. An object that was deleted and re-created with the same name is not an initial object.
+    /// Skips deleted initial objects, and replaces the next initial object with its newest state. After [`SECTION`]
+    /// skipped objects, sets `is_behind` and returns, so that the next call continues. An object that was deleted and
+    /// re-created with the same name is not an initial object.
     fn renew(&mut self) {
         self.is_behind = false;
         for _ in 0..SECTION {
@@ -435,22 +430,21 @@ impl<T: Object> State<T> {
         self.is_behind = self.beginning.is_some();
     }
 
-    /// Collects the pages of the store that the sequences of objects have read, so that the pages can be dropped
-    /// without the lock.
+    /// Collects the store pages that the sequences have read, so that they can be dropped without the lock.
     fn take_read_pages(&mut self) {
         let walks = self.beginning.iter_mut().map(|beginning| &mut beginning.rest);
         let walks = walks.chain(self.reminder.iter_mut().map(|reminder| &mut reminder.rest));
         walks.for_each(|walk| self.done.pages.extend(walk.take_read_pages()));
     }
 
-    /// Returns whether the subscriber has handled all initial objects.
+    /// Returns `true` if the subscriber has handled all initial objects.
     fn has_synced(&self) -> bool {
         let is_through = self.has_begun && self.beginning.is_none() && !self.initial_in_hand;
         self.upstream_synced && is_through && !self.is_gone
     }
 
-    /// Returns the number of waiting events. The number is an upper bound while the subscriber reads initial objects or
-    /// a resync, because changed objects may be skipped.
+    /// Returns the number of waiting events. While the subscriber reads initial objects or a resync, this is an upper
+    /// bound, because changed objects may be skipped.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let more: usize = self.more.iter().map(|walk| walk.left).sum();
@@ -460,7 +454,7 @@ impl<T: Object> State<T> {
 }
 
 impl<T> Reminder<T> {
-    /// Excludes a changed object from the resync, since the subscriber receives the change anyway.
+    /// Excludes a changed object from the resync, because the subscriber receives the change anyway.
     fn leave_out(&mut self, key: &ObjectKey) {
         if self.rest.has(key) {
             self.changed.insert(key.clone());
@@ -487,7 +481,7 @@ fn unhashed<T>(change: Change<HashedState<T>>) -> Change<Stored<T>> {
 }
 
 impl<T: Object> HashedState<T> {
-    /// Creates a state. Two states can be compared only if they were created with the same hasher.
+    /// Creates a state. Only states with the same hasher can be compared.
     pub(crate) fn new(object: Stored<T>, hasher: &RandomState) -> Self {
         let uid = hasher.hash_one(object.uid());
         Self { object, uid }

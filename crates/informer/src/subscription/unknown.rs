@@ -5,8 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
 
-/// The keys whose objects could not be read when the queue delivered them. The subscriber has not received these
-/// objects.
+/// The keys of objects that the subscriber has not received, because they could not be decoded when they were due.
 #[derive(Default)]
 pub(super) struct Unknown(Mutex<HashSet<ObjectKey>>);
 

@@ -11,19 +11,19 @@ use crate::stored::Stored;
 /// A key and its object.
 pub(crate) type Entry<T> = (ObjectKey, Stored<T>);
 
-/// A sequence of objects that is read on demand.
+/// A sequence of objects, read on demand.
 pub(crate) struct Walk<T> {
     objects: Objects<T>,
     /// The number of remaining objects.
     pub(super) left: usize,
 }
 
-/// A page of the store that a sequence has read.
+/// A store page that a sequence has read.
 pub(super) type ReadPage<T> = Arc<Page<Stored<T>>>;
 
 enum Objects<T> {
     Snapshot(Reading<Stored<T>, Entry<T>>),
-    /// The objects of a list, in the order of the list.
+    /// A list's objects, in the order of the list.
     Listed(Arc<[Entry<T>]>),
 }
 
@@ -46,7 +46,7 @@ impl<T> Walk<T> {
         }
     }
 
-    /// Returns whether the sequence may still contain an object with this key.
+    /// Returns `true` if the sequence may still contain an object with this key.
     pub(super) fn has(&self, key: &ObjectKey) -> bool {
         match &self.objects {
             Objects::Snapshot(reading) => reading.pin().get(key).is_some(),

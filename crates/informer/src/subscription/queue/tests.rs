@@ -34,8 +34,8 @@ fn gone(name: usize) -> (ObjectKey, Notification<PartialObject>) {
     (pod(name).key(), Notification::Deleted { known: seen(name), last: seen(name), final_state_known: true })
 }
 
-/// Polls the queue until it returns an event or is empty. Returns the number of polls that returned `Pending` and woke
-/// their own task.
+/// Polls until the queue returns an event or is empty. Returns the number of polls that returned
+/// `Pending` and woke their own task.
 fn put_off(queue: &Queue<PartialObject>) -> usize {
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -76,8 +76,7 @@ fn wakers_run_without_the_lock() {
     assert_eq!(looks.1.load(Ordering::Relaxed), 2);
 }
 
-/// Tests that the set of changed keys does not grow, even if the subscriber requests no event for a long time and many
-/// objects are added and deleted.
+/// The set of changed keys does not grow if many objects are added and deleted while the subscriber requests no events.
 #[test]
 fn resync_of_a_stalled_listener_is_bounded() {
     let (cache, queue) = (cache(2), queue());
@@ -115,8 +114,7 @@ fn deleted_initial_objects_are_skipped_in_small_sections() {
         drop(queue.begin(Walk::of(cache.snapshot())));
         drop(queue.upstream_synced());
         queue.notify(&(0..MANY).map(gone).collect::<Vec<_>>());
-        // The call of `notify` skips as many initial objects as one critical section may skip. The call also removes
-        // the waiting deletion of each skipped object.
+        // `notify` skips as many initial objects as one critical section allows, and removes their waiting deletions.
         assert_eq!(queue.len(), 2 * (MANY - SECTION));
         assert!(!*queue.synced.borrow());
         if waits {
